@@ -75,7 +75,7 @@ TESTS: dict[str, tuple[str, list[str]]] = {
 
 
 @dataclass(frozen=True)
-class Line:
+class ReviewLine:
     """One claim on the page.
 
     kind: of evidence. claim: the statement. evidence: the command. verdict: in words. good: whether it is as published.
@@ -88,7 +88,7 @@ class Line:
     good: bool
 
 
-Step = Callable[[Path], Iterator[Line]]
+Step = Callable[[Path], Iterator[ReviewLine]]
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
     "table{border-collapse:collapse}td,th{border:1px solid #767676;padding:.3rem .6rem;text-align:left}"
@@ -96,7 +96,7 @@ STYLE = (
 )
 
 
-def papers_claims(work: Path) -> Iterator[Line]:
+def papers_claims(work: Path) -> Iterator[ReviewLine]:
     """Every numbered claim of the papers, evaluated again, and held against the page on the papers."""
     page = PAPERS.read_text(encoding="utf-8")
     published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
@@ -107,27 +107,27 @@ def papers_claims(work: Path) -> Iterator[Line]:
         said = published.get(claim.name, "not on the page")
         if verdict != said:
             told += f"; published: {said}"
-        yield Line(claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", told, verdict == said)
+        yield ReviewLine(claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", told, verdict == said)
 
 
-def certificates(work: Path) -> Iterator[Line]:
+def certificates(work: Path) -> Iterator[ReviewLine]:
     """All published certificates, each proved by the checker that shares no code with the rest."""
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
     told = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
     evidence = f"python {VERIFIER} results/published/certificates/…"
-    yield Line("certificate", "the printed ε of the exchange are proved", evidence, told, bool(files) and not bad)
+    yield ReviewLine("certificate", "the printed ε of the exchange are proved", evidence, told, bool(files) and not bad)
 
 
-def truth(work: Path) -> Iterator[Line]:
+def truth(work: Path) -> Iterator[ReviewLine]:
     """Random privacy figures against arithmetic with 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
     told = "no bound is below the truth" if good else "a bound is below the truth"
-    yield Line("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), told, good)
+    yield ReviewLine("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), told, good)
 
 
-def tests(work: Path) -> Iterator[Line]:
+def tests(work: Path) -> Iterator[ReviewLine]:
     """The tests of each claim of this project."""
     for claim, (kind, names) in TESTS.items():
         files = [f"tests/{name}.py" for name in names]
@@ -136,24 +136,24 @@ def tests(work: Path) -> Iterator[Line]:
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         last = (run.stdout.strip() or "nothing ran").splitlines()[-1]
-        yield Line(kind, claim, "pytest " + " ".join(files), last, run.returncode == 0)
+        yield ReviewLine(kind, claim, "pytest " + " ".join(files), last, run.returncode == 0)
 
 
-def figure(work: Path) -> Iterator[Line]:
+def figure(work: Path) -> Iterator[ReviewLine]:
     """The comparison of all mechanisms at reduced size; the page shows it beside the published one."""
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
     picture = next(path for path in drawn if path.suffix == ".png")
     picture.replace(work / "reduced.png")
     evidence = "python -m analysis.comparison"
-    yield Line("figure", "the comparison can be run again", evidence, "drawn at reduced size, below", True)
+    yield ReviewLine("figure", "the comparison can be run again", evidence, "drawn at reduced size, below", True)
 
 
 STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)
 
 
-def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[Line]:
+def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
     """Run all steps, with a line of progress for each claim, and write the page."""
-    lines: list[Line] = []
+    lines: list[ReviewLine] = []
     work.mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(steps, 1):
         begin = time.monotonic()
@@ -168,7 +168,7 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[Line]:
     return lines
 
 
-def page(lines: list[Line], work: Path) -> str:
+def page(lines: list[ReviewLine], work: Path) -> str:
     """The page: a line for each claim, green or red in words and colour, and the figure twice."""
     bad = sum(not line.good for line in lines)
     summary = (

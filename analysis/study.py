@@ -25,7 +25,7 @@ from p2p_sim.figures.curves import Curve
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import HIGH, LOW, points
 from p2p_sim.sweeps.local_workers import LocalProcesses
-from p2p_sim.sweeps.plan import Plan, load_sweep
+from p2p_sim.sweeps.plan import SweepPlan, load_sweep
 from p2p_sim.sweeps.run_sweep import run_sweep
 from p2p_sim.sweeps.sweep_file import Axis
 from p2p_sim.sweeps.tasks import Serial
@@ -58,7 +58,7 @@ class Frame:
         plan, rows = self.swept(file, reduced, keep)
         return points(rows, plan.keys)
 
-    def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> tuple[Plan, pd.DataFrame]:
+    def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> tuple[SweepPlan, pd.DataFrame]:
         """Run a sweep, or what is missing of it, and return its plan and its rows.
 
         Args:
@@ -73,7 +73,7 @@ class Frame:
             plan = replace(plan, axes=tuple(_thin(axis) for axis in plan.axes if "population.kind" not in axis.names))
         return plan, self.planned(plan, Path(file).stem, keep)
 
-    def planned(self, plan: Plan, name: str, keep: bool = True) -> pd.DataFrame:
+    def planned(self, plan: SweepPlan, name: str, keep: bool = True) -> pd.DataFrame:
         """Run a sweep that is no file, or what is missing of it, and return its rows.
 
         Args:

@@ -11,7 +11,7 @@ from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, seconds, spread_of
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 
 NAME = "accountant"
 SIZES = (36, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -22,7 +22,7 @@ LONG_MS = 200.0
 
 def one_delta(exchange: LabelExchange, epsilon: float) -> None:
     """δ of one data set, from nothing."""
-    Scan(exchange.setting, math.log(1e-9)).at(0, epsilon)
+    DeltaEvaluator(exchange.setting, math.log(1e-9)).at(0, epsilon)
 
 
 def repeats(first: float) -> int:

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Coalition, FreeRiders, Liars, Roles, Sybil
+from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, CoalitionConfig, FreeRiders, Liars, Roles, Sybil
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Constant, Exponential, Lognormal
@@ -71,8 +71,8 @@ class Case:
     def probe_every_s(self) -> float:
         return self.adversaries.sybil.probe_every_s or 1.0
 
-    def journey(self) -> Journey:
-        return Journey(self.shard, self.network, self.streams, self.roles, self.theta)
+    def journey(self) -> MessageTiming:
+        return MessageTiming(self.shard, self.network, self.streams, self.roles, self.theta)
 
     def exchange(self, record: bool = True, window: int = 8192, kind: type[ShardExchange] = ShardExchange):
         """The exchange, not yet run."""
@@ -158,7 +158,9 @@ adversaries = st.one_of(
     st.just(NOBODY),
     st.builds(
         AdversariesConfig,
-        coalition=st.sampled_from([Coalition(), Coalition(share=0.3), Coalition(share=0.2, choice="degree")]),
+        coalition=st.sampled_from(
+            [CoalitionConfig(), CoalitionConfig(share=0.3), CoalitionConfig(share=0.2, choice="degree")]
+        ),
         liars=st.builds(Liars, share=st.sampled_from([0.0, 0.3]), answer=st.sampled_from(["inverted", "zero", "one"])),
         free_riders=st.builds(FreeRiders, share=st.sampled_from([0.0, 0.3])),
         sybil=st.builds(

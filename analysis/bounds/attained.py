@@ -35,7 +35,7 @@ import scipy
 
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.inversion import cross
-from p2p_sim.privacy.randomized_response import local_epsilon, worth
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon
 
 ERROR = 1e-9
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
@@ -97,10 +97,10 @@ class _Events:
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
-    def worth(self, epsilon: float) -> tuple[float, float]:
+    def hockey_stick_coefficients(self, epsilon: float) -> tuple[float, float]:
         """keep, rounded down, and lose, rounded up."""
-        keep, lose, doubt = worth(self.fetchers.flip_prob, epsilon)
-        return keep * (1.0 - doubt), lose * (1.0 + 2.0**-48)
+        keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
+        return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def event(self, epsilon: float) -> tuple[int, float]:
         """The s with the largest worth at ε, and that worth."""
@@ -169,8 +169,8 @@ class _Sample:
         reference, weight = reference + doubt, np.exp(np.minimum(psi - tilt * its.y, 700.0))
 
         def values(y: Floats, gain: Floats, loss: Floats) -> Floats:
-            worth = keep * gain * (1.0 - _ROUNDING) - lose * loss * (1.0 + _ROUNDING)
-            return np.asarray(weight[y] * (worth - reference[y]))
+            value = keep * gain * (1.0 - _ROUNDING) - lose * loss * (1.0 + _ROUNDING)
+            return np.asarray(weight[y] * (value - reference[y]))
 
         # V, of which -V is at most M: g (lose - keep) times the other world's probability, and g F0
         largest = (lose - keep + 1e-9 * (lose + keep)) * most + float((weight * np.maximum(reference, 0.0)).max())

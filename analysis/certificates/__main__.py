@@ -17,7 +17,7 @@ from analysis.study import PUBLISHED, ROOT, SWEEPS, Frame, command
 from p2p_sim import load_scenario
 from p2p_sim.base.whole_files import write_whole
 from p2p_sim.privacy import LabelExchange, certificate
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.plan import load_sweep
 
@@ -33,7 +33,7 @@ PLANS = ("heterogeneity.toml", "users.toml")
 
 
 @dataclass(frozen=True)
-class Figure:
+class CertifiedFigure:
     """One published ε: of what exchange and at which δ, and where it stands.
 
     printed: its six digits there, if it is in a table. target: the ε that a cluster of this size is said to have, if it
@@ -60,21 +60,21 @@ def main(frame: Frame) -> list[Path]:
     return [frame.table("table.csv", lines)]
 
 
-def figures(small: bool = False) -> Iterator[Figure]:
+def figures(small: bool = False) -> Iterator[CertifiedFigure]:
     """What is published, but for single replicates of the studies."""
     for n, alpha, theta, rounds, delta in EXAMPLES:
-        yield Figure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
+        yield CertifiedFigure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
     for name, column in TABLES.items():
         table = pd.read_csv(PUBLISHED / "privacy" / f"{name}.csv")
         for row in table[table["n"] <= (100 if small else LARGEST)].to_dict("records"):
             exchange = LabelExchange(int(row["n"]), row["flip_prob"], row["sampling_rate"])
-            yield Figure(exchange, row["delta"], f"privacy/{name}.csv", row[column])
+            yield CertifiedFigure(exchange, row["delta"], f"privacy/{name}.csv", row[column])
     if not small:
         yield from _shipped()
         yield from _internet_scale()
 
 
-def _shipped() -> Iterator[Figure]:
+def _shipped() -> Iterator[CertifiedFigure]:
     table = pd.read_csv(PUBLISHED / "shipped" / "table.csv").set_index("panel")
     for file in FILES:
         name = Path(file).stem
@@ -85,31 +85,31 @@ def _shipped() -> Iterator[Figure]:
             yield _worst(plan.name, plan.scenario(point), epsilon)
 
 
-def _internet_scale() -> Iterator[Figure]:
+def _internet_scale() -> Iterator[CertifiedFigure]:
     where = "internet-scale/table.csv"
     table = pd.read_csv(PUBLISHED / where)
     for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].itertuples():
         [rate] = NUMBER.findall(row.setting)
-        yield Figure(LabelExchange(int(row.at), FLIP_PROB, float(rate)), DELTA, f"{where}, learner", row.value)
+        yield CertifiedFigure(LabelExchange(int(row.at), FLIP_PROB, float(rate)), DELTA, f"{where}, learner", row.value)
     for row in table[(table["quantity"] == "smallest_cluster") & (table["value"] <= LARGEST)].itertuples():
         alpha, rate = NUMBER.findall(row.setting)
         exchange = LabelExchange(int(row.value), float(alpha), float(rate))
-        yield Figure(exchange, DELTA, f"{where}, cluster sizes", target=row.at)
+        yield CertifiedFigure(exchange, DELTA, f"{where}, cluster sizes", target=row.at)
 
 
-def _worst(name: str, scenario: Scenario, epsilon: float) -> Figure:
+def _worst(name: str, scenario: Scenario, epsilon: float) -> CertifiedFigure:
     """The figure of the smallest cluster of all replicates."""
-    smallest = min(int(Case(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
+    smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = scenario.mechanism
     exchange = LabelExchange(smallest, mechanism.flip_prob, mechanism.sampling_rate)
-    return Figure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}", epsilon)
+    return CertifiedFigure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}", epsilon)
 
 
 def _certificate(task: tuple[LabelExchange, float, float | None]) -> str:
     return certificate(*task)
 
 
-def _name(figure: Figure) -> str:
+def _name(figure: CertifiedFigure) -> str:
     e = figure.exchange
     rounds = f"-r{e.rounds}" if e.rounds > 1 else ""
     return f"n{e.cluster_size}-a{e.flip_prob:g}-t{e.sampling_rate:g}{rounds}-d{figure.delta:g}.json"

@@ -19,7 +19,7 @@ from p2p_sim.figures.panels import plot_study
 from p2p_sim.population.balanced import BalancedClusters
 from p2p_sim.population.hdbscan import HdbscanClusters, density_clusters
 from p2p_sim.population.population import Examples
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 NAME, REPLICATES = "clusterings", 10
@@ -112,14 +112,14 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
     """Share of users for whom the algorithm itself finds no cluster of the least size, so that they join another."""
-    case = Case(scenario, replicate, data_dir)
+    case = Replicate(scenario, replicate, data_dir)
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
     if isinstance(scenario.clusters, BalancedClusters):
         return 0.0  # it makes fewer clusters instead
     free = scenario.clusters.model_copy(update={"min_size": 1})
-    cluster = free.assign(users, Case(scenario, replicate, data_dir).streams)
+    cluster = free.assign(users, Replicate(scenario, replicate, data_dir).streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
 
 

@@ -13,7 +13,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.population.population import Population
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def _rows(
     tree: dict[str, Any], epsilons: list[float], replicate: int, data_dir: Path | None, histogram: bool
 ) -> Iterator[dict[str, float | str]]:
     scenario = Scenario.from_tree(tree)
-    people = Case(scenario, replicate, data_dir).people()
+    people = Replicate(scenario, replicate, data_dir).people()
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
     cube = _unit_cube(people.features)
     for epsilon in epsilons:

@@ -7,7 +7,7 @@ from typing import Any
 from p2p_sim import Scenario
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.learn import learn
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange
 
 PLAIN, FORWARD, COMBINED, TREES, MULTINOMIAL = (
@@ -63,7 +63,7 @@ def learned(task: Task) -> list[Line]:
     Lines have ε of the worst cluster, δ and who is trusted where the task asks for them.
     """
     tree, replicate, data_dir, names, accounted = task
-    case = Case(Scenario.from_tree(tree), replicate, data_dir)
+    case = Replicate(Scenario.from_tree(tree), replicate, data_dir)
     done = exchange(case)
     people, mechanism, outcome = done.population, done.mechanism, done.outcome
     known: Line = {"replicate": replicate, "num_users": people.num_users}

@@ -29,7 +29,7 @@ from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import Panel
 from p2p_sim.figures.trust_classes import plot_by_trust
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.tuning.private_search import Plan, planned
+from p2p_sim.tuning.private_search import PrivateSearchPlan, planned
 
 NAME = "comparison-paid"
 EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 2.0)
@@ -143,7 +143,7 @@ def _selected(base: Scenario, name: str, epsilon: float, frame: Frame, count: in
         }
 
 
-def plan_for(scenarios: tuple[Scenario, ...], epsilon: float, data_dir: Path | None) -> Plan:
+def plan_for(scenarios: tuple[Scenario, ...], epsilon: float, data_dir: Path | None) -> PrivateSearchPlan:
     """The plan of a private selection whose whole price is at most ε."""
     return planned(scenarios, epsilon, MEAN_RUNS, data_dir)
 

@@ -11,10 +11,10 @@ from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.learn import learned_from
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange, set_up
 from p2p_sim.replicate.selection_scores import judged, scored
-from p2p_sim.tuning.private_search import FIRST_RUN, TARGET, Plan
+from p2p_sim.tuning.private_search import FIRST_RUN, TARGET, PrivateSearchPlan
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
 """What a paid choice looks at."""
@@ -74,7 +74,7 @@ def tried(task: Task) -> list[Line]:
     epsilon, lines, done = tree["mechanism"]["target_epsilon"], list[Line](), None
     found = options(base, name, epsilon)
     for option, scenario in ((one, found[one]) for one in wanted or found):
-        case = Case(scenario, replicate, data_dir)
+        case = Replicate(scenario, replicate, data_dir)
         if done is None or name in SETTINGS:  # options that are learners share one release
             done = exchange(case)
             bound = account(case, done.population, done.mechanism, done.outcome).statements["epsilon_upper"]
@@ -89,14 +89,14 @@ def tried(task: Task) -> list[Line]:
     return lines
 
 
-def selected(task: tuple[Plan, int, Path | None]) -> Line:
+def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
     """The winner of a private selection: its accuracy, and ε of the whole."""
     plan, replicate, data_dir = task
     best: Line = {"score": -float("inf")}
     drawn = plan.runs(plan.candidates[0].seed, replicate)
-    people = Case(plan.candidates[0], replicate, data_dir).people()
+    people = Replicate(plan.candidates[0], replicate, data_dir).people()
     for number, place in enumerate(drawn):
-        case = Case(plan.calibrated[place], FIRST_RUN * (replicate + 1) + number, data_dir)
+        case = Replicate(plan.calibrated[place], FIRST_RUN * (replicate + 1) + number, data_dir)
         mechanism, network = set_up(case, people)
         outcome = mechanism.release_on(network, people)
         score = scored(case, people, mechanism, outcome, plan.score_scale)
@@ -105,7 +105,7 @@ def selected(task: tuple[Plan, int, Path | None]) -> Line:
     return {"replicate": replicate, "runs": len(drawn), "epsilon_upper": plan.bound.epsilon_upper, **best}
 
 
-def accuracy(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome) -> float:
+def accuracy(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome) -> float:
     """Of the case's learner: exact where the law is known, else on users who were held out."""
     model = learned_from(case, people, mechanism, outcome)
     return 1.0 - measured(predict(people, model, None), "zero_one").error_rate

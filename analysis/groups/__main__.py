@@ -24,7 +24,7 @@ from p2p_sim.measures.group_gaps import (
 )
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.sweeps.plan import Plan, make_plan
+from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.sweep_file import Axis
 
 NAME = "groups"
@@ -108,7 +108,7 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
     return MECHANISMS | LATER if panel in LATER_ON else MECHANISMS
 
 
-def plan_of(panel: str, changes: dict[str, Any], frame: Frame, replicates: int) -> Plan:
+def plan_of(panel: str, changes: dict[str, Any], frame: Frame, replicates: int) -> SweepPlan:
     """The sweep of a panel: every mechanism at every ε."""
     base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
     chosen = mechanisms_of(panel)

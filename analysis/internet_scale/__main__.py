@@ -24,12 +24,12 @@ from analysis.internet_scale.network_growth import (
     SEED,
     SHARES,
     Floats,
-    Law,
+    UserLaw,
     arrivals,
     law,
     run,
 )
-from analysis.internet_scale.privacy_growth import DELTA, USERS, Figure, figures
+from analysis.internet_scale.privacy_growth import DELTA, USERS, GrowthFigure, figures
 from analysis.study import Frame, command
 from p2p_sim.base.streams import Streams
 from p2p_sim.measures.extrapolation import Prediction, normal_score, predict
@@ -47,7 +47,7 @@ BIG_HEADER = 4096
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
-Laws = dict[str, tuple[Law, Law]]
+Laws = dict[str, tuple[UserLaw, UserLaw]]
 """Of each network, rounded down and up."""
 CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
 
@@ -92,9 +92,9 @@ def main(
 # -- the network -------------------------------------------------------------------------------------------------------
 
 
-def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Iterator[Figure]:
+def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Iterator[GrowthFigure]:
     """Measured, fitted and exact: everything about one network."""
-    laws, figure = known[network], partial(Figure, "network", network)
+    laws, figure = known[network], partial(GrowthFigure, "network", network)
     sizes = sorted(rows["users"].unique().tolist())
     served = [f"served_{rate:g}_s" for rate in LINK_BPS]
     for size in sizes:
@@ -116,10 +116,10 @@ def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Ite
         yield figure(f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(held))
 
 
-def _exact(network: str, laws: tuple[Law, Law], users: int) -> Iterator[Figure]:
+def _exact(network: str, laws: tuple[UserLaw, UserLaw], users: int) -> Iterator[GrowthFigure]:
     """What follows from the law of one user, between its roundings; intervals hold 95% of replicates."""
     early, late = (one.arrival for one in laws)
-    (low, high), figure = LEVELS, partial(Figure, "network", network)
+    (low, high), figure = LEVELS, partial(GrowthFigure, "network", network)
     sent = [one.bytes_per_user for one in laws]
     known = {"bytes_per_user": sent, "arrived": [early.total, late.total]}
     known["learner_bytes_per_user"] = [LABEL * early.total, LABEL * late.total]
@@ -135,13 +135,13 @@ def _exact(network: str, laws: tuple[Law, Law], users: int) -> Iterator[Figure]:
         yield figure(f"served_{rate:g}_s", users, "law", middle, *ends)
 
 
-def _within(times: Sequence[float], users: int, laws: tuple[Law, Law]) -> float:
+def _within(times: Sequence[float], users: int, laws: tuple[UserLaw, UserLaw]) -> float:
     """The share of last arrivals within the law's 95%."""
     low, high = (one.arrival.last(users, level) for one, level in zip(laws, LEVELS, strict=True))
     return float(np.mean([low <= t <= high for t in times]))
 
 
-def _totals(network: str, laws: tuple[Law, Law]) -> Iterator[Figure]:
+def _totals(network: str, laws: tuple[UserLaw, UserLaw]) -> Iterator[GrowthFigure]:
     """Of all 10⁹ users together."""
     sent, late = laws[1].bytes_per_user, laws[1].arrival
     found = {
@@ -152,19 +152,21 @@ def _totals(network: str, laws: tuple[Law, Law]) -> Iterator[Figure]:
     }
     for rate in LINK_BPS:
         found[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
-    yield from (Figure("network", network, quantity, USERS, "law", value) for quantity, value in found.items())
+    yield from (GrowthFigure("network", network, quantity, USERS, "law", value) for quantity, value in found.items())
 
 
-def _fits(network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int) -> Iterator[Figure]:
+def _fits(
+    network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
+) -> Iterator[GrowthFigure]:
     """What the runs so far say of every size, and how often such a fit's interval holds the last arrival."""
     largest = int(past["users"].max())
     for size in sizes:
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
             e = _expected(past, quantity, size)
-            yield Figure("network", network, quantity, size, _fit(largest), e.value, e.low, e.high, len(past))
+            yield GrowthFigure("network", network, quantity, size, _fit(largest), e.value, e.low, e.high, len(past))
         if size > largest:
             share = _coverage(arrival, past["users"].to_numpy(), size, studies)
-            yield Figure("network", network, "last_s_coverage", size, _fit(largest), share, replicates=studies)
+            yield GrowthFigure("network", network, "last_s_coverage", size, _fit(largest), share, replicates=studies)
 
 
 def _fit(largest: int) -> str:
@@ -197,10 +199,10 @@ def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> floa
     return float(np.mean([t in _last(sizes, p, users) for t, p in zip(truth, past, strict=True)]))
 
 
-def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
+def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
     """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
     for line in counted.itertuples():
-        figure = partial(Figure, "network", str(line.setting))
+        figure = partial(GrowthFigure, "network", str(line.setting))
         yield figure(str(line.quantity), line.n, BEYOND, line.value, replicates=1)
         if line.quantity == "last_s":
             late, early = (one.arrival.last_level(line.n, line.value) for one in laws[str(line.setting)])
@@ -210,11 +212,11 @@ def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
 # -- the simulator itself ----------------------------------------------------------------------------------------------
 
 
-def _costs(rows: pd.DataFrame) -> Iterator[Figure]:
+def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
     """Processor time by n, that of a user fitted to the largest n as a constant, and memory at the largest."""
     sizes = sorted(rows["users"].unique().tolist())
     for network, part in rows.groupby("network", sort=False):
-        figure = partial(Figure, "cost", str(network))
+        figure = partial(GrowthFigure, "cost", str(network))
         for size in sizes:
             mean = mean_interval(part.loc[part["users"] == size, "cpu_s"])
             yield figure("cpu_s", size, "measured", mean.value, mean.low, mean.high, mean.replicates)

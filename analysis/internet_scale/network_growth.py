@@ -93,14 +93,14 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
 
 
 @dataclass(frozen=True)
-class Law:
+class UserLaw:
     """What is known of a user exactly: the expected bytes that she sends, and when her submission arrives."""
 
     bytes_per_user: float
     arrival: GridLaw
 
 
-def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> Law:
+def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:
     """The law of the exchange with all travel and start times rounded up, or down, to a grid.
 
     A rounded-up network is never earlier: a user whose reply misses its time-out by rounding would have submitted
@@ -111,7 +111,7 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> L
     leg = GridLaw.of(_lognormal, step_s, cells, up)
     there_and_back = leg.after(leg).weighted(kept**2)
     if config.request_timeout_s is None:
-        return Law((REQUEST + 2 * LABEL), there_and_back.after(leg))
+        return UserLaw((REQUEST + 2 * LABEL), there_and_back.after(leg))
     asked, waited, sent = 1.0, 0.0, 0.0
     answered = GridLaw(step_s, np.zeros(cells))
     for attempt in range(config.on_timeout.attempts):
@@ -123,7 +123,7 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> L
         waited += limit
     window = config.start_window_s
     start = GridLaw.of(lambda t: np.minimum(t / window, 1.0), step_s, cells, up)
-    return Law(sent + answered.total * LABEL, answered.after(leg).weighted(kept).after(start))
+    return UserLaw(sent + answered.total * LABEL, answered.after(leg).weighted(kept).after(start))
 
 
 def _lognormal(times: Floats) -> Floats:

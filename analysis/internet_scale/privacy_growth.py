@@ -23,7 +23,7 @@ LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
-class Figure:
+class GrowthFigure:
     """A number of the study; `at` is what it was computed for: a cluster size, a share of users, or ε."""
 
     part: str
@@ -37,33 +37,33 @@ class Figure:
     replicates: int = 0
 
 
-def figures(delta: float) -> list[Figure]:
+def figures(delta: float) -> list[GrowthFigure]:
     """Every number about privacy at a δ."""
     return [*_learner(delta), *_coalitions(delta), *_cluster_sizes(delta)]
 
 
-def _learner(delta: float) -> Iterator[Figure]:
+def _learner(delta: float) -> Iterator[GrowthFigure]:
     for rate in RATES:
         for size in CLUSTERS:
             bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
             upper, lower = bound.epsilon_upper, bound.epsilon_lower
-            yield Figure("learner", f"θ = {rate:g}", "epsilon", size, bound.basis, upper, lower, upper)
+            yield GrowthFigure("learner", f"θ = {rate:g}", "epsilon", size, bound.basis, upper, lower, upper)
 
 
-def _cluster_sizes(delta: float) -> Iterator[Figure]:
+def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
     for (alpha, rate), target in product(NOISES, TARGETS):
-        figure = partial(Figure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
+        figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
         size = _smallest(alpha, rate, target, delta)
         yield figure("smallest_cluster", target, "certified, by bisection", size)
         yield figure("mean_of_random_sizes", target, "union bound", _mean_size(size))
 
 
-def _coalitions(delta: float) -> Iterator[Figure]:
+def _coalitions(delta: float) -> Iterator[GrowthFigure]:
     asked = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
-    yield Figure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
-    yield Figure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
+    yield GrowthFigure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
+    yield GrowthFigure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
     for share in COLLUDING:
-        figure = partial(Figure, "coalition", f"{100 * share:g}% of all users")
+        figure = partial(GrowthFigure, "coalition", f"{100 * share:g}% of all users")
         for size in CLUSTERS:
             clusters = USERS / size
             most = most_of_any(clusters, size, share, delta)

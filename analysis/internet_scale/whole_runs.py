@@ -14,7 +14,7 @@ from analysis.internet_scale.privacy_growth import DELTA, USERS
 from analysis.study import Frame, command
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.streamed import exchange_streamed, measure_streamed, prepare_streamed
 from p2p_sim.scenario import Scenario
 
@@ -34,7 +34,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
     for setting in SETTINGS:
         parts, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
         begin, whole = time.process_time(), Outcome.summed([part for part in parts if part is not None])
-        case = Case(scenario(setting, users), REPLICATE)
+        case = Replicate(scenario(setting, users), REPLICATE)
         row, _ = measure_streamed(case, prepare_streamed(case), [whole])
         found = {name: row[name] for name in COLUMNS} | {"arrived": row["effective_sampling_rate"]}
         if whole.traffic is not None and whole.arrivals is not None:
@@ -75,7 +75,7 @@ def scenario(setting: str, users: int) -> Scenario:
 def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
     """Of one of the parts of the shards: its sums, if it has shards, processor time and memory."""
     setting, users, index = task
-    begin, ready = time.process_time(), prepare_streamed(Case(scenario(setting, users), REPLICATE))
+    begin, ready = time.process_time(), prepare_streamed(Replicate(scenario(setting, users), REPLICATE))
     first, last = (ready.people.num_shards * cut // PARTS for cut in (index, index + 1))
     sums = exchange_streamed(ready, (first, last)) if last > first else None
     return sums, time.process_time() - begin, _peak_mib()

@@ -23,7 +23,7 @@ from analysis.regression.methods import (
     risk,
     without_privacy,
 )
-from analysis.regression.tables import GRID, Diabetes, Floats, Law, People
+from analysis.regression.tables import GRID, Diabetes, Floats, LabelLaw, RegressionUsers
 from analysis.study import Frame, command, curves, means
 from p2p_sim.base.streams import Streams
 from p2p_sim.figures.curves import Panel
@@ -55,7 +55,7 @@ PAIRS = (
 
 
 @dataclass(frozen=True)
-class Task:
+class RegressionTask:
     """All replicates of one point: a panel, the learner's ε, and h of the law."""
 
     panel: str
@@ -71,9 +71,9 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     if frame.small:
         methods = (DEBIASED, UNBIASED, EXCHANGED + DEBIASED, EXCHANGED + DEBIASED + KNOWING)
         replicates, epsilons, spreads = 2, (1.0, 4.0), (0.0,)
-    tasks = [Task(ON_LAW, epsilon, HETEROGENEITY, replicates, methods) for epsilon in epsilons]
-    tasks += [Task(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
-    tasks += [Task(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
+    tasks = [RegressionTask(ON_LAW, epsilon, HETEROGENEITY, replicates, methods) for epsilon in epsilons]
+    tasks += [RegressionTask(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
+    tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
     rows = pd.DataFrame([row for found in frame.each(point_rows, tasks) for row in found])
     rows = pd.concat([rows, pd.DataFrame([row for task in tasks for row in _constant_rows(task)])], ignore_index=True)
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
@@ -92,7 +92,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     ]
 
 
-def point_rows(task: Task) -> list[dict[str, object]]:
+def point_rows(task: RegressionTask) -> list[dict[str, object]]:
     """A row for each method and replicate of one point, and for the same learner without privacy."""
     rows: list[dict[str, object]] = []
     for replicate in range(task.replicates):
@@ -113,13 +113,13 @@ def point_rows(task: Task) -> list[dict[str, object]]:
     return rows
 
 
-def _drawn(task: Task, replicate: int) -> tuple[Law | None, Streams, People]:
+def _drawn(task: RegressionTask, replicate: int) -> tuple[LabelLaw | None, Streams, RegressionUsers]:
     streams = Streams(SEED, replicate)
-    law = None if task.panel == ON_DIABETES else Law(task.heterogeneity)
+    law = None if task.panel == ON_DIABETES else LabelLaw(task.heterogeneity)
     return law, streams, Diabetes().draw(streams) if law is None else law.draw(streams)
 
 
-def _constant_rows(task: Task) -> list[dict[str, object]]:
+def _constant_rows(task: RegressionTask) -> list[dict[str, object]]:
     """What a learner reaches who predicts the mean of all true labels, whatever the features."""
     rows: list[dict[str, object]] = []
     for replicate in range(task.replicates):
@@ -132,7 +132,7 @@ def _constant_rows(task: Task) -> list[dict[str, object]]:
     return rows
 
 
-def floor_of(law: Law) -> float:
+def floor_of(law: LabelLaw) -> float:
     """Excess risk of the best linear function of a user's features, learned from her cluster's mean label.
 
     That is what many users in each cluster and no noise would leave to a learner who takes a cluster's labels for the

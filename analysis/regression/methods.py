@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.regression.tables import Floats, People
+from analysis.regression.tables import Floats, RegressionUsers
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.engines import EngineName
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
@@ -37,7 +37,7 @@ class Released:
     epsilon_local: float
 
 
-def release(method: str, people: People, epsilon: float, delta: float, streams: Streams,
+def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams,
             engine: EngineName = "vectorised") -> Released:  # fmt: skip
     """The released values of one replicate under a method of `METHODS`."""
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
@@ -58,7 +58,9 @@ def release(method: str, people: People, epsilon: float, delta: float, streams: 
     return Released(user, *_read(local, payload, base), epsilon, local.local_epsilon)
 
 
-def _paid_prior(people: People, epsilon: float, streams: Streams) -> tuple[NDArray[np.integer], tuple[float, ...]]:
+def _paid_prior(
+    people: RegressionUsers, epsilon: float, streams: Streams
+) -> tuple[NDArray[np.integer], tuple[float, ...]]:
     """The other users, and the prior that a public part of the users made by randomised response at ε."""
     k, pays = len(people.values), streams.generator("half").random(people.population.num_users) < 1.0 / PAYING
     noise = RandomizedResponse(local_flip_prob(epsilon, k), k)
@@ -104,7 +106,7 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
     return lambda points: values.mean() + ((points - middle) / spread) @ weights
 
 
-def learned(method: str, people: People, found: Released) -> Callable[[Floats], Floats]:
+def learned(method: str, people: RegressionUsers, found: Released) -> Callable[[Floats], Floats]:
     """The prediction that a learner makes of what is released; see `METHODS` for what it knows."""
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)
@@ -116,13 +118,13 @@ def learned(method: str, people: People, found: Released) -> Callable[[Floats], 
     return ridge(features[found.user], found.value, found.noise, span, spread)
 
 
-def without_privacy(people: People) -> Callable[[Floats], Floats]:
+def without_privacy(people: RegressionUsers) -> Callable[[Floats], Floats]:
     """The same learner on the true labels of all users."""
     span = float(people.values[-1] - people.values[0])
     features = people.population.features
     return ridge(features, people.values[people.population.labels], 0.0, span, features.std(axis=0))
 
 
-def risk(prediction: Callable[[Floats], Floats], people: People) -> float:
+def risk(prediction: Callable[[Floats], Floats], people: RegressionUsers) -> float:
     """Mean squared distance from the targets: the excess risk where a law is known, else the test error."""
     return float(np.mean((prediction(people.points) - people.target) ** 2))

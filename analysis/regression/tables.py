@@ -22,7 +22,7 @@ DIABETES_RANGE = (0.0, 400.0)
 
 
 @dataclass(frozen=True)
-class People:
+class RegressionUsers:
     """Users and what their learner is measured on.
 
     population: their labels are places in `values`. values: (k,) the public grid.
@@ -51,7 +51,7 @@ class People:
 
 
 @dataclass(frozen=True)
-class Law:
+class LabelLaw:
     """Labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v; clusters differ in t alone.
 
     A point has features (t, v): t = u + τ r with u in [-1, 1] the place of its cluster and r, v = ±1, all four equally
@@ -89,14 +89,14 @@ class Law:
         """(points, k) probability of each value."""
         return np.asarray(binom.pmf(np.arange(GRID), GRID - 1, self.mean[:, None]))
 
-    def draw(self, streams: Streams) -> People:
+    def draw(self, streams: Streams) -> RegressionUsers:
         """The users of one replicate."""
         rng, n = streams.generator("population"), self.clusters * self.size
         point = 4 * np.repeat(np.arange(self.clusters), self.size) + rng.integers(0, 4, n)
         labels = rng.binomial(GRID - 1, self.mean[point]).astype(np.uint8)
         offsets = np.arange(self.clusters + 1, dtype=np.int64) * self.size
         population = Population(self.points[point], labels, offsets, GRID)
-        return People(population, np.linspace(0.0, 1.0, GRID), self.points, self.mean, self.residual)
+        return RegressionUsers(population, np.linspace(0.0, 1.0, GRID), self.points, self.mean, self.residual)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Diabetes:
     least: int = 40
     held_out: float = 0.2
 
-    def draw(self, streams: Streams) -> People:
+    def draw(self, streams: Streams) -> RegressionUsers:
         """Users, and the rows that are held out in this replicate; their labels are not binned."""
         from sklearn.cluster import KMeans
 
@@ -125,7 +125,7 @@ class Diabetes:
         values = np.linspace(*DIABETES_RANGE, GRID)
         labels = np.abs(progression[kept, None] - values).argmin(axis=1).astype(np.uint8)
         population = Population(features[kept], labels, offsets, GRID)
-        return People(population, values, features[held], progression[held])
+        return RegressionUsers(population, values, features[held], progression[held])
 
 
 @lru_cache(maxsize=1)

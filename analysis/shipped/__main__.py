@@ -13,7 +13,7 @@ from p2p_sim import load_scenario
 from p2p_sim.base.streams import Streams
 from p2p_sim.measures.point_means import HIGH, LOW, POINT, by_replicate, points
 from p2p_sim.measures.scaling import fit_forms, log_log_slope
-from p2p_sim.sweeps.plan import Plan
+from p2p_sim.sweeps.plan import SweepPlan
 from p2p_sim.sweeps.run_scenario import run_point
 
 NAME = "shipped"
@@ -37,7 +37,7 @@ def main(frame: Frame) -> list[Path]:
     return [frame.points(found, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
 
 
-def _forms(plan: Plan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
+def _forms(plan: SweepPlan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
     """Both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them: a line a constant."""
     risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
     lines = []
@@ -48,7 +48,7 @@ def _forms(plan: Plan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str
     return lines
 
 
-def _towards_floor(plan: Plan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
+def _towards_floor(plan: SweepPlan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
     """Slope, on log-log scales, of the mean distance of the excess risk from its exact floor against n."""
     risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])

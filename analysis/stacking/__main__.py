@@ -18,7 +18,7 @@ from analysis.stacking.estimators import (
     METHODS,
     OVERSPENT,
     TRANSFER,
-    Point,
+    BenchmarkPoint,
     benchmark_row,
     combiner_rows,
     transfer_rows,
@@ -27,7 +27,7 @@ from analysis.stacking.organisation_data import (
     TRAIN,
     Benchmark,
     Branches,
-    Organisations,
+    OrganisationsData,
     branches,
     heart,
     mnist,
@@ -70,7 +70,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
     data_dir = frame.data_dir
     if data_dir is None and not frame.small:
         raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
-    groups: list[Organisations]
+    groups: list[OrganisationsData]
     if frame.small or data_dir is None:
         benchmarks, groups = [stand_in()], [branches(0, (400, 150, 150), 2)]
         trials = [branches(1, (400, 150, 150), 2)]
@@ -119,11 +119,11 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
     for replicate in range(TUNING):
         streams = Streams(SEED + 1, replicate)
         split = data.draw(streams, public=True)
-        total += benchmark_row(method, data, split, Point(epsilon * enlarged, l2), streams)["auc"]
+        total += benchmark_row(method, data, split, BenchmarkPoint(epsilon * enlarged, l2), streams)["auc"]
     return total / TUNING
 
 
-def _tune_transfer(frame: Frame, trial: Organisations) -> dict[str, float]:
+def _tune_transfer(frame: Frame, trial: OrganisationsData) -> dict[str, float]:
     """λ of the largest mean AUC on organisations simulated by another law, by method."""
     tasks = [(l2, replicate) for l2 in PENALTIES for replicate in range(TUNING)]
     rows = [row for part in frame.each(partial(_transfer_trial, trial), tasks) for row in part]
@@ -131,7 +131,7 @@ def _tune_transfer(frame: Frame, trial: Organisations) -> dict[str, float]:
     return {str(method): float(best) for method, best in reached.idxmax(axis=1).items()}
 
 
-def _transfer_trial(trial: Organisations, task: tuple[float, int]) -> list[Row]:
+def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[Row]:
     l2, replicate = task
     found = transfer_rows(trial, 1.0, dict.fromkeys(TRANSFER, l2), Streams(SEED + 1, replicate), only=TUNED_TARGETS)
     return [{**row, "l2": l2} for row in found]
@@ -143,31 +143,31 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
     split = data.draw(streams)
     rows: list[Row] = []
 
-    def add(study: str, method: str, point: Point, found: dict[str, object] | dict[str, float]) -> None:
+    def add(study: str, method: str, point: BenchmarkPoint, found: dict[str, object] | dict[str, float]) -> None:
         named = {"study": study, "data": data.name, "method": method, "epsilon": point.epsilon, "groups": point.count}
         rows.append({**named, "skew": point.skew, "l2": point.l2, "replicate": replicate, **found})
 
-    def run(study: str, method: str, point: Point) -> None:
+    def run(study: str, method: str, point: BenchmarkPoint) -> None:
         add(study, method, point, benchmark_row(method, data, split, point, streams))
 
     one = chosen["1"]
     for epsilon, method in product(EPSILONS, METHODS):
-        run("epsilon", method, Point(epsilon, chosen[f"{epsilon:g}"][method]))
+        run("epsilon", method, BenchmarkPoint(epsilon, chosen[f"{epsilon:g}"][method]))
     for method in METHODS:
         if method != OVERSPENT:
-            run("no privacy", method, Point(float("inf"), PENALTIES[0]))
+            run("no privacy", method, BenchmarkPoint(float("inf"), PENALTIES[0]))
     for count, method in product(COUNTS, ("PST-F(U)", "PST-F(W)", "PLR(W)")):
-        run("groups", method, Point(1.0, one[method], count))
+        run("groups", method, BenchmarkPoint(1.0, one[method], count))
     for skew, method in product(SKEWS, ("PST-F(W)", "PLR(W)")):
-        run("importance", method, Point(1.0, one[method], skew=skew))
+        run("importance", method, BenchmarkPoint(1.0, one[method], skew=skew))
     for method in ("PST-F(U)", "PST-F(W)"):
-        point = Point(1.0, one[method])
+        point = BenchmarkPoint(1.0, one[method])
         for found in combiner_rows("(W)" in method, data, split, point, streams):
             add("combiner", method, point, found)
     return rows
 
 
-def _transfer_replicate(organisations: Organisations, l2: dict[str, float], replicate: int) -> list[Row]:
+def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Row]:
     """Table 2 for one draw of the rows."""
     found = transfer_rows(organisations, 1.0, l2, Streams(SEED, replicate))
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}

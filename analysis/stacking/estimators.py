@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from analysis.stacking.organisation_data import Benchmark, Organisations, Rows
+from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows
 from p2p_sim.base.streams import Streams
 from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, TransferStacking, pphtl
 from p2p_sim.stacking.clipped_rows import clip_rows
@@ -21,7 +21,7 @@ TRANSFER = ("PLR (target)", "PLR (source)", "PPHTL", "PLR-HTL", "PLR-HTL(W)", "P
 
 
 @dataclass(frozen=True)
-class Point:
+class BenchmarkPoint:
     """A setting of the benchmark studies: ε, λ, number of groups, and α if importance is Σ αⁱ instead of variance."""
 
     epsilon: float
@@ -36,7 +36,7 @@ def auc(scores: Floats, labels: NDArray[np.int64]) -> float:
 
 
 def benchmark_row(
-    method: str, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams
+    method: str, data: Benchmark, split: tuple[Rows, Rows], point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
     """AUC and ε of one method in one replicate."""
     (rows, labels), (test, truth) = split
@@ -61,7 +61,7 @@ def benchmark_row(
 
 
 def combiner_rows(
-    weighted: bool, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams
+    weighted: bool, data: Benchmark, split: tuple[Rows, Rows], point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
     """AUC of every combiner of the same low-level models, and of each of these alone (the paper's Figure 4)."""
     (rows, labels), (test, truth) = split
@@ -77,7 +77,7 @@ def combiner_rows(
     return found
 
 
-def feature_stacking(data: Benchmark, point: Point, weighted: bool, streams: Streams) -> FeatureStacking:
+def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, streams: Streams) -> FeatureStacking:
     """PST-F(W): groups in the order of the components; PST-F(U): at random, of equal importance."""
     d = data.public[0].shape[1]
     order = np.arange(d) if weighted else streams.generator("stacking groups").permutation(d)
@@ -88,7 +88,7 @@ def feature_stacking(data: Benchmark, point: Point, weighted: bool, streams: Str
     )  # fmt: skip
 
 
-def importance(data: Benchmark, point: Point) -> list[float]:
+def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
     """q_k of consecutive groups: shares of the public rows' variance, or of Σ αⁱ (the paper's equation 6)."""
     d = data.public[0].shape[1]
     weights = data.public[0].var(axis=0) if point.skew is None else point.skew ** np.arange(d)
@@ -96,7 +96,7 @@ def importance(data: Benchmark, point: Point) -> list[float]:
     return [float(share) for share in shares / shares.sum()]
 
 
-def weighted_scale(data: Benchmark, point: Point) -> Floats:
+def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
     """What a plain PLR makes of the same public importance: features of group k times q_k/B_k."""
     groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
     ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
@@ -109,7 +109,7 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 
 
 def _overspent(
-    data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams, noise: np.random.Generator
+    data: Benchmark, split: tuple[Rows, Rows], point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
     """PST-F(U) with all of ε for each group."""
     (rows, labels), (test, truth) = split
@@ -123,7 +123,7 @@ def _overspent(
 
 
 def transfer_rows(
-    organisations: Organisations, epsilon: float, l2: dict[str, float], streams: Streams,
+    organisations: OrganisationsData, epsilon: float, l2: dict[str, float], streams: Streams,
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
     """AUC of each method at each target; the source releases once for all. ε is the same for source and target.
@@ -148,7 +148,7 @@ class _Source:
     """The source's release for one method, and what a target makes of it."""
 
     def __init__(
-        self, organisations: Organisations, method: str, epsilon: float, l2: float, scale: Floats, source: Rows,
+        self, organisations: OrganisationsData, method: str, epsilon: float, l2: float, scale: Floats, source: Rows,
         streams: Streams,
     ) -> None:  # fmt: skip
         self.method, self.epsilon, self.l2 = method, epsilon, l2

@@ -79,7 +79,7 @@ def stand_in() -> Benchmark:
 
 
 @dataclass(frozen=True)
-class Organisations:
+class OrganisationsData:
     """One source and several targets with the same features, and what is publicly known of these.
 
     groups: (K,) feature indices, the most important first. importance: (K,) q_k. Features are scaled by public
@@ -101,7 +101,7 @@ class Organisations:
 
 
 @dataclass(frozen=True)
-class Branches(Organisations):
+class Branches(OrganisationsData):
     """A simulated main hospital with branches of given sizes: features N(μ_b, I), logits w_b·x.
 
     sizes: of the source and of the targets. law: seed of w and μ, the same in all replicates.
@@ -141,7 +141,7 @@ HEART_IMPORTANCE = (0.6, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
-class Heart(Organisations):
+class Heart(OrganisationsData):
     """UCI Heart Disease, Cleveland as source; half of a target's rows are for testing."""
 
     data: tuple[Rows, ...] = ()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.study import Frame, command
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.released_accuracy import Estimate, validated
+from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.mechanism import Mechanism, Setup
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
@@ -117,7 +117,7 @@ def mechanism_of(name: str, classes: int = 3) -> Mechanism:
     return Scenario.from_tree(tree).mechanism.built(Setup(SIZES, classes, 1e-6, "vectorised"))
 
 
-def estimates(mechanism: Mechanism, given: Judged, runs: Iterable[int], seed: int = 0) -> list[Estimate]:
+def estimates(mechanism: Mechanism, given: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
     """What releases of the mechanism say of the accuracy, one estimate for each run."""
     found = []
     for run in runs:
@@ -128,7 +128,7 @@ def estimates(mechanism: Mechanism, given: Judged, runs: Iterable[int], seed: in
     return found
 
 
-def coverage(found: list[Estimate], truth: float) -> float:
+def coverage(found: list[AccuracyEstimate], truth: float) -> float:
     """The share of intervals in which the accuracy lies."""
     return float(np.mean([one.lower <= truth <= one.upper for one in found]))
 
@@ -148,7 +148,7 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
     return [frame.table("table.csv", lines)]
 
 
-def _block(name: str, kind: str, runs: tuple[int, int]) -> list[Estimate]:
+def _block(name: str, kind: str, runs: tuple[int, int]) -> list[AccuracyEstimate]:
     return estimates(mechanism_of(name), judged(kind), range(*runs), seed=1)
 
 

@@ -25,7 +25,7 @@ from p2p_sim.measures.point_means import HIGH, LOW
 from p2p_sim.measures.vector_bound import theorem_2
 from p2p_sim.mechanisms.nearest_neighbours import NeighbourMeans
 from p2p_sim.population.gaussian_circle import CircleConfig
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 
 NAME = "vector"
@@ -123,7 +123,7 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> t
     """Means of Δ(x), of the excess risk and of the bound in one replicate of the shipped scenario, changed."""
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
-    done = exchange(Case(scenario, replicate))
+    done = exchange(Replicate(scenario, replicate))
     population, release, circle = done.population, done.outcome.labels, scenario.population
     assert population.holdout is not None
     assert isinstance(circle, CircleConfig)

@@ -3,7 +3,7 @@
 from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from p2p_sim.privacy import NoisyScore, Poisson, Selection, TruncatedNegativeBinomial
+from p2p_sim.privacy import NoisyScore, PoissonRuns, Selection, TruncatedNegativeBinomial
 from p2p_sim.privacy.inversion import bisect
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
 
@@ -23,7 +23,7 @@ _run = NoisyScore(_scale, "gaussian")
 
 
 def _law(shape: float, mean: float) -> RunLaw:
-    return Poisson(mean) if shape == float("inf") else TruncatedNegativeBinomial.of_mean(mean, shape)
+    return PoissonRuns(mean) if shape == float("inf") else TruncatedNegativeBinomial.of_mean(mean, shape)
 
 
 def _cost(law: RunLaw) -> float:

@@ -19,17 +19,19 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.noisy_aggregates import Aggregates, one_hot
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan, Seen
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
 
 
-def audit_aggregates(case: Case, trials: int, error: float = ERROR, mechanism: Aggregates | None = None) -> OneRunAudit:
+def audit_aggregates(
+    case: Replicate, trials: int, error: float = ERROR, mechanism: Aggregates | None = None
+) -> OneRunAudit:
     """Attack noisy counts.
 
     Args:
@@ -67,7 +69,7 @@ class BagTargets:
     pair: tuple[int, int]
     exact: tuple[bool, ...] = (False,)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         labels, scores, found, users = [], [], 0, 0
         while found < trials:
@@ -78,7 +80,7 @@ class BagTargets:
                 scores.append(score)
                 found += len(coins)
             users += self.people.num_users
-        return Seen(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
+        return AttackScores(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
 
     def _shard(self, shard: Shard, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Coins and scores (B,) of a shard's bags; the score is 0 where the target is not counted."""
@@ -115,7 +117,7 @@ class CountsCurve:
 
     def bound(self, delta: float) -> PrivacyBound:
         """As the mechanism states it."""
-        return together(self.mechanism.privacy(self.sizes, delta))
+        return worst_bound(self.mechanism.privacy(self.sizes, delta))
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """Of noise whose scale is that much smaller."""

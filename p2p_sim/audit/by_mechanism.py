@@ -11,9 +11,9 @@ from p2p_sim.audit.organisations_attack import audit_organisations
 from p2p_sim.audit.pooled_attack import audit_pooled
 from p2p_sim.audit.votes_attack import audit_votes
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 
-ATTACKED: dict[str, Callable[[Case, int], OneRunAudit | ModelAudit]] = {
+ATTACKED: dict[str, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     "randomized_response": audit_local,
     "vector_approximation": audit_local,
     "alibi": audit_local,
@@ -35,7 +35,7 @@ ATTACKED: dict[str, Callable[[Case, int], OneRunAudit | ModelAudit]] = {
 """The audit of each kind."""
 
 
-def audit_at_own_size(case: Case, trials: int) -> OneRunAudit | ModelAudit:
+def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     """Attack what the mechanism of a scenario releases about its own users.
 
     Args:

@@ -32,7 +32,7 @@ from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
 from p2p_sim.mechanisms.private_density import PrivateDensity
 from p2p_sim.mechanisms.private_histogram import CellRule, PrivateHistogram
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.one_run_plan import Seen
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta, stability_threshold
 
 Floats = NDArray[np.float64]
@@ -85,7 +85,7 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 
 @dataclass(frozen=True)
-class VoteTargets:
+class CellVoteTargets:
     """Two targets in three cells: one whose label is open, one who is in either of two cells that she has alone.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked. rows: n, as in the scenario.
@@ -104,12 +104,12 @@ class VoteTargets:
         alone = len(self._places[0]) - pairs
         return ((alone, moved_cells(epsilon, 1)), (pairs, moved_cells(epsilon, 2)))
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         runs = -(-trials // len(self._places[0]))
         done = [self._run(Streams(seed, run)) for run in range(runs)]
         coins, scores = (np.concatenate(part) for part in zip(*done, strict=True))
-        return Seen(coins, scores[None, :]), runs * self.rows, None
+        return AttackScores(coins, scores[None, :]), runs * self.rows, None
 
     def _run(self, streams: Streams) -> tuple[NDArray[np.bool_], Floats]:
         """Coins and scores of one release."""
@@ -187,12 +187,12 @@ class CountTargets:
         curves = ((self._pairs, full), (self._alone, lambda at, rise: 0.25 * self.claimed.delta))
         return (*curves, (1, lambda at, rise: choice_delta(rise * epsilon, at))) if self._labelled else curves
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         runs = -(-trials // (self._pairs + self._alone + (self._labelled > 0)))
         done = [self._run(Streams(seed, run)) for run in range(runs)]
         coins, scores = (np.concatenate(part) for part in zip(*done, strict=True))
-        return Seen(coins, scores[None, :]), runs * self._rows, None
+        return AttackScores(coins, scores[None, :]), runs * self._rows, None
 
     def _run(self, streams: Streams) -> tuple[NDArray[np.bool_], Floats]:
         """Coins and scores of one release."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.cell_targets import CellTargets, CountTargets, Curve, VoteTargets
+from p2p_sim.audit.cell_targets import CellTargets, CellVoteTargets, CountTargets, Curve
 from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, Scope, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
@@ -16,7 +16,7 @@ from p2p_sim.mechanisms.private_histogram import PrivateHistogram
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ SCOPE = Scope(
 
 
 def audit_cells(
-    case: Case, trials: int, error: float = ERROR, mechanism: PrivateHistogram | PrivateDensity | None = None
+    case: Replicate, trials: int, error: float = ERROR, mechanism: PrivateHistogram | PrivateDensity | None = None
 ) -> OneRunAudit:
     """Attack the votes, counts or choice from which the curator of a scenario makes a rule or a density.
 
@@ -50,7 +50,7 @@ def audit_cells(
     attacked = mechanism or claimed
     targets: CellTargets
     if isinstance(claimed, PrivateHistogram) and claimed.votes is not None:
-        targets = VoteTargets(claimed, attacked, dimensions, people.num_users)
+        targets = CellVoteTargets(claimed, attacked, dimensions, people.num_users)
     else:
         targets = CountTargets(claimed, attacked, dimensions)
     [stated, *_] = claimed.privacy(people.cluster_sizes[:1], case.scenario.privacy.delta)

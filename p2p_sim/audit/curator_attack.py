@@ -23,7 +23,7 @@ from p2p_sim.mechanisms.cluster_rr import ClusterRR
 from p2p_sim.privacy.audit_statistics.power import ERROR, epsilon_lower
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 
@@ -41,7 +41,7 @@ _TIE = 1e-9
 
 
 @dataclass(frozen=True)
-class Event:
+class CuratorEvent:
     """What the attack counts, in which cluster.
 
     counts: users with each label in the first world, the target's a = 0 included. everywhere: whether q̃ must be τ at
@@ -112,7 +112,7 @@ def audit_scenario(
     """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
-    mechanism = prepare(Case(scenario, 0, data_dir)).mechanism
+    mechanism = prepare(Replicate(scenario, 0, data_dir)).mechanism
     if not isinstance(mechanism, ClusterRR):
         raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
     response = mechanism.response
@@ -156,9 +156,9 @@ def audit_curator(
     return CuratorAudit(scenario, *size, *parameters, *known, proved, expected, first, second, trials, error)
 
 
-def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) -> tuple[Event, float]:
+def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) -> tuple[CuratorEvent, float]:
     """The event from which a sound mechanism is expected to show most, and the lower bound of ε that it then shows."""
-    best: tuple[Event, float] | None = None
+    best: tuple[CuratorEvent, float] | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
     rng = Streams(0, 0).generator("rehearsal")
     noise = privacy.noise_scale / privacy.cluster_size * rng.laplace(size=(REHEARSALS, privacy.num_classes))
@@ -179,20 +179,20 @@ def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) ->
     return best
 
 
-def _candidates(privacy: ClusterResampling) -> Iterator[tuple[tuple[int, ...], list[Event]]]:
+def _candidates(privacy: ClusterResampling) -> Iterator[tuple[tuple[int, ...], list[CuratorEvent]]]:
     """Clusters, as counts of labels in the first world, and the events to try in each."""
     n, k, tau = privacy.cluster_size, privacy.num_classes, privacy.threshold
     top, many, few = 1.0 - (k - 1) * tau, math.ceil(n * tau), math.floor(n * tau)
     if n - (k - 1) * many >= 1:
         counts = (n - (k - 1) * many, *[many] * (k - 1))
-        yield counts, [Event(counts, True, 1.0)]
+        yield counts, [CuratorEvent(counts, True, 1.0)]
     if k > 2 and few >= 1 and few + many <= n:
         counts = (few, many, n - few - many, *[0] * (k - 3))
         reach = [min(width * privacy.noise_scale / n, top - tau) for width in WIDTHS]
-        yield counts, [Event(counts, False, tau + x) for x in reach]
+        yield counts, [CuratorEvent(counts, False, tau + x) for x in reach]
 
 
-def count_event(draw: Draw, event: Event, threshold: float, trials: int, seed: int, world: int) -> int:
+def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, seed: int, world: int) -> int:
     """In how many of `trials` clusters the event occurred and the target's noisy label is a.
 
     Args:

@@ -33,7 +33,7 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.replicate.memory_need import streams
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)
@@ -43,7 +43,7 @@ HALVINGS = 14
 
 
 def audit_exchange(
-    case: Case,
+    case: Replicate,
     trials: int,
     cluster_size: int | None = None,
     error: float = ERROR,
@@ -86,7 +86,7 @@ def audit_exchange(
     )
 
 
-def people_of(case: Case) -> People:
+def people_of(case: Replicate) -> People:
     """The users of the scenario's first replicate; they are not held where that can be helped."""
     scenario = case.scenario
     if streams(scenario):
@@ -96,7 +96,9 @@ def people_of(case: Case) -> People:
     return case.people()
 
 
-def _targets(case: Case, people: People | None, sizes: NDArray[np.int64], claimed: float | None) -> ExchangeTargets:
+def _targets(
+    case: Replicate, people: People | None, sizes: NDArray[np.int64], claimed: float | None
+) -> ExchangeTargets:
     """Where the targets come from."""
     scenario = case.scenario
     if people is not None and people.num_classes > 2:

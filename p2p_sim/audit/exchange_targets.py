@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.exchange.network_record import RealisedShard
+from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.mechanisms.audited_users import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.mechanism import Mechanism
@@ -24,7 +24,7 @@ from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.population.streamed_users import DrawnPeople
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -103,7 +103,7 @@ class ClusterTargets:
     looks_closely: whether the raw view is looked at, in clusters of one size.
     """
 
-    case: Case
+    case: Replicate
     mechanism: Mechanism
     rounds: Callable[[int], Iterator[Round]]
     pair: Pair = (0, 1)
@@ -115,7 +115,7 @@ class ClusterTargets:
         outcome = self.mechanism.release_on(network, people, part=part)
         return check_released(self.case.scenario.mechanism, self.mechanism, outcome, people, part)
 
-    def claims(self, facts: Sequence[RealisedShard], epsilons: Sequence[float]) -> Floats | None:
+    def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""
         return None
 
@@ -185,7 +185,7 @@ class ExchangeTargets(ClusterTargets):
     def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
         return self.mechanism.release_on(network, people, part=part)
 
-    def claims(self, facts: Sequence[RealisedShard], epsilons: Sequence[float]) -> Floats | None:
+    def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         if not self.realised:
             return None
         noise = self.claimed or self.noise

@@ -28,7 +28,7 @@ from p2p_sim.privacy.audit_statistics.target_apart import split_cells
 from p2p_sim.privacy.audit_statistics.view_laws import LearnerViews
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 Counts = NDArray[np.int64]
@@ -95,7 +95,7 @@ def audit_realised(
     if not 0.0 <= tested < local_epsilon(alpha):
         raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
-    case, worlds = Case(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
+    case, worlds = Replicate(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
     worlds[1, 0], worlds[:, 1 : 1 + ones] = 1, 1
     with one_thread():
         few = max(int(PILOT * trials), 1)
@@ -117,7 +117,7 @@ def audit_realised(
 
 
 def _world(
-    case: Case,
+    case: Replicate,
     mechanism: LabelExchangeMechanism,
     labels: NDArray[np.uint8],
     epsilon: float,

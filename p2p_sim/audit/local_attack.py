@@ -22,11 +22,11 @@ from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan, Seen
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
@@ -36,7 +36,9 @@ LARGEST_TEST_EPSILON = 8.0
 _TINY = 1e-30
 
 
-def audit_local(case: Case, trials: int, error: float = ERROR, mechanism: LocalMechanism | None = None) -> OneRunAudit:
+def audit_local(
+    case: Replicate, trials: int, error: float = ERROR, mechanism: LocalMechanism | None = None
+) -> OneRunAudit:
     """Attack a local mechanism.
 
     Args:
@@ -71,12 +73,12 @@ class LocalTargets:
     """All users, run again with fresh coins and noise until there are enough targets. pair: classes of a coin."""
 
     mechanism: LocalMechanism
-    case: Case
+    case: Replicate
     people: Population
     pair: tuple[int, int]
     exact: tuple[bool, ...] = (False,)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         labels, scores, users = [], [], 0
         for replicate in range(-(-trials // self.people.num_users)):
@@ -90,7 +92,7 @@ class LocalTargets:
             labels.append(coins)
             scores.append(score)
             users += self.people.num_users
-        return Seen(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
+        return AttackScores(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
 
     def _scores(self, outcome: Outcome) -> Floats:
         """(m,) how much each message speaks for the high label."""
@@ -143,7 +145,7 @@ class MessageCurve:
 
     def bound(self, delta: float) -> PrivacyBound:
         """As the mechanism states it."""
-        return together(self.mechanism.privacy(np.unique(self.sizes), delta))
+        return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """Of randomised response between two labels with ε₀ that much larger."""

@@ -26,8 +26,8 @@ from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses, right_and_wrong
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.audit_statistics.several_targets import curve_of, proved_epsilon, proved_mu, refuses
-from p2p_sim.privacy.bound import PrivacyBound, together
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
@@ -76,7 +76,9 @@ class ModelAudit:
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
 
-def audit_model(case: Case, trials: int, error: float = ERROR, mechanism: DpSgdMechanism | None = None) -> ModelAudit:
+def audit_model(
+    case: Replicate, trials: int, error: float = ERROR, mechanism: DpSgdMechanism | None = None
+) -> ModelAudit:
     """Attack the model that a scenario's curator releases.
 
     Args:
@@ -116,7 +118,7 @@ def audit_model(case: Case, trials: int, error: float = ERROR, mechanism: DpSgdM
         targets,
         guesses,
         refuses(targets, guesses, curve, error / 2),
-        together(claimed.privacy(people.cluster_sizes[:1], delta)),
+        worst_bound(claimed.privacy(people.cluster_sizes[:1], delta)),
         proved_epsilon(targets, guesses, delta, error / 2),
         proved_epsilon(targets, pilot[best], delta, error / 2),
         proved_mu(targets, guesses, error / 2),
@@ -130,7 +132,7 @@ class _Models:
     """Training runs with fresh coins and noise. chosen: (m,), the targets."""
 
     mechanism: DpSgdMechanism
-    case: Case
+    case: Replicate
     people: Population
     chosen: NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
-from p2p_sim.privacy.audit_statistics.one_run_plan import Drawn, OneRunPlan, Seen, drawn_tradeoff, plan_one_run
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.loss_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Stated
@@ -42,7 +42,7 @@ class Targets(Protocol):
     def exact(self) -> tuple[bool, ...]:
         """Of each score, whether it is the exact logarithm of the likelihood ratio."""
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """At least `trials` targets, the number of simulated users, and the mean certified δ at each ε, if these depend
         on the run."""
 

@@ -26,12 +26,12 @@ from p2p_sim.mechanisms.organisations import Combination, Organisations, order_o
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.population.table import TableConfig
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan, Seen
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation
 from p2p_sim.privacy.rivals.row_label import RowLabel
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
 from p2p_sim.stacking.pst import GroupModels
@@ -53,7 +53,7 @@ SCOPE = Scope(
 
 
 def audit_organisations(
-    case: Case, trials: int, error: float = ERROR, mechanism: Organisations | None = None
+    case: Replicate, trials: int, error: float = ERROR, mechanism: Organisations | None = None
 ) -> OneRunAudit:
     """Attack the models that organisations release.
 
@@ -96,11 +96,11 @@ class OrganisationTargets:
 
     claimed: Organisations
     mechanism: Organisations
-    case: Case
+    case: Replicate
     people: Population
     exact: tuple[bool, ...] = (True, False)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         labels, scores, users = list[bool](), list[tuple[float, float]](), 0
         for run in range(-(-trials // len(self.claimed.learners))):
@@ -108,7 +108,7 @@ class OrganisationTargets:
                 labels.append(coin)
                 scores.append(score)
             users += self.people.num_users
-        return Seen(np.array(labels), np.array(scores).T), users, None
+        return AttackScores(np.array(labels), np.array(scores).T), users, None
 
     def _run(self, streams: Streams, by_features: bool) -> Iterator[tuple[bool, tuple[float, float]]]:
         """Coin and scores of each organisation that learns. by_features: rows differ in these, not in the label."""

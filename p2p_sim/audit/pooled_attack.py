@@ -24,11 +24,11 @@ from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, together
-from p2p_sim.privacy.exchange.other_users import World
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
+from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ LARGEST_EXACT = 4096
 _TAIL = -200.0
 
 
-def audit_pooled(case: Case, trials: int, error: float = ERROR, mechanism: Mechanism | None = None) -> OneRunAudit:
+def audit_pooled(case: Replicate, trials: int, error: float = ERROR, mechanism: Mechanism | None = None) -> OneRunAudit:
     """Attack a shuffler, or a curator who releases noisy labels alone.
 
     Args:
@@ -82,7 +82,7 @@ class ShuffledRatio(LikelihoodRatio):
     def _table(self, size: int, ones: int) -> tuple[int, Floats]:
         if (size, ones) not in self._tables:
             alpha, found = self.flip_prob, np.zeros((1, size + 1))
-            first, weights = World(size, size - 1 - ones, ones, alpha).noisy_ones(_TAIL)
+            first, weights = OtherUsers(size, size - 1 - ones, ones, alpha).noisy_ones(_TAIL)
             others = np.zeros(size + 1)  # at [k]: k - 1 noisy ones among the others; the last one wraps to [-1]
             others[first : first + len(weights)] = weights
             more = np.roll(others, 1)
@@ -184,7 +184,7 @@ class PooledCurves:
 
     def bound(self, delta: float) -> PrivacyBound:
         """As the mechanism states it."""
-        return together(self.mechanism.privacy(np.unique(self.sizes), delta))
+        return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """By the smaller share of noise with which ε(δ) is so many times as large, in a cluster of median size."""

@@ -11,10 +11,10 @@ from p2p_sim.audit.exchange_targets import Batch, ClusterTargets
 from p2p_sim.audit.one_run import HELD_OUT_SEED, Scope, pilot_of
 from p2p_sim.audit.submitter_scores import Submitters, largest_parity
 from p2p_sim.base.threads import one_thread
-from p2p_sim.privacy.audit_statistics.one_run_plan import Seen
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.binomial_windows import bernstein_window
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
-from p2p_sim.privacy.exchange.other_users import World
+from p2p_sim.privacy.exchange.other_users import OtherUsers
 
 Floats = NDArray[np.float64]
 Score = Callable[[Batch], Floats]
@@ -59,7 +59,7 @@ class LikelihoodRatio:
             theta, alpha = self.sampling_rate, self.flip_prob
             low, high = bernstein_window(size * theta, size * theta * (1.0 - theta), size, -50.0)
             found = np.zeros((high - low + 1, size + 1))
-            worlds = [World(size, size - 1 - ones, ones, alpha)]
+            worlds = [OtherUsers(size, size - 1 - ones, ones, alpha)]
             for row, (a, b) in enumerate(likelihoods(worlds, range(low, high + 1))):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = np.log(alpha * a + (1.0 - alpha) * b) - np.log((1.0 - alpha) * a + alpha * b)
@@ -76,13 +76,13 @@ class LikelihoodRatio:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedScores:
     """The logarithm of the odds that a classifier gives a label, having learnt from other runs."""
 
     model: Any
 
     @staticmethod
-    def of(features: NDArray[np.float32], labels: NDArray[np.bool_]) -> "Learned":
+    def of(features: NDArray[np.float32], labels: NDArray[np.bool_]) -> "LearnedScores":
         """Learn by gradient boosting from the features (N, F) and labels (N,) of held-out runs."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -90,7 +90,7 @@ class Learned:
             max_iter=_TREES, max_leaf_nodes=15, min_samples_leaf=100, early_stopping=False, random_state=0
         )
         with one_thread():  # scikit-learn's threads are known only once it is imported
-            return Learned(model.fit(features, labels))
+            return LearnedScores(model.fit(features, labels))
 
     def __call__(self, features: NDArray[np.float32]) -> Floats:
         """(N,) of the features (N, F)."""
@@ -101,7 +101,7 @@ class Learned:
 def scored(
     batches: Iterable[Batch],
     ratio: Score,
-    learned: Learned | None,
+    learned: LearnedScores | None,
     submitters: Submitters | None,
     noted: Callable[[Batch], None],
 ) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
@@ -125,7 +125,9 @@ def scored(
     )
 
 
-def _scores(told: list[NDArray[np.float32]], learned: Learned, submitters: Submitters | None) -> NDArray[np.float32]:
+def _scores(
+    told: list[NDArray[np.float32]], learned: LearnedScores, submitters: Submitters | None
+) -> NDArray[np.float32]:
     """The likelihood ratio, the classifier's score, and the ratio with the evidence of who submits."""
     features = np.concatenate(told)
     ratio = features[:, 0]
@@ -153,7 +155,7 @@ class ClusterAttack:
 
     targets: ClusterTargets
     ratio: Score
-    learned: Learned
+    learned: LearnedScores
     exact: tuple[bool, ...]
     submitters: Submitters | None = None
 
@@ -167,7 +169,7 @@ class ClusterAttack:
         sizes = set[int]()
         held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
         labels, features = scored(held_out, ratio, None, None, lambda batch: sizes.update(batch.raw_sizes))
-        learned, kinds = Learned.of(features, labels), (exact, False)
+        learned, kinds = LearnedScores.of(features, labels), (exact, False)
         if not sizes:
             return ClusterAttack(targets, ratio, learned, kinds)
         submitters = Submitters.of(_submits(features, sizes.pop()), labels)
@@ -193,7 +195,7 @@ class ClusterAttack:
             "show",
         )
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         users, claims = list[int](), list[Floats]()
 
@@ -203,5 +205,5 @@ class ClusterAttack:
                 claims.append(batch.claims)
 
         batches = self.targets.batches(trials, seed, epsilons)
-        seen = Seen(*scored(batches, self.ratio, self.learned, self.submitters, noted))
+        seen = AttackScores(*scored(batches, self.ratio, self.learned, self.submitters, noted))
         return seen, sum(users), np.sum(claims, axis=0) / seen.labels.size if claims else None

@@ -27,7 +27,7 @@ from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.power import AuditResult, Plan, plan
+from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.observers import Coalition
@@ -35,7 +35,7 @@ from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.ranges import LARGEST_EPSILON
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 LARGEST_CLUSTER = 30
@@ -113,7 +113,7 @@ def audit(
                 f"--observer, --epsilon, --cluster-size: not for mechanism.kind = {scenario.mechanism.kind!r}; leave "
                 "them out"
             )
-        return audit_at_own_size(Case(scenario, 0, data_dir), trials)
+        return audit_at_own_size(Replicate(scenario, 0, data_dir), trials)
     size = _size(scenario, cluster_size, data_dir)
     if size > LARGEST_CLUSTER:
         if colluders or epsilon is not None:
@@ -121,7 +121,7 @@ def audit(
                 "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
                 "out, or give --cluster-size 2..30"
             )
-        return audit_exchange(Case(scenario, 0, data_dir), trials, cluster_size)
+        return audit_exchange(Replicate(scenario, 0, data_dir), trials, cluster_size)
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
@@ -146,12 +146,12 @@ def audit(
     conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
     learned = None
     if learn and not colluders:
-        events = Case(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
+        events = Replicate(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
         learned = audit_exchange(events, trials, size, closely=True)
     return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, learned)
 
 
-def _perform(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int) -> AuditResult:
+def _perform(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed: int) -> AuditResult:
     """The attack's result; a pilot with a seed of its own picks the attack's events."""
     pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
     first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
@@ -159,7 +159,7 @@ def _perform(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: i
     return attack.judge(zero, one, np.stack(first))
 
 
-def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
+def count(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
     """How often each view occurred in `attack.trials` clusters whose first user holds `label`, 0 or 1: (J,).
 
     Args:
@@ -217,7 +217,7 @@ def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -
             raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
         return cluster_size
     with one_thread():
-        population = people_of(Case(scenario, 0, data_dir))
+        population = people_of(Replicate(scenario, 0, data_dir))
     if population.num_classes > 2:
         raise InputError(
             f"population: has {population.num_classes} classes; an audit needs two, or --cluster-size to audit the "

@@ -19,11 +19,11 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.pate import PateMechanism
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan, Seen
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,9 @@ TOGETHER = 500
 """Runs with the same shards."""
 
 
-def audit_votes(case: Case, trials: int, error: float = ERROR, mechanism: PateMechanism | None = None) -> OneRunAudit:
+def audit_votes(
+    case: Replicate, trials: int, error: float = ERROR, mechanism: PateMechanism | None = None
+) -> OneRunAudit:
     """Attack the results of all tests and answers of PATE.
 
     Args:
@@ -56,12 +58,12 @@ def audit_votes(case: Case, trials: int, error: float = ERROR, mechanism: PateMe
     with one_thread():
         known = best_results(claimed, ready.population.num_classes, case.scenario.seed)
     account = VotesCurve(claimed, case.scenario.privacy.delta)
-    targets = VoteTargets(mechanism or claimed, known)
+    targets = PateTargets(mechanism or claimed, known)
     return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
 
 
 @dataclass(frozen=True)
-class Results:
+class VoteResults:
     """What the attacker knows of a query's results.
 
     others: (K,) votes of all teachers but the target's; she votes for class 0 or for class 1.
@@ -82,7 +84,7 @@ class Results:
         return first, second
 
 
-def best_results(mechanism: PateMechanism, num_classes: int, seed: int) -> Results:
+def best_results(mechanism: PateMechanism, num_classes: int, seed: int) -> VoteResults:
     """The votes of the others that tell most of the target's."""
     rng = Streams(seed, 0).generator("audit-rehearsal")
     tried = (rehearsed(mechanism, others, REHEARSED // 10, rng) for others in splits(mechanism, num_classes))
@@ -103,28 +105,28 @@ def splits(mechanism: PateMechanism, num_classes: int) -> Iterator[Votes]:
                 yield np.array([most, second])
 
 
-def rehearsed(mechanism: PateMechanism, others: Votes, queries: int, rng: np.random.Generator) -> Results:
+def rehearsed(mechanism: PateMechanism, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
     """What so many single queries tell if the others vote like this."""
     endless = replace(mechanism, accountant=replace(mechanism.accountant, answers=queries, queries=queries))
-    both = Results(others, np.zeros(len(others) + 1), 0.0).both
+    both = VoteResults(others, np.zeros(len(others) + 1), 0.0).both
     seen = [endless.answered(np.tile(votes, (queries, 1)), rng) for votes in both]
     shares = [(np.bincount(np.where(one < 0, len(others), one), minlength=len(others) + 1) + 1.0) for one in seen]
     low, high = (share / share.sum() for share in shares)
     gains = np.log(high) - np.log(low)
     answered = 1.0 - 0.5 * (low[-1] + high[-1])
     used = min(mechanism.accountant.queries, mechanism.accountant.answers / answered)
-    return Results(others, gains, float((high - low) @ gains) * used)
+    return VoteResults(others, gains, float((high - low) @ gains) * used)
 
 
 @dataclass(frozen=True)
-class VoteTargets:
+class PateTargets:
     """Runs of all tests and answers. known: what the attacker knows of the results."""
 
     mechanism: PateMechanism
-    known: Results
+    known: VoteResults
     exact: tuple[bool, ...] = (False,)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
         answers, coins, scores = self.mechanism.accountant.answers, [], []
         for batch in range(-(-trials // TOGETHER)):
@@ -137,7 +139,11 @@ class VoteTargets:
                 scores.append(float(self.known.gains[found[open_still]].sum()))
             coins.append(drawn)
         labels = np.concatenate(coins)
-        return Seen(labels, np.array(scores, dtype=np.float32)[None, :]), trials * self.mechanism.config.teachers, None
+        return (
+            AttackScores(labels, np.array(scores, dtype=np.float32)[None, :]),
+            trials * self.mechanism.config.teachers,
+            None,
+        )
 
     def _votes(self, streams: Streams) -> tuple[Votes, Votes]:
         """(Q, K) votes on all queries in both worlds, as the mechanism's teachers cast them."""
@@ -177,7 +183,7 @@ class VotesCurve:
 
     def bound(self, delta: float) -> PrivacyBound:
         """As the mechanism states it."""
-        return together(self.mechanism.privacy(np.ones(1, dtype=np.int64), delta))
+        return worst_bound(self.mechanism.privacy(np.ones(1, dtype=np.int64), delta))
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """Of noise that is that much smaller, which makes ε about so much larger."""

@@ -7,7 +7,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.memory_need import replicates_that_fit
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import LocalProcesses, at_a_time
-from p2p_sim.sweeps.plan import Plan
+from p2p_sim.sweeps.plan import SweepPlan
 from p2p_sim.sweeps.tasks import Executor, Serial
 
 
@@ -19,7 +19,7 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Execu
     return at_a_time(workers or min(os.cpu_count() or 1, replicates_that_fit(scenario)))
 
 
-def for_sweep(plan: Plan, workers: int | None, dask: str | None, split: str | None) -> Executor:
+def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str | None) -> Executor:
     """The points of a sweep: here, or on a cluster."""
     _check(workers, split, dask)
     chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)

@@ -288,12 +288,12 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     """What a valid scenario or sweep file is, and what its own data hold; warnings go to standard error."""
     from p2p_sim.base.toml import read_toml
     from p2p_sim.replicate.advice import advice, examined
-    from p2p_sim.replicate.replicate import Case
+    from p2p_sim.replicate.replicate import Replicate
     from p2p_sim.sweeps.plan import load_sweep
 
     file = located(file)
     if "axes" not in read_toml(file):
-        case = Case(load(file, overrides, None), data_dir=data_dir)
+        case = Replicate(load(file, overrides, None), data_dir=data_dir)
         lines, cases = examined(case), [case] if case.scenario.population.own else []
     else:
         plan = load_sweep(file, overrides or (), data_dir)

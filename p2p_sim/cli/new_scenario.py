@@ -14,7 +14,7 @@ from p2p_sim.base.shipped_files import find_scenario
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.base.whole_files import no_file, write_whole
 from p2p_sim.replicate.advice import examined
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
         raise InputError(f"--data {data}: {no_file(data)}")
     found = look_at(data, label, stated)
     text = _text(path.stem, data, str(label), found)
-    case = Case(Scenario.from_tree(parsed(text)))
+    case = Replicate(Scenario.from_tree(parsed(text)))
     examined(case)
     _write(path, text)
     count, users = proposed(found.rows)

@@ -16,7 +16,7 @@ Answer = Literal["inverted", "zero", "one"]
 Bools = NDArray[np.bool_]
 
 
-class Coalition(Config):
+class CoalitionConfig(Config):
     """Users who follow the protocol but pool what they see with each other and the learner."""
 
     choice: Literal["random", "degree", "given"] = "random"
@@ -27,7 +27,7 @@ class Coalition(Config):
     """For choice = "given": rows of the users in the source, from 0."""
 
     @model_validator(mode="after")
-    def _who(self) -> "Coalition":
+    def _who(self) -> "CoalitionConfig":
         if (self.choice == "given") != bool(self.users):
             raise ValueError(
                 f"choice = {self.choice!r} with {len(self.users)} users: 'given' goes with a list of users"
@@ -68,7 +68,7 @@ class Sybil(Config):
 class AdversariesConfig(Config):
     """Users who do not follow the protocol. Roles are drawn independently of each other and of labels."""
 
-    coalition: Coalition = Coalition()
+    coalition: CoalitionConfig = CoalitionConfig()
     """Users who pool what they see."""
     liars: Liars = Liars()
     """Users who answer falsely."""
@@ -122,7 +122,7 @@ class Roles:
         return self.answer >= 0
 
     @staticmethod
-    def honest(size: int) -> "Roles":
+    def without_adversaries(size: int) -> "Roles":
         """Everybody follows the protocol and keeps what she sees to herself."""
         nobody = np.zeros(size, dtype=np.bool_)
         return Roles(nobody, nobody, np.full(size, -1, dtype=np.int16), nobody)

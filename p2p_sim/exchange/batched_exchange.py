@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.message_contents import Contents
-from p2p_sim.exchange.message_timing import NEVER, Journey
-from p2p_sim.exchange.message_trace import Spans, Trace
+from p2p_sim.exchange.message_contents import MessageContents
+from p2p_sim.exchange.message_timing import NEVER, MessageTiming
+from p2p_sim.exchange.message_trace import MessageTrace, Spans
 from p2p_sim.exchange.traffic import Ledger, Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
 from p2p_sim.network.event_queue import Actor, Engine, Times, Users
@@ -65,9 +65,9 @@ class ShardExchange:
         num_classes: int = 2,
     ) -> None:
         self._shard, self._payload, self._config = shard, payload, network.config
-        self._roles = Roles.honest(shard.size) if roles is None else roles
-        self.journey = Journey(shard, network, streams, self._roles, sampling_rate, payload_bytes)
-        self._contents = Contents(payload, self.journey.faults, num_classes)
+        self._roles = Roles.without_adversaries(shard.size) if roles is None else roles
+        self.journey = MessageTiming(shard, network, streams, self._roles, sampling_rate, payload_bytes)
+        self._contents = MessageContents(payload, self.journey.faults, num_classes)
         self._once = self._config.on_timeout == OnTimeout()
         self.source = self.journey.choices.peer if self._once else self.journey.choices.peer.copy()
         """Whose label a user passes on, (m,), if anything of hers arrives."""
@@ -120,14 +120,14 @@ class ShardExchange:
         """All delivered messages, if they were recorded."""
         return self.ledger.messages()
 
-    def trace(self) -> Trace:
+    def trace(self) -> MessageTrace:
         """What happened besides deliveries, if messages were recorded."""
         sent, expired = self.ledger.noted()
         online = self.journey.availability
         if online is None:
-            return Trace(sent, expired, None)
+            return MessageTrace(sent, expired, None)
         users = np.repeat(np.arange(self._shard.size, dtype=np.int32), np.diff(online.indptr))
-        return Trace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))
+        return MessageTrace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
         """Deliver messages of one kind."""

@@ -14,8 +14,8 @@ from p2p_sim.base.growing_array import Growing
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.learner_link import Finished, served
-from p2p_sim.exchange.message_trace import Trace
-from p2p_sim.exchange.network_record import RealisedShard, realised
+from p2p_sim.exchange.message_trace import MessageTrace
+from p2p_sim.exchange.network_record import NetworkRecord, realised
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Messages, Transcript
@@ -31,7 +31,7 @@ Part = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class Submissions:
     """What a run of the exchange leaves behind; all but users and payload where messages were simulated.
 
     user: (m,) int32, ascending, who submitted. payload: (m, ...) what she submitted.
@@ -44,7 +44,7 @@ class Exchanged:
     traffic: Traffic | None = None
     transcript: Transcript | None = None
     arrival_s: NDArray[np.float64] | None = None
-    realised: tuple[RealisedShard, ...] | None = None
+    realised: tuple[NetworkRecord, ...] | None = None
 
 
 @dataclass
@@ -54,9 +54,9 @@ class _Log:
     record: bool
     traffic: Traffic = field(default_factory=Traffic)
     messages: list[Messages] = field(default_factory=list)
-    traces: list[Trace] = field(default_factory=list)
+    traces: list[MessageTrace] = field(default_factory=list)
     times: list[NDArray[np.float64]] = field(default_factory=list)
-    facts: list[RealisedShard] = field(default_factory=list)
+    facts: list[NetworkRecord] = field(default_factory=list)
 
     def note(self, exchange: ShardExchange, counts: Traffic) -> None:
         self.traffic += counts
@@ -83,7 +83,7 @@ class Exchange:
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
 
-    def run(self, population: People, network: Network, record: bool, part: Part) -> Exchanged:
+    def run(self, population: People, network: Network, record: bool, part: Part) -> Submissions:
         """Exchange the population's labels.
 
         Args:
@@ -102,12 +102,12 @@ class Exchange:
             users.append(submitter)
             labels.append(fetched)
         if self.engine == "vectorised":
-            return Exchanged(users.values(), labels.values())
-        return Exchanged(
+            return Submissions(users.values(), labels.values())
+        return Submissions(
             users.values(),
             labels.values(),
             log.traffic,
-            Transcript(Messages.join(log.messages), Trace.join(log.traces)) if record else None,
+            Transcript(Messages.join(log.messages), MessageTrace.join(log.traces)) if record else None,
             np.concatenate([np.zeros(0), *log.times]),
             tuple(log.facts),
         )
@@ -129,7 +129,7 @@ class Exchange:
             truth = population.labels_of(shard)
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
             if self.adversaries == NOBODY:
-                yield shard, payload, Roles.honest(shard.size)
+                yield shard, payload, Roles.without_adversaries(shard.size)
                 continue
             row = population.rows_of(shard)
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, Journey, Users
+from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, MessageTiming, Users
 from p2p_sim.network.network_config import CALIBRATED, GossipView
 from p2p_sim.network.overlay import Overlay
 
@@ -36,7 +36,7 @@ class Capped:
 
 
 @dataclass(frozen=True)
-class Table:
+class FetchTable:
     """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
 
     asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
@@ -58,10 +58,10 @@ class Unknown:
     anything: bool = False
 
 
-FetchLaw = Uniform | Capped | Table | Unknown
+FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 
-def fetch_law(journey: Journey, submitted: Bools, late: Bools | None = None) -> FetchLaw:
+def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
     """The law of a shard's fetches.
 
     Args:
@@ -87,7 +87,7 @@ def fetch_law(journey: Journey, submitted: Bools, late: Bools | None = None) -> 
     return _walks(journey, users)
 
 
-def _caps(journey: Journey, users: Users, late: Bools | None) -> Floats:
+def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
     """One over the number of peers who could have answered, at least.
 
     With a peer drawn afresh for every attempt, a peer's probability is a weighted mean, over the attempts, of 1 over
@@ -115,7 +115,7 @@ def _caps(journey: Journey, users: Users, late: Bools | None) -> Floats:
     return caps
 
 
-def _able(journey: Journey, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
+def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
     """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
     assert journey.availability is not None
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
@@ -132,7 +132,7 @@ def _able(journey: Journey, users: Users, attempt: int, late: Bools | None) -> N
     return count
 
 
-def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
+def _neighbours(journey: MessageTiming, users: Users, late: Bools | None) -> FetchLaw:
     """The law of users who ask a neighbour, in blocks of users."""
     assert journey.overlay is not None
     overlay, size = journey.overlay, journey.shard.size
@@ -156,7 +156,7 @@ def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
         peers[filled : filled + kept], weights[filled : filled + kept] = peer[keep], weight[keep]
         filled += kept
     table = _table((weights[:filled], peers[:filled], counts), size)
-    return Table(table, _asked(journey, overlay) if alike else None)
+    return FetchTable(table, _asked(journey, overlay) if alike else None)
 
 
 def _edges(overlay: Overlay, users: Users) -> tuple[NDArray[np.int64], Users]:
@@ -172,7 +172,9 @@ def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
     return overlay.indptr[users + 1] - overlay.indptr[users]
 
 
-def _edge_weights(journey: Journey, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None) -> Floats:
+def _edge_weights(
+    journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
+) -> Floats:
     """Edge by edge: what would have become of every request to a neighbour; weights that are not normalised."""
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
@@ -190,7 +192,7 @@ def _edge_weights(journey: Journey, users: Users, row: NDArray[np.int64], peer: 
     return weight
 
 
-def _asked(journey: Journey, overlay: Overlay) -> "scipy.sparse.csr_array":
+def _asked(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
     """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
     late, lost on the way to the learner or not: nothing that happens to it depends on the neighbour."""
     members = np.flatnonzero(journey.roles.member).astype(np.int32)
@@ -218,7 +220,7 @@ def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
     return _table((weight, overlay.indices, overlay.degrees), overlay.num_users)
 
 
-def _walks(journey: Journey, users: Users) -> FetchLaw:
+def _walks(journey: MessageTiming, users: Users) -> FetchLaw:
     """Where the walks end: powers of the transition matrix, rows of those who submitted."""
     assert journey.overlay is not None
     overlay, size = journey.overlay, journey.shard.size
@@ -229,4 +231,4 @@ def _walks(journey: Journey, users: Users) -> FetchLaw:
         if min(expected, users.size * int(np.diff(journey.shard.offsets).max())) > min(LARGEST_TABLE, LARGEST_WALKS):
             return Unknown(f"random walks of {journey.hops} steps among {size:,} users")
         rows = scipy.sparse.csr_array(rows @ step)
-    return Table(rows)
+    return FetchTable(rows)

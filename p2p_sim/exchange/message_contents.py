@@ -10,7 +10,7 @@ from p2p_sim.network.faults import Bools, Faults, Integers, InTransit
 Payload = NDArray[Any]
 
 
-class Contents:
+class MessageContents:
     """The payloads of one shard's messages; where no fault changes them they are looked up and nothing is stored.
 
     Args:

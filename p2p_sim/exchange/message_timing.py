@@ -28,7 +28,7 @@ NEVER = np.inf
 LEGS = ("request", "reply", "submission")
 
 
-class Journey:
+class MessageTiming:
     """The travel times, accidents and timetable of one shard.
 
     Args:

@@ -56,7 +56,7 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class Trace:
+class MessageTrace:
     """What happened besides deliveries.
 
     sent: every message. expired: when requests expired; begin and end are the same moment.
@@ -68,10 +68,10 @@ class Trace:
     online: Spans | None
 
     @staticmethod
-    def join(parts: "list[Trace]") -> "Trace":
+    def join(parts: "list[MessageTrace]") -> "MessageTrace":
         """The trace of several shards."""
         online = [part.online for part in parts if part.online is not None]
-        return Trace(
+        return MessageTrace(
             Sent.join([part.sent for part in parts]),
             Spans.join([part.expired for part in parts]),
             Spans.join(online) if online else None,

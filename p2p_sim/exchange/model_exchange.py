@@ -78,14 +78,14 @@ def exchange_models(
         asker, owner: (m,) distinct pairs. payload_bytes: (N,) size of each one's model.
         record: keep the transcript.
     """
-    run = _Run(network, asker, owner, payload_bytes, record)
+    run = _ModelRun(network, asker, owner, payload_bytes, record)
     run.ask()
     transcript = Transcript(Messages.join([run.ledger.messages()])) if record else None
     used = np.isfinite(run.arrival) & (run.arrival <= (network.config.deadline_s or np.inf))
     return Delivered(asker, owner, run.arrival, used, run.shown, run.offline, run.ledger.traffic(0), transcript)
 
 
-class _Run:
+class _ModelRun:
     def __init__(
         self,
         network: Network,

@@ -15,7 +15,7 @@ FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 
 
 @dataclass(frozen=True)
-class RealisedShard:
+class NetworkRecord:
     """One shard of a run, every array (m,).
 
     fetched: passed on somebody's label; own: passed on her own for want of a reply. What reached the learner after her
@@ -45,7 +45,7 @@ class RealisedShard:
         """How many users the chosen entries (m,) stand for."""
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
-    def summed(self) -> "RealisedShard":
+    def summed(self) -> "NetworkRecord":
         """The same with one entry for all users of a cluster of whom the same is known; they must have one law."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
@@ -59,14 +59,14 @@ class RealisedShard:
         return replace(self, **known, offsets=offsets, users=counts[kept])
 
 
-def realised(exchange: ShardExchange) -> RealisedShard:
+def realised(exchange: ShardExchange) -> NetworkRecord:
     """Note what a finished run leaves behind."""
     journey = exchange.journey
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched, arrived & ~exchange.in_time)
     roles, rule = journey.roles, journey.config.on_timeout
-    return RealisedShard(
+    return NetworkRecord(
         journey.shard,
         fetched,
         arrived & exchange.fallback,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.message_trace import Trace
+from p2p_sim.exchange.message_trace import MessageTrace
 
 REQUEST, REPLY, SUBMISSION = 1, 2, 3
 KIND_NAMES = {REQUEST: "request", REPLY: "reply", SUBMISSION: "submission"}
@@ -69,7 +69,7 @@ class Transcript:
     """
 
     messages: Messages
-    trace: Trace | None = None
+    trace: MessageTrace | None = None
 
     def view(self, observer: str, members: Collection[int] = ()) -> Messages:
         """The messages that an observer saw, with their times.

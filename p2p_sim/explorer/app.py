@@ -22,12 +22,12 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.json_values import finite
 from p2p_sim.base.version import version
 from p2p_sim.explorer.guard import Guard
-from p2p_sim.explorer.readable_directories import Place, Places
+from p2p_sim.explorer.readable_directories import Place, ReadableDirectories
 from p2p_sim.explorer.worker_process import Asker, Superseded
 
 if TYPE_CHECKING:
     from p2p_sim.explorer.progress_page import Watch
-    from p2p_sim.explorer.runs_page import Runs
+    from p2p_sim.explorer.runs_page import RunsTable
 
 HERE = Path(__file__).parent
 PAGES = {
@@ -57,7 +57,7 @@ class Explorer:
         places: results directories that may be read. lanes: who answers the questions of each kind.
     """
 
-    def __init__(self, places: Places, lanes: Mapping[str, Asker]) -> None:
+    def __init__(self, places: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
         self._places, self._lanes = places, lanes
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
         loader = FileSystemLoader(HERE / "templates")
@@ -73,10 +73,10 @@ class Explorer:
         return Watch()
 
     @cached_property
-    def _runs(self) -> "Runs":
-        from p2p_sim.explorer.runs_page import Runs  # late, as above
+    def _runs(self) -> "RunsTable":
+        from p2p_sim.explorer.runs_page import RunsTable  # late, as above
 
-        return Runs(self._places)
+        return RunsTable(self._places)
 
     @property
     def routes(self) -> list[Route]:
@@ -223,7 +223,11 @@ def _json(content: dict[str, Any]) -> Response:
 
 
 def application(
-    places: Places, lanes: Mapping[str, Asker], token: str, host: str, started: Callable[[], Awaitable[None]]
+    places: ReadableDirectories,
+    lanes: Mapping[str, Asker],
+    token: str,
+    host: str,
+    started: Callable[[], Awaitable[None]],
 ) -> Guard:
     """The explorer behind its guard.
 

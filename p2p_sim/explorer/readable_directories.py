@@ -43,7 +43,7 @@ class Place:
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
-class Places:
+class ReadableDirectories:
     """All results directories that may be read; a browser names them by keys alone, never by paths.
 
     Args:

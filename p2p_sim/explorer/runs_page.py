@@ -20,7 +20,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.explorer.cell_values import shown_cell
 from p2p_sim.explorer.directories import promised_rows
 from p2p_sim.explorer.growing_file import Tail
-from p2p_sim.explorer.readable_directories import Place, Places
+from p2p_sim.explorer.readable_directories import Place, ReadableDirectories
 from p2p_sim.figures.column_labels import readable, short, value
 from p2p_sim.results.results_directory import TAKEN, Results, read_results
 from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, read_manifest
@@ -43,7 +43,7 @@ Cell = tuple[str, float | str]
 
 
 @dataclass
-class _Run:
+class _ListedRun:
     """What was read of a directory. fault: why it could not be read, or nothing."""
 
     stamp: Stamp = ()
@@ -100,12 +100,12 @@ class _Run:
         return {name: (shown_cell(name, figure), min(figure, 1e300)) for name, figure in known.items()}
 
 
-class Runs:
+class RunsTable:
     """All results directories that may be read, with what was read of them."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: ReadableDirectories) -> None:
         self._places = places
-        self._runs: dict[Path, _Run] = {}
+        self._runs: dict[Path, _ListedRun] = {}
         self._results: OrderedDict[Path, tuple[Stamp, Results]] = OrderedDict()
 
     @cached_property
@@ -150,11 +150,11 @@ class Runs:
         ]
         return {"version": version, "columns": columns, "figures": len(used), "runs": lines, "left_out": self._left_out}
 
-    def _of(self, place: Place) -> _Run:
+    def _of(self, place: Place) -> _ListedRun:
         """A directory as it is now; it is read if it has changed and is not damaged: to read a pipe would never end."""
-        run, stamp = self._runs.setdefault(place.path, _Run()), _stamp(place.path)
+        run, stamp = self._runs.setdefault(place.path, _ListedRun()), _stamp(place.path)
         if place.state == "damaged":
-            return _Run(stamp, place.reason)
+            return _ListedRun(stamp, place.reason)
         if run.stamp != stamp:
             try:
                 run.read(place.path)
@@ -167,7 +167,7 @@ class Runs:
         return run
 
 
-def _line(place: Place, run: _Run, keys: Iterable[str]) -> dict[str, Any]:
+def _line(place: Place, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
     """A line of the table; `why` says what is amiss."""
     state = "damaged" if run.fault else place.state
     cells = {**run.figures(), **{key: run.settings[key] for key in keys if key in run.settings}}

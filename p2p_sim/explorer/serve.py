@@ -17,7 +17,7 @@ import uvicorn
 from p2p_sim.base.errors import InputError
 from p2p_sim.explorer.app import LANES, application
 from p2p_sim.explorer.connection import BACKLOG, Connection
-from p2p_sim.explorer.readable_directories import Places
+from p2p_sim.explorer.readable_directories import ReadableDirectories
 from p2p_sim.explorer.worker_process import Lane
 
 ADDRESS = "127.0.0.1"
@@ -41,7 +41,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
     Raises:
         InputError: a directory is not there, or the port is taken.
     """
-    places, lanes, token = Places(roots), {name: Lane() for name in LANES}, secrets.token_urlsafe(24)
+    places, lanes, token = ReadableDirectories(roots), {name: Lane() for name in LANES}, secrets.token_urlsafe(24)
     with contextlib.ExitStack() as held, socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

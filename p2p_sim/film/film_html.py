@@ -42,7 +42,7 @@ def film_html(found: ObservedNetwork) -> str:
     """The film of a run as a whole HTML page: it needs no other file and no network, and reads without JavaScript too.
 
     Args:
-        found: a run, from `network_record.observe`. Of more than 300 users the film shows a sample, and says so.
+        found: a run, from `observed_network.observe`. Of more than 300 users the film shows a sample, and says so.
 
     Raises:
         RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.

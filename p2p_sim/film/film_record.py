@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.exchange.message_trace import Sent
 from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST
-from p2p_sim.film.layout import Floats, Integers, Places, places_of
+from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate.observed_network import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
@@ -80,7 +80,7 @@ class Film:
 
     found: ObservedNetwork
     users: Integers
-    places: Places
+    places: FilmLayout
     messages: Shown
     fates: Fates
     end_s: float
@@ -92,8 +92,8 @@ def film_of(found: ObservedNetwork) -> Film:
     """Choose the users whom a film shows, and collect their messages.
 
     Args:
-        found: a run, from `network_record.observe`. Of more than 300 users, or of users with more than 3,000 messages,
-            only some are shown.
+        found: a run, from `observed_network.observe`. Of more than 300 users, or of users with more than 3,000
+            messages, only some are shown.
 
     Raises:
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.

@@ -20,7 +20,7 @@ GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class FilmLayout:
     """Places on the stage, from (0, 0) at the top left to (1000, 640).
 
     user: (u, 2). radius: of a user's marker. cluster: (c,) numbers of the clusters shown, disc: (c, 3) their centres
@@ -35,7 +35,7 @@ class Places:
     edges: Integers
 
 
-def places_of(found: ObservedNetwork, users: Integers) -> Places:
+def places_of(found: ObservedNetwork, users: Integers) -> FilmLayout:
     """The places of some users (u,), ascending."""
     of = np.searchsorted(found.cluster_offsets, users, side="right") - 1
     cluster, sizes = np.unique(of, return_counts=True)
@@ -52,7 +52,7 @@ def places_of(found: ObservedNetwork, users: Integers) -> Places:
         closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
     drawn = np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.int64)
     radius = min(max(0.5 * closest, 3.2), 10.0)
-    return Places(where, radius, cluster, disc, learner, drawn if len(drawn) <= MOST_EDGES else drawn[:0])
+    return FilmLayout(where, radius, cluster, disc, learner, drawn if len(drawn) <= MOST_EDGES else drawn[:0])
 
 
 def _discs(sizes: Integers) -> tuple[Floats, tuple[float, float]]:

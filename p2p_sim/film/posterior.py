@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.replicate.observed_network import ObservedNetwork
@@ -28,7 +28,7 @@ _LOG_TAIL = -36.0
 
 
 @dataclass(frozen=True)
-class Learned:
+class Posterior:
     """What was learned of one user.
 
     users: n of her cluster. submissions, ones: t and k. posterior: probability that her label is 1.
@@ -44,7 +44,7 @@ class Learned:
     printed: float
 
 
-def learned_of(record: ObservedNetwork, user: int) -> Learned | None:
+def learned_of(record: ObservedNetwork, user: int) -> Posterior | None:
     """What the learner learned of a user in a run; None where the law of what it saw is not known exactly."""
     labels, cluster = record.labels, record.cluster(user)
     first, last = record.cluster_offsets[cluster : cluster + 2].tolist()
@@ -58,8 +58,8 @@ def learned_of(record: ObservedNetwork, user: int) -> Learned | None:
     model = LabelExchange(n, labels.flip_prob, record.sampling_rate)
     posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them
-    here = Scan(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
-    return Learned(n, submitted.size, int(submitted.sum()), posterior, here.upper / 2.0, model.advantage().upper)
+    here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
+    return Posterior(n, submitted.size, int(submitted.sum()), posterior, here.upper / 2.0, model.advantage().upper)
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:

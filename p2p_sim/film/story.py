@@ -11,7 +11,7 @@ from p2p_sim.base.notebook_view import four_digits
 from p2p_sim.exchange.transcript import REPLY, REQUEST
 from p2p_sim.film.film_record import Film
 from p2p_sim.film.layout import Integers
-from p2p_sim.film.posterior import LARGEST, Learned, learned_of
+from p2p_sim.film.posterior import LARGEST, Posterior, learned_of
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.observed_network import ObservedNetwork
 
@@ -23,7 +23,7 @@ LABELS = 24
 
 
 @dataclass(frozen=True)
-class Step:
+class StoryStep:
     """A part of the opening: what the stage shows, its length in ms, and its caption.
 
     What stands in a caption in an element of class `then` is hidden until the stage shows it.
@@ -38,7 +38,7 @@ class Step:
 class Story:
     """The opening. steps: in order. stage: what the script draws. learned: paragraphs of the end."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     stage: dict[str, Any]
     learned: tuple[Markup, ...]
 
@@ -96,12 +96,14 @@ def story_of(film: Film) -> Story:
     steps = [*_noise(record, user), *_exchange(film, user, peer)]
     if carriers.size:
         text = Markup("Others ask {} in turn: user {} passes on <b>{}’s</b> noisy label, {}.")
-        steps.append(Step("hers", 3600, text.format(USER, carriers[0], USER, mark_of(int(labels.noisy[user])))))
+        steps.append(StoryStep("hers", 3600, text.format(USER, carriers[0], USER, mark_of(int(labels.noisy[user])))))
     sample = f"; {film.users.size:,} of them are shown" if film.timeline is not None else ""
-    steps.append(Step("crowd", 2000, Markup("All {:,} users do what {} did{}.").format(record.num_users, USER, sample)))
+    steps.append(
+        StoryStep("crowd", 2000, Markup("All {:,} users do what {} did{}.").format(record.num_users, USER, sample))
+    )
     learned, true = learned_of(record, user), int(labels.true[user])
     ending = _bounded(record.statement) if learned is None else _known(learned, true)
-    steps.append(Step("learned", 0, ending[0]))
+    steps.append(StoryStep("learned", 0, ending[0]))
     stage = {
         "name": USER,
         "place": int(np.flatnonzero(film.users == user)[0]),
@@ -126,7 +128,7 @@ def _drawn(label: int) -> int:
     return label % LABELS if label >= 0 else -1
 
 
-def _noise(record: ObservedNetwork, user: int) -> list[Step]:
+def _noise(record: ObservedNetwork, user: int) -> list[StoryStep]:
     """Her true label, and the coin α."""
     true, noisy, alpha = int(record.labels.true[user]), int(record.labels.noisy[user]), record.labels.flip_prob
     begin = Markup("<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer.")
@@ -137,45 +139,45 @@ def _noise(record: ObservedNetwork, user: int) -> list[Step]:
             "Coin <b>α</b>: with probability {:.3g} her computer flips the label. "
             '<span class="then">{} Her <b>noisy label</b> is {}.</span>'
         ).format(alpha, "It does." if noisy != true else "It does not.", mark_of(noisy))
-    return [Step("label", 3000, begin), Step("alpha", 4600, coin)]
+    return [StoryStep("label", 3000, begin), StoryStep("alpha", 4600, coin)]
 
 
-def _exchange(film: Film, user: int, peer: int) -> list[Step]:
+def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
     """Her request, the reply, the coin θ, and what the learner got from her."""
     record, fallback = film.found, bool(film.found.own[user])
     whom = "user of her cluster" if record.overlay is None else "neighbour"
     if math.isinf(film.fates.asked_s[user]):
-        return [Step("asks", 3400, Markup("{} asks nobody: she has no neighbour, or is offline.").format(USER))]
+        return [StoryStep("asks", 3400, Markup("{} asks nobody: she has no neighbour, or is offline.").format(USER))]
     if peer < 0 or fallback:
         rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
-        steps = [Step("asks", 3400, Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest))]
+        steps = [StoryStep("asks", 3400, Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest))]
     else:
         name = "herself, by chance" if peer == user else f"{PEER} (user {peer})"
         asks = Markup('She asks one random {} for a label: <b class="then">{}.</b>').format(whom, name)
-        steps = [Step("asks", 3400, asks)]
+        steps = [StoryStep("asks", 3400, asks)]
     if peer < 0:
         return steps
     owner, mark = "her own noisy label", mark_of(int(record.labels.noisy[peer]))
     if peer != user:
         owner = f"{PEER}’s label"
         reply = Markup("{} has tossed such a coin too. He sends <b>his noisy label</b>, {}.").format(PEER, mark)
-        steps.append(Step("reply", 3400, reply))
+        steps.append(StoryStep("reply", 3400, reply))
     passes = bool(record.source[user] >= 0)
     coin = Markup(
         'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
     )
     outcome = "She does; else she sends nothing" if passes else "She does not: the learner gets nothing"
-    steps.append(Step("theta", 4000, coin.format(record.sampling_rate, owner, outcome)))
+    steps.append(StoryStep("theta", 4000, coin.format(record.sampling_rate, owner, outcome)))
     if np.isfinite(record.submitted_s[user]):
         text = Markup("The <b>learner</b> gets {} from {}. It is not told whose label it is.").format(mark, USER)
-        steps.append(Step("submits", 3600, text))
+        steps.append(StoryStep("submits", 3600, text))
     elif passes:
         why = "comes too late: the learner does not take it" if record.reached[user] else "is lost"
-        steps.append(Step("submits", 3600, Markup("Her message to the learner {}.").format(why)))
+        steps.append(StoryStep("submits", 3600, Markup("Her message to the learner {}.").format(why)))
     return steps
 
 
-def _known(learned: Learned, true: int) -> tuple[Markup, ...]:
+def _known(learned: Posterior, true: int) -> tuple[Markup, ...]:
     """The caption of the end and paragraphs about it, where the law of what the learner sees is known exactly."""
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"

@@ -13,7 +13,7 @@ from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.label_proportions import LabelProportionsConfig
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.majority_table import TableConfig
+from p2p_sim.learning.majority_table import MajorityTableConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
 from p2p_sim.learning.ridge import RidgeConfig
 from p2p_sim.learning.scikit_learner import EstimatorConfig
@@ -24,7 +24,7 @@ LearnerConfig = Annotated[
     LogisticRegressionConfig
     | SoftLogisticRegressionConfig
     | EstimatorConfig
-    | TableConfig
+    | MajorityTableConfig
     | HistogramConfig
     | TrimmedClustersConfig
     | KnnConfig

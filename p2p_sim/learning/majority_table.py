@@ -13,7 +13,7 @@ from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 Floats = NDArray[np.float64]
 
 
-class TableConfig(OwnLearner):
+class MajorityTableConfig(OwnLearner):
     """Predict for each distinct row of features the class with the largest sum of weights there.
 
     This minimises the (modified) 0-1 loss over all functions of the features; other rows get the class with the largest

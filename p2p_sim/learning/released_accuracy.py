@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class AccuracyEstimate:
     """An accuracy that was estimated from released labels.
 
     lower, upper: ends of the confidence interval, in [0, 1].
@@ -69,7 +69,7 @@ def validated(
     evidence: Evidence,
     cluster_offsets: NDArray[np.int64],
     confidence: float = 0.95,
-) -> Estimate:
+) -> AccuracyEstimate:
     """The accuracy of predictions among the users, with a normal confidence interval.
 
     Of labels of their users it is the accuracy among users whose labels were released; of labels of clusters, that
@@ -115,14 +115,14 @@ def _interval(low: float, high: float) -> tuple[float, float]:
 
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
-) -> Estimate:
+) -> AccuracyEstimate:
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     said, every = predictions[evidence.user], np.arange(m)
     low = evidence.weights[every, said]
     if evidence.upper is None and evidence.drift is None:
         found = _Bound(float(low.mean()), float((low**2 - low).sum()) / m**2)
         ends = _interval(found.moved(-quantile), found.moved(quantile))
-        return Estimate(*ends, found.value, True, m, confidence, "own labels: unbiased, normal interval")
+        return AccuracyEstimate(*ends, found.value, True, m, confidence, "own labels: unbiased, normal interval")
     high = low if evidence.upper is None else evidence.upper[every, said]
     mean, variance = _drift(
         evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=_count(cluster_offsets))
@@ -131,7 +131,7 @@ def _of_users(
         _Bound(float(low.mean()) - mean, low.var() / max(m - 1, 1) + variance).moved(-quantile),
         _Bound(float(high.mean()) + mean, high.var() / max(m - 1, 1) + variance).moved(quantile),
     )
-    return Estimate(*ends, None, False, m, confidence, "own labels: bounds, normal intervals")
+    return AccuracyEstimate(*ends, None, False, m, confidence, "own labels: bounds, normal intervals")
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -229,14 +229,14 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
-) -> Estimate:
+) -> AccuracyEstimate:
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     mean, variance = _drift(evidence, np.diff(cluster_offsets))
     if shares.seen.all() and shares.constant.all() and evidence.drift is None:
         found, quantile = shares.linear(1.0), _quantile((1.0 - confidence) / 2.0)
         ends = _interval(found.moved(-quantile), found.moved(quantile))
         basis = "cluster labels: one prediction in each cluster, unbiased, normal interval"
-        return Estimate(*ends, found.value, True, m, confidence, basis)
+        return AccuracyEstimate(*ends, found.value, True, m, confidence, basis)
     quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
     low, high = (
         [
@@ -246,4 +246,4 @@ def _of_clusters(
         for side in (-1.0, 1.0)
     )
     ends = _interval(max(low), min(high))
-    return Estimate(*ends, None, False, m, confidence, "cluster labels: Fréchet bounds, normal intervals")
+    return AccuracyEstimate(*ends, None, False, m, confidence, "cluster labels: Fréchet bounds, normal intervals")

@@ -74,7 +74,7 @@ class Harmonic:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepLaw:
     """g(x) = -1 below 1/2 and 1 from there on: Bayes' rule is a threshold."""
 
     def value(self, x: Floats) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.exchange.fetch_laws import Capped
-from p2p_sim.exchange.network_record import RealisedShard
+from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.mechanisms.exchange_accounting import _Cluster, _clusters, _model
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -17,7 +17,7 @@ from p2p_sim.privacy.overlays.realised_network import CappedFetch
 Floats = NDArray[np.float64]
 
 
-def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
+def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
     """Certified δ at each ε, cluster by cluster (C, J), of each cluster's first user; an audit is held against it."""
     return np.array([_target_deltas(cluster, noise, epsilons) for cluster in _clusters(shards)])
 
@@ -35,7 +35,7 @@ def _target_deltas(cluster: _Cluster, noise: RandomizedResponse, epsilons: Seque
         case = (len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob)
         return [_capped_delta(*case, epsilon) for epsilon in epsilons]
     model = _model(cluster, noise)
-    return [_kept_delta(model, epsilon) if model.kept else model.user_delta(0, epsilon) for epsilon in epsilons]
+    return [_kept_delta(model, epsilon) if model.cacheable else model.user_delta(0, epsilon) for epsilon in epsilons]
 
 
 @lru_cache(maxsize=65_536)

@@ -83,7 +83,7 @@ class ClusterRRConfig(OwnMechanism):
     def asks_oracle(self) -> bool:
         return self.oracle
 
-    def informed(self, heterogeneity: Callable[[], float]) -> Self:
+    def with_oracle_values(self, heterogeneity: Callable[[], float]) -> Self:
         """The same with the oracle's φ, where it is asked."""
         return self.model_copy(update={"heterogeneity": heterogeneity()}) if self.oracle else self
 

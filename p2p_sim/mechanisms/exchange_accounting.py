@@ -9,12 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.fetch_laws import Capped, Table, Uniform, Unknown
-from p2p_sim.exchange.network_record import RealisedShard
+from p2p_sim.exchange.fetch_laws import Capped, FetchTable, Uniform, Unknown
+from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import REALISED, PrivacyBound, together
+from p2p_sim.privacy.bound import REALISED, PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import (
     KNOWN_FETCHES,
     KNOWN_LAW,
@@ -55,7 +55,7 @@ class ClusterPrivacy:
 
 
 def cluster_privacy(
-    shards: Sequence[RealisedShard], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
+    shards: Sequence[NetworkRecord], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
 ) -> Iterator[ClusterPrivacy]:
     """The figures of every cluster of a run, in the population's order.
 
@@ -70,7 +70,7 @@ def cluster_privacy(
     return (_cluster(cluster, noise, delta) for cluster in clusters)
 
 
-def decisive(shards: Sequence[RealisedShard]) -> NDArray[np.bool_]:
+def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
     """The clusters that hold the largest and the smallest figures of a run, (C,): no other needs a look.
 
     Let S users answer, and t of them submit what they fetched uniformly. Reveal the noisy bits of b users, and which
@@ -95,19 +95,19 @@ def decisive(shards: Sequence[RealisedShard]) -> NDArray[np.bool_]:
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
     """What other observers than the learner can tell of all users, by the column of a row that holds ε."""
     found = {
-        "epsilon_others_upper": together([cluster.others for cluster in clusters]),
-        "epsilon_times_upper": together([cluster.timed for cluster in clusters]),
+        "epsilon_others_upper": worst_bound([cluster.others for cluster in clusters]),
+        "epsilon_times_upper": worst_bound([cluster.timed for cluster in clusters]),
     }
     if any(cluster.watched for cluster in clusters):
-        found["epsilon_coalition_upper"] = together([cluster.coalition for cluster in clusters])
+        found["epsilon_coalition_upper"] = worst_bound([cluster.coalition for cluster in clusters])
     if any(cluster.sample is not None for cluster in clusters):
-        found["epsilon_sample_upper"] = together([cluster.sample or cluster.others for cluster in clusters])
+        found["epsilon_sample_upper"] = worst_bound([cluster.sample or cluster.others for cluster in clusters])
     if any(cluster.meets is not None for cluster in clusters):
-        found["epsilon_unmet_upper"] = together([cluster.unmet for cluster in clusters if cluster.unmet is not None])
+        found["epsilon_unmet_upper"] = worst_bound([cluster.unmet for cluster in clusters if cluster.unmet is not None])
     return found
 
 
-def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
+def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
     """How many users fell back, colluded or were asked on purpose, by the column of a row."""
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
@@ -118,16 +118,16 @@ def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]
     }
 
 
-def user_epsilons(shards: Sequence[RealisedShard], noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
+def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
     found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]
-    return np.concatenate([epsilons for epsilons, _ in found]), together([bound for _, bound in found])
+    return np.concatenate([epsilons for epsilons, _ in found]), worst_bound([bound for _, bound in found])
 
 
-def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant:
+def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
     """What protects every user of a run from a learner who sees the set of submissions."""
     found: dict[Accountant, None] = {}
-    for cluster in itertools.compress(_clusters(shards), decisive(shards)):
+    for cluster in itertools.compress(_clusters(shards), clusters_to_evaluate(shards)):
         found[_model(cluster, noise)] = None
         if (cluster.own & ~cluster.constant).any():
             found[NoiseAlone(noise, "a user passed on her own label")] = None
@@ -137,7 +137,7 @@ def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant
 class _Cluster:
     """One cluster's part of a shard's arrays."""
 
-    def __init__(self, shard: RealisedShard, part: slice) -> None:
+    def __init__(self, shard: NetworkRecord, part: slice) -> None:
         self.law, self.draws, self.times_tell = shard.law, shard.draws, shard.times_tell
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
@@ -151,7 +151,7 @@ class _Cluster:
         else:
             found = [int(shard.users[part][x].sum()) for x in counted]
         self.sources, self.revealed, self.submissions, self.members = found
-        if isinstance(self.law, Table):
+        if isinstance(self.law, FetchTable):
             self.weights = _square(self.law.weights, part)
             self.asked = None if self.law.asked is None else _square(self.law.asked, part)
         if isinstance(self.law, Capped):
@@ -168,7 +168,7 @@ def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_a
     return scipy.sparse.csr_array(own, shape=(size, size))
 
 
-def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
+def _clusters(shards: Sequence[NetworkRecord]) -> Iterator[_Cluster]:
     """Every cluster of a run, in the population's order."""
     for shard in shards:
         for first, last in itertools.pairwise(shard.offsets.tolist()):
@@ -251,7 +251,7 @@ def _model(cluster: _Cluster, noise: Message, members: bool = False) -> Accounta
     if isinstance(cluster.law, Uniform):
         pooled = (cluster.members, cluster.draws) if members else ()
         return UniformSources(sources, known, submissions, alpha, *pooled)
-    if isinstance(cluster.law, Table):
+    if isinstance(cluster.law, FetchTable):
         return _table(cluster, noise, alpha, members)
     if members:
         return NoiseAlone(noise, "no figure for coalitions where users come and go")
@@ -284,7 +284,7 @@ def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, Pri
     epsilons[cluster.constant] = 0.0
     if (cluster.own & ~cluster.constant).any():
         bounds.append(NoiseAlone(noise, "a user passed on her own label").epsilon(delta))
-    return epsilons, replace(together(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
+    return epsilons, replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
@@ -296,7 +296,7 @@ def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
     """The same, and that of a sample if not everybody's place was looked at."""
-    return (_kept_epsilon(model, delta), None) if model.kept else model.epsilon_and_sample(delta, hidden)
+    return (_kept_epsilon(model, delta), None) if model.cacheable else model.epsilon_and_sample(delta, hidden)
 
 
 @lru_cache(maxsize=65_536)

@@ -83,9 +83,9 @@ class GivenNetwork(Accountant):
     said: tuple[str, ...]
 
     @property
-    def kept(self) -> bool:
+    def cacheable(self) -> bool:
         """As the accountant's."""
-        return self.model.kept
+        return self.model.cacheable
 
     @property
     def pure_epsilon(self) -> float:

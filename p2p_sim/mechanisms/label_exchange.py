@@ -15,7 +15,7 @@ from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.exchange_accounting import (
     cluster_privacy,
-    decisive,
+    clusters_to_evaluate,
     facts_of,
     observed,
     worst_account,
@@ -34,7 +34,7 @@ from p2p_sim.network.open_network import Network
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.coarse_loss_law import coarse_law
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
 from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob
@@ -188,11 +188,13 @@ class LabelExchangeMechanism(Mechanism):
         if self.applies(situation) is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         assert outcome.realised is not None
-        chosen = decisive(outcome.realised)
+        chosen = clusters_to_evaluate(outcome.realised)
         summed = outcome.realised[0].users is not None  # nobody asks for a single cluster's figure
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
-        stated = self.stated(together([cluster.learner for cluster in deciding]), np.unique(cluster_sizes), situation)
+        stated = self.stated(
+            worst_bound([cluster.learner for cluster in deciding]), np.unique(cluster_sizes), situation
+        )
         learner = tuple(cluster.learner for cluster in clusters)
         return Accounted(learner, {**stated, **observed(deciding)}, facts_of(outcome.realised, deciding))
 
@@ -217,7 +219,7 @@ class LabelExchangeMechanism(Mechanism):
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
         return {} if outcome.realised is None else coalition_advantage(outcome.realised, self.randomizer, num_classes)
 
-    def honest(self) -> "LabelExchangeMechanism | None":
+    def without_adversaries(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:

@@ -27,7 +27,7 @@ from p2p_sim.network.open_network import Network
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Adjacency, PrivacyBound, together
+from p2p_sim.privacy.bound import Adjacency, PrivacyBound, worst_bound
 from p2p_sim.privacy.coarse_loss_law import coarse_law
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, Condition
 from p2p_sim.privacy.loss_law import LossLaw
@@ -99,7 +99,7 @@ class MechanismBase(Config):
         """Whether a parameter follows from a quantity that nobody is told: such a choice is not private."""
         return False
 
-    def informed(self, heterogeneity: Callable[[], float]) -> Self:
+    def with_oracle_values(self, heterogeneity: Callable[[], float]) -> Self:
         """The same configuration with the oracle's values; `heterogeneity` gives φ of the population."""
         return self
 
@@ -237,7 +237,7 @@ class Mechanism(ABC):
         bounds = self.privacy(sizes, delta)
         if (offer := maker_of(self)) is not None:
             check_bounds(method_of(offer, self, "privacy"), bounds, len(sizes), delta)
-        return Accounted(tuple(bounds[i] for i in where), self.stated(together(bounds), sizes, situation))
+        return Accounted(tuple(bounds[i] for i in where), self.stated(worst_bound(bounds), sizes, situation))
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
@@ -284,7 +284,7 @@ class Mechanism(ABC):
             found["epsilon_local"] = PrivacyBound(0.0, local, delta, "eavesdropper", "label", basis, conditions)
         return found | self.papers(situation, sizes, delta)
 
-    def honest(self) -> "Mechanism | None":
+    def without_adversaries(self) -> "Mechanism | None":
         """The same mechanism if every user follows the protocol; None if every user already does."""
         return None
 

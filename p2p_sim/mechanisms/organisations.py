@@ -32,7 +32,7 @@ Models = tuple[GroupModels, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class OrganisationsPlan:
     """How models are trained and combined; the keys of the scenario.
 
     num_groups: of features, with a model each. shuffles: features are dealt to them at random.
@@ -131,7 +131,7 @@ class Organisations(Mechanism):
 
     trust = "organisation"  # the one that holds the row
 
-    plan: Plan
+    plan: OrganisationsPlan
     sizes: tuple[int, ...]
     senders: tuple[int, ...]
     learners: tuple[int, ...]
@@ -202,7 +202,7 @@ class Organisations(Mechanism):
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
         """The models that the senders pass on, by organisation, as a run with these streams trains them."""
-        run = _Run(self, population, streams)
+        run = _OrganisationsRun(self, population, streams)
         return {k: run.train(k) for k in self.senders}
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
@@ -243,7 +243,7 @@ class Organisations(Mechanism):
         count, law = len(self.sizes), population.law
         if law is not None and law.cluster.max() >= count:
             raise InputError("population: an organisation of the law has no rows; take more users")
-        run = _Run(self, population, opened.streams)
+        run = _OrganisationsRun(self, population, opened.streams)
         sent = {k: run.train(k) for k in self.senders}
         asker, owner = neighbours(opened, count)
         wanted = np.isin(asker, self.learners) & np.isin(owner, self.senders)
@@ -269,7 +269,7 @@ class Organisations(Mechanism):
         return Outcome(release, done.traffic, done.transcript, times, None, opened.overlay, facts)
 
 
-class _Run:
+class _OrganisationsRun:
     """One run: rows by organisation, their random streams, and the ledger of what they pay."""
 
     def __init__(self, mechanism: Organisations, population: Population, streams: Streams) -> None:

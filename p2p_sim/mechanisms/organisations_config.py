@@ -23,7 +23,7 @@ from p2p_sim.privacy.rivals.objective_perturbation import OBJECTIVE_PERTURBATION
 from p2p_sim.stacking.clipped_rows import FeatureGroups, check_public
 
 if TYPE_CHECKING:
-    from p2p_sim.mechanisms.organisations import Organisations, Plan
+    from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
 
 def _check_budget(epsilon: object) -> object:
@@ -137,7 +137,7 @@ class OrganisationsConfig(OwnMechanism, Extended):
 
     def built(self, setup: Setup) -> "Organisations":
         """The mechanism for organisations of these sizes, in their order; δ does not matter."""
-        from p2p_sim.mechanisms.organisations import Organisations, Plan
+        from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
         for key, value in self.named.items():
@@ -146,7 +146,7 @@ class OrganisationsConfig(OwnMechanism, Extended):
         senders, learners = self.roles(len(setup.sizes))
         if not learners:
             raise InputError(f"mechanism.kind = {self.kind!r}: needs an organisation besides the source")
-        plan = Plan(
+        plan = OrganisationsPlan(
             *(self.budget, self.l2, self.norm_bound, self.groups, self.importance, self.low_share, self.tight),
             num_groups=self.num_groups or len(self.groups or ((),)),
             shuffles=self.shuffle_features,
@@ -160,7 +160,7 @@ class OrganisationsConfig(OwnMechanism, Extended):
         """Organisations that keys name."""
         return {"target": self.target}
 
-    def completed(self, plan: "Plan") -> "Plan":
+    def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
         """The plan with the keys of this kind alone."""
         return plan
 
@@ -182,7 +182,7 @@ class PrivateStackingConfig(OrganisationsConfig):
         everybody = tuple(range(organisations))
         return everybody, everybody if self.target is None else (self.target,)
 
-    def completed(self, plan: "Plan") -> "Plan":
+    def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
         return replace(plan, parts=self.parts)
 
 
@@ -239,7 +239,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
         others = tuple(k for k in range(organisations) if k not in self.sources)
         return self.sources, others if self.target is None else (self.target,)
 
-    def completed(self, plan: "Plan") -> "Plan":
+    def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
         count = len(self.sources)
         weights = dict(zip(self.sources, self.source_weights or (1.0 / count,) * count, strict=True))
         return replace(plan, transfers=True, source_weights=weights, pull=self.pull or 0.0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.arrival_quantiles import Arrivals
-from p2p_sim.exchange.network_record import RealisedShard
+from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.network.overlay import Overlay
@@ -167,7 +167,7 @@ class Outcome:
     traffic: Traffic | None = None
     transcript: Transcript | None = None
     arrival_s: NDArray[np.float64] | None = None
-    realised: tuple[RealisedShard, ...] | None = None
+    realised: tuple[NetworkRecord, ...] | None = None
     overlay: Overlay | None = None
     organisations: OrganisationFacts | None = None
     arrivals: Arrivals | None = None

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.trace_file import Table, WithoutFile, read_trace
+from p2p_sim.network.trace_file import TraceTable, WithoutFile, read_trace
 from p2p_sim.population.data_files import find_named
 from p2p_sim.population.shards import Shard
 
@@ -264,7 +264,7 @@ class AvailabilityTrace(Config):
         return RecordedPeriods(Availability.of(user.astype(np.int64), begin, end, int(user[-1]) + 1))
 
 
-def _check(table: Table, bad: Bools, name: str, allowed: str) -> None:
+def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
     """Refuse a trace that is bad somewhere, naming the first such row."""
     if bad.any():
         row = int(np.argmax(bad))

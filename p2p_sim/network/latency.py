@@ -145,7 +145,7 @@ class Recorded:
         return self.values[place]
 
 
-class Trace(Config):
+class LatencyTrace(Config):
     """Measured travel times from a file; each message draws one of them, whoever sends or receives it."""
 
     kind: Literal["trace"] = "trace"
@@ -166,5 +166,5 @@ class Trace(Config):
 
 Latency = Annotated[Constant | Exponential | Lognormal, Field(discriminator="kind")]
 """The laws that need no file."""
-LatencyConfig = Annotated[Constant | Exponential | Lognormal | Trace, Field(discriminator="kind")]
+LatencyConfig = Annotated[Constant | Exponential | Lognormal | LatencyTrace, Field(discriminator="kind")]
 """Whatever a scenario may say of travel times; `load` makes it a law."""

@@ -31,7 +31,7 @@ MOST = 1e9
 
 
 @dataclass(frozen=True)
-class Table:
+class TraceTable:
     """Columns of a trace.
 
     path: the file. line: (m,) where each row ends, counted from 1. columns: (m,) numbers in [0, 1e9] by name.
@@ -41,12 +41,12 @@ class Table:
     line: NDArray[np.int64]
     columns: dict[str, NDArray[np.float64]]
 
-    def take(self, rows: NDArray[np.intp]) -> "Table":
+    def take(self, rows: NDArray[np.intp]) -> "TraceTable":
         """The given rows."""
-        return Table(self.path, self.line[rows], {name: column[rows] for name, column in self.columns.items()})
+        return TraceTable(self.path, self.line[rows], {name: column[rows] for name, column in self.columns.items()})
 
 
-def read_trace(path: Path, names: tuple[str, ...], key: str) -> Table:
+def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     """Read the named columns of a CSV file; blank lines are skipped.
 
     Where one column is asked for, a file with a single column may call it what it likes.
@@ -74,7 +74,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> Table:
     if not rows:
         raise InputError(f"{key} = {str(path)!r}: has no rows; a header line and at least one row are needed")
     columns = np.array(rows).T.copy()
-    return Table(path, np.array(lines), dict(zip(names, columns, strict=True)))
+    return TraceTable(path, np.array(lines), dict(zip(names, columns, strict=True)))
 
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:

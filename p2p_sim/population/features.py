@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.notebook_view import count
-from p2p_sim.population.table_file import Table, Values, is_missing, is_number
+from p2p_sim.population.table_file import ColumnTable, Values, is_missing, is_number
 from p2p_sim.population.table_numbers import conventions
 
 Floats = NDArray[np.float64]
@@ -30,14 +30,14 @@ class Treatment(NamedTuple):
     one_hot: bool = False
 
 
-class Column(NamedTuple):
+class FeatureColumn(NamedTuple):
     """A feature of the kept rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
 
     name: str
     treatment: Treatment
     values: Values
 
-    def scaled(self, centre: float, spread: float) -> "Column":
+    def scaled(self, centre: float, spread: float) -> "FeatureColumn":
         """The column with (value - centre) / spread in place of each number."""
         return self._replace(values=(self.values.astype(np.float64) - centre) / spread)
 
@@ -47,7 +47,7 @@ def is_text(values: Values) -> bool:
     return values.ndim == 1 and values.dtype.kind in "OUST"
 
 
-def column_of(table: Table, name: str, treatment: Treatment, kept: Rows) -> Column:
+def column_of(table: ColumnTable, name: str, treatment: Treatment, kept: Rows) -> FeatureColumn:
     """A column that can be learned from.
 
     Args:
@@ -69,7 +69,7 @@ def column_of(table: Table, name: str, treatment: Treatment, kept: Rows) -> Colu
             "such users out"
         )
     if treatment.one_hot:
-        return Column(name, treatment, _texts(table, name, values, gaps, kept))
+        return FeatureColumn(name, treatment, _texts(table, name, values, gaps, kept))
     numbers = _numbers(table, name, values, kept).reshape(len(values), -1)
     infinite = np.flatnonzero(np.isinf(numbers).any(axis=1))
     if infinite.size:
@@ -77,10 +77,10 @@ def column_of(table: Table, name: str, treatment: Treatment, kept: Rows) -> Colu
         raise InputError(
             f"{where}: {text!r} is not finite{more}; population.missing = [{quoted(text)}] would read it as missing"
         )
-    return Column(name, treatment, numbers)
+    return FeatureColumn(name, treatment, numbers)
 
 
-def _numbers(table: Table, name: str, values: Values, kept: Rows) -> Floats:
+def _numbers(table: ColumnTable, name: str, values: Values, kept: Rows) -> Floats:
     if not is_text(values):
         return values.astype(np.float64)
     texts = [None if gap else str(value) for value, gap in zip(values, is_missing(values), strict=True)]
@@ -112,7 +112,7 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     )
 
 
-def _texts(table: Table, name: str, values: Values, gaps: Rows, kept: Rows) -> Values:
+def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, kept: Rows) -> Values:
     if values.ndim != 1:
         raise InputError(f"population.one_hot: {name!r} of {table.path} has several values a row")
     texts = np.array([str(value) for value in values], dtype=object)
@@ -131,7 +131,7 @@ def _texts(table: Table, name: str, values: Values, gaps: Rows, kept: Rows) -> V
     return texts[:, None]
 
 
-def doubts(table: Table, columns: Sequence[Column], kept: Rows, listed: Sequence[str]) -> list[str]:
+def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], kept: Rows, listed: Sequence[str]) -> list[str]:
     """Why one-hot columns are likely not meant to be ones, a line each with a way out.
 
     Args:
@@ -141,7 +141,7 @@ def doubts(table: Table, columns: Sequence[Column], kept: Rows, listed: Sequence
     return [line for line in lines if line]
 
 
-def _doubt(table: Table, column: Column, kept: Rows, listed: bool) -> str:
+def _doubt(table: ColumnTable, column: FeatureColumn, kept: Rows, listed: bool) -> str:
     texts = column.values[:, 0]
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
@@ -163,7 +163,7 @@ def _doubt(table: Table, column: Column, kept: Rows, listed: bool) -> str:
     return ""
 
 
-def _first(table: Table, name: str, kept: Rows, rows: Rows) -> tuple[str, str, str]:
+def _first(table: ColumnTable, name: str, kept: Rows, rows: Rows) -> tuple[str, str, str]:
     """Where the first of some faulty cells is, its text, and how many there are."""
     place, text = table.cell(name, int(kept[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
@@ -175,7 +175,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def transformed(columns: Sequence[Column], fitted_on: Rows) -> Floats:
+def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
     """Features (m, d) of all kept rows, in the order of the columns.
 
     Means, spreads and values to fill in are those of the rows `fitted_on`; a one-hot column has a feature for each
@@ -207,7 +207,7 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
     return make_pipeline(*steps) if steps else None
 
 
-def spreads(columns: Sequence[Column], rows: Rows) -> dict[str, float]:
+def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
     """The scale of each feature as it is learned from: its standard deviation, 1/2 for one-hot ones; no constants."""
     found: dict[str, float] = {}
     for column in columns:

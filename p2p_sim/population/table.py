@@ -14,7 +14,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import find_named
 from p2p_sim.population.digits_and_adult import RandomSplit, held_out
 from p2p_sim.population.features import (
-    Column,
+    FeatureColumn,
     Rows,
     Treatment,
     column_of,
@@ -26,7 +26,7 @@ from p2p_sim.population.features import (
 from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.table_columns import UsedRows, complete_values, named_column, plain_column, with_another_row
-from p2p_sim.population.table_file import Layout, Table, Values, is_missing, read_table
+from p2p_sim.population.table_file import ColumnTable, Layout, Values, is_missing, read_table
 from p2p_sim.population.table_labels import name_of, numbered_classes, numbers_of
 from p2p_sim.population.table_numbers import Convention
 from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
@@ -280,7 +280,7 @@ class TableConfig(RandomSplit):
         [path] = self.files(places)
         return self._found_in(read_table(path, self.layout))
 
-    def _found_in(self, table: Table) -> UsedRows:
+    def _found_in(self, table: ColumnTable) -> UsedRows:
         """What is used of a table."""
         path = table.path
         labels = plain_column(table, self.label, "label")
@@ -301,7 +301,7 @@ class TableConfig(RandomSplit):
         columns = self._columns(table, kept, parts)
         return UsedRows(table, kept, numbered, classes, self._cluster(table, kept), columns, target)
 
-    def _kept(self, table: Table, used: list[str]) -> Rows:
+    def _kept(self, table: ColumnTable, used: list[str]) -> Rows:
         """Indices of the rows that are not dropped."""
         gap = np.zeros(table.rows, dtype=np.bool_)
         for name in used if self.drop is True else _listed(self.drop):
@@ -314,13 +314,13 @@ class TableConfig(RandomSplit):
             )
         return np.flatnonzero(~gap)
 
-    def _cluster(self, table: Table, kept: Rows) -> NDArray[np.int64] | None:
+    def _cluster(self, table: ColumnTable, kept: Rows) -> NDArray[np.int64] | None:
         if self.cluster is None:
             return None
         named = complete_values(table, self.cluster, "cluster", kept)
         return np.unique(named.astype(str), return_inverse=True)[1].astype(np.int64)
 
-    def _columns(self, table: Table, kept: Rows, parts: dict[str, Values]) -> list[Column]:
+    def _columns(self, table: ColumnTable, kept: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
         for key in ("impute", "one_hot", "standardise", "scale"):
             wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
             if wrong:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.population.features import Column, Rows, is_text
-from p2p_sim.population.table_file import Table, Values, is_missing
+from p2p_sim.population.features import FeatureColumn, Rows, is_text
+from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
 """How many times as large as the largest number of a column the number of a row that is replaced is."""
@@ -21,16 +21,16 @@ class UsedRows:
     target: (m,) labels that are numbers; None if they are classes.
     """
 
-    table: Table
+    table: ColumnTable
     kept: Rows
     labels: NDArray[np.uint8]
     classes: list[str]
     cluster: NDArray[np.int64] | None
-    columns: list[Column]
+    columns: list[FeatureColumn]
     target: NDArray[np.float64] | None = None
 
 
-def named_column(table: Table, name: str, key: str) -> Values:
+def named_column(table: ColumnTable, name: str, key: str) -> Values:
     """The column that the key `population.{key}` names.
 
     Raises:
@@ -44,7 +44,7 @@ def named_column(table: Table, name: str, key: str) -> Values:
     return table.columns[name]
 
 
-def plain_column(table: Table, name: str, key: str) -> Values:
+def plain_column(table: ColumnTable, name: str, key: str) -> Values:
     """The same, of one plain value a row.
 
     Raises:
@@ -56,7 +56,7 @@ def plain_column(table: Table, name: str, key: str) -> Values:
     return values
 
 
-def complete_values(table: Table, name: str, key: str, kept: Rows) -> Values:
+def complete_values(table: ColumnTable, name: str, key: str, kept: Rows) -> Values:
     """A column's kept values, numbers or texts.
 
     Raises:
@@ -76,7 +76,7 @@ def complete_values(table: Table, name: str, key: str, kept: Rows) -> Values:
     return values.astype(str) if values.dtype.kind == "O" else values
 
 
-def with_another_row(table: Table, row: int, features: Iterable[str], label: str) -> Table:
+def with_another_row(table: ColumnTable, row: int, features: Iterable[str], label: str) -> ColumnTable:
     """The table with one row replaced: numbers far outside of what the columns hold, texts that occur nowhere else, and
     the label of somebody who has another one."""
     columns = dict(table.columns)

@@ -54,7 +54,7 @@ class Layout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class ColumnTable:
     """The columns of a file, each with one value (n,) or several (n, k) a row; without a header: "1", "2", ..."""
 
     path: Path
@@ -106,7 +106,7 @@ class Table:
         return lines
 
 
-def read_table(path: Path, layout: Layout) -> Table:
+def read_table(path: Path, layout: Layout) -> ColumnTable:
     """The columns of a file, with days from 1970-01-01 in place of dates.
 
     Raises:
@@ -115,7 +115,7 @@ def read_table(path: Path, layout: Layout) -> Table:
     columns, forms = read_columns(path, layout), dict(layout.dates)
     for name in forms.keys() - columns.keys():
         raise InputError(f"population.dates: {path} has no column {name!r}")
-    table = Table(path, layout, dict(columns))
+    table = ColumnTable(path, layout, dict(columns))
     for name, values in columns.items():
         dated = name in forms and values.ndim == 1
         if dated or values.dtype.kind == "M":

@@ -6,12 +6,12 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.features import Rows, quoted
 from p2p_sim.population.table_columns import complete_values
-from p2p_sim.population.table_file import Table, Values
+from p2p_sim.population.table_file import ColumnTable, Values
 
 Classes = tuple[str | int | float, ...]
 
 
-def numbers_of(label: str, table: Table, values: Values) -> NDArray[np.float64]:
+def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.float64]:
     """Labels (m,) that are finite numbers.
 
     Raises:
@@ -22,7 +22,7 @@ def numbers_of(label: str, table: Table, values: Values) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
-def stated_places(asked: tuple[str, Classes], table: Table, kept: Rows, values: Values) -> NDArray[np.uint8]:
+def stated_places(asked: tuple[str, Classes], table: ColumnTable, kept: Rows, values: Values) -> NDArray[np.uint8]:
     """Number of each kept row's class in the stated order.
 
     Args:
@@ -55,7 +55,7 @@ def stated_places(asked: tuple[str, Classes], table: Table, kept: Rows, values: 
 
 
 def numbered_classes(
-    asked: tuple[str, Classes | None], table: Table, kept: Rows
+    asked: tuple[str, Classes | None], table: ColumnTable, kept: Rows
 ) -> tuple[NDArray[np.uint8], list[str]]:
     """Number of each kept row's class (m,), and the classes' names: as stated, else those that occur, sorted.
 

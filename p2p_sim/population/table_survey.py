@@ -16,8 +16,8 @@ from p2p_sim.population.features import is_text, quoted
 from p2p_sim.population.table_file import (
     SEPARATORS,
     TEXTS,
+    ColumnTable,
     Layout,
-    Table,
     Values,
     guessed_encoding,
     is_missing,
@@ -124,7 +124,7 @@ def _note(markers: set[str], dates: dict[str, str], found: Look) -> None:
         found.notes.append(f"dates become days from 1970-01-01: {shortened(', '.join(map(repr, dates)))}")
 
 
-def _treated(table: Table, kept: Sequence[str], written: Sequence[str], found: Look) -> None:
+def _treated(table: ColumnTable, kept: Sequence[str], written: Sequence[str], found: Look) -> None:
     """Propose what is done with missing values, texts, and numbers, some of which are written as texts."""
     texts = [name for name in kept if is_text(table.columns[name])]
     gaps = {name: int(is_missing(table.columns[name]).sum()) for name in kept}
@@ -194,7 +194,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], foun
     return style
 
 
-class Contents(NamedTuple):
+class TableContents(NamedTuple):
     """What a column of texts holds: numbers; dates of a format; words among them that stand for missing values."""
 
     numbers: bool = False
@@ -202,7 +202,7 @@ class Contents(NamedTuple):
     words: Sequence[str] = ()
 
 
-def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> Contents:
+def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> TableContents:
     """What a column of texts holds; a note says why it is neither numbers nor dates, if it looks like these."""
     texts, rows = pd.Series(counts.index), counts.to_numpy()
     fits = PLAIN.reads(texts) | style.reads(texts)
@@ -221,17 +221,17 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> C
             f"dates such as {min(texts)!r}, of which {unclear} cannot be told apart; population.dates states a "
             f"format, such as {{ {quoted(name)} = {quoted(form)} }}"
         )
-        return Contents()
+        return TableContents()
     words = texts[~fits].tolist()
     if (numbers or form) and len(words) <= MOST_MARKERS:
-        return Contents(bool(numbers) and not form, form, words)
+        return TableContents(bool(numbers) and not form, form, words)
     usual = f"dates of the form {form}" if form else "numbers" if numbers else ""
     if reason := _mixed(name, texts, words, int(rows[~fits].sum()), usual):
         if len(texts) > MOST_CATEGORIES:
             found.left_out[name] = reason
         else:
             found.notes.append(f"column {name!r}: {reason}; as it stands each value becomes a feature")
-    return Contents()
+    return TableContents()
 
 
 def _wraps(texts: pd.Series, form: str) -> bool:
@@ -263,7 +263,7 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
     return ""
 
 
-def _label(table: Table, label: str, found: Look) -> None:
+def _label(table: ColumnTable, label: str, found: Look) -> None:
     values = table.columns[label]
     gaps = is_missing(values)
     if values.ndim != 1:
@@ -286,7 +286,7 @@ def _label(table: Table, label: str, found: Look) -> None:
         found.notes.append(f"{count(int(gaps.sum()), 'user')} without a label: left out")
 
 
-def _useful(table: Table, name: str, dated: bool, found: Look) -> bool:
+def _useful(table: ColumnTable, name: str, dated: bool, found: Look) -> bool:
     """Whether a column, of dates or not, can be learned from; a note says why not."""
     reason = found.left_out.get(name) or _useless(name, table.columns[name], dated)
     if reason:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base.configuration import Extended
 from p2p_sim.base.streams import Streams
-from p2p_sim.measures.product_laws import Factor, Harmonic, ProductLaw, Sine, Step, box_centres
+from p2p_sim.measures.product_laws import Factor, Harmonic, ProductLaw, Sine, StepLaw, box_centres
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
 
@@ -60,7 +60,7 @@ class UnitCubeConfig(Extended, Source):
 
     def law(self) -> FiniteLaw:
         """The law: equally likely points, in the clusters of their cubes or all in one."""
-        curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": Step()}
+        curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": StepLaw()}
         points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
         positive = ProductLaw(curves[self.curve], self.dimensions, self.amplitude).positive(points)
         count = len(points)

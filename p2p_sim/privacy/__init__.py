@@ -23,13 +23,18 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.rivals.noisy_score import NoisyScore
     from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
     from p2p_sim.privacy.rivals.private_selection import Selection
-    from p2p_sim.privacy.rivals.selection_run_laws import Binomial, Poisson, Threshold, TruncatedNegativeBinomial
+    from p2p_sim.privacy.rivals.selection_run_laws import (
+        BinomialRuns,
+        PoissonRuns,
+        ThresholdStop,
+        TruncatedNegativeBinomial,
+    )
     from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
     from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 
 __all__ = [
     "Accountant",
-    "Binomial",
+    "BinomialRuns",
     "Bracket",
     "CappedFetch",
     "ClusterResampling",
@@ -42,12 +47,12 @@ __all__ = [
     "NoisyScore",
     "ObjectivePerturbation",
     "Peer",
-    "Poisson",
+    "PoissonRuns",
     "PrivacyBound",
     "Selection",
     "ShuffledMessages",
     "ShuffledResponse",
-    "Threshold",
+    "ThresholdStop",
     "TimedLearner",
     "TruncatedNegativeBinomial",
     "UniformSources",
@@ -68,7 +73,7 @@ __getattr__ = late(
     "p2p_sim.privacy",
     {
         "Accountant": "accountant",
-        "Binomial": "rivals.selection_run_laws",
+        "BinomialRuns": "rivals.selection_run_laws",
         "Bracket": "bound",
         "CappedFetch": "overlays.realised_network",
         "ClusterResampling": "rivals.centralised",
@@ -81,12 +86,12 @@ __getattr__ = late(
         "NoisyScore": "rivals.noisy_score",
         "ObjectivePerturbation": "rivals.objective_perturbation",
         "Peer": "exchange.observers",
-        "Poisson": "rivals.selection_run_laws",
+        "PoissonRuns": "rivals.selection_run_laws",
         "PrivacyBound": "bound",
         "Selection": "rivals.private_selection",
         "ShuffledMessages": "rivals.shuffled_messages",
         "ShuffledResponse": "rivals.shuffled_labels",
-        "Threshold": "rivals.selection_run_laws",
+        "ThresholdStop": "rivals.selection_run_laws",
         "TimedLearner": "exchange.observers",
         "TruncatedNegativeBinomial": "rivals.selection_run_laws",
         "UniformSources": "overlays.realised_network",

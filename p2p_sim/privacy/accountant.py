@@ -67,7 +67,7 @@ class Accountant(PlainNumbers, ABC):
         """The conditions under which the bounds hold."""
 
     @property
-    def kept(self) -> bool:
+    def cacheable(self) -> bool:
         """Whether equal accountants compare as equal, so that computed bounds may be used again."""
         return True
 

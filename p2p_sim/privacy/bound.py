@@ -137,7 +137,7 @@ def _place(observer: str) -> tuple[int, str]:
     return (OBSERVERS.index(observer) if observer in OBSERVERS else len(OBSERVERS)), observer
 
 
-def together(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
+def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
     """The statement about all users, whichever of these bounds is hers: the largest figures under all conditions.
 
     Args:

@@ -26,7 +26,7 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     top = min(stated.epsilon_upper, pure)
     points = {top: 0.0 if top >= pure else stated.delta}
     asked = _below(top)
-    if all(one.kept for one in models):
+    if all(one.cacheable for one in models):
         points |= dict(zip(asked, models[0].largest_deltas(models[1:], asked), strict=True)) if asked else {}
     else:
         points |= {epsilon: OnePoint(stated).delta(epsilon).upper for epsilon in asked}

@@ -37,7 +37,7 @@ _WAIT_S = 2.0
 Result = TypeVar("Result", Bracket, bool)
 
 
-def kept(function: Callable[..., Result]) -> Callable[..., Result]:
+def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
     """A pure function of numbers and frozen data classes whose results are kept, in memory and on disk."""
 
     @lru_cache(maxsize=IN_MEMORY)

@@ -69,13 +69,13 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
     return alpha
 
 
-def worth(flip_prob: float, epsilon: float, num_classes: int = 2) -> tuple[float, float, float]:
-    """(keep, lose, doubt) with P - e^ε P' = keep · A - lose · B, where A and B are laws given the target's noisy label.
+def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> tuple[float, float, float]:
+    """(keep, lose, relative_error): P - e^ε P' = keep · A - lose · B, with A and B the laws given the noisy label.
 
     keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
     expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself;
-    keep is the middle of what is possible and off by at most the relative error `doubt`, lose by less than 8u. keep is
-    0 where nothing else is possible. Above ε = 700, where e^ε is not formed, lose is too small: for upper bounds only.
+    keep is the middle of what is possible and off by at most `relative_error`, lose by less than 8u. keep is 0 where
+    nothing else is possible. Above ε = 700, where e^ε is not formed, lose is too small: for upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return 0.0, math.inf, 0.0
@@ -98,12 +98,12 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
     Args:
         flip_prob: α in [0, (K-1)/K]; epsilon: ε, at least 0; num_classes: K, at least 2.
     """
-    keep, _, doubt = worth(flip_prob, epsilon, num_classes)
+    keep, _, relative_error = hockey_stick_coefficients(flip_prob, epsilon, num_classes)
     if keep == 0.0:
         return Bracket(0.0, 0.0)
     if flip_prob == 0.0:
         return Bracket(1.0, 1.0)
-    return outward(keep * (1.0 - doubt), keep * (1.0 + doubt))
+    return outward(keep * (1.0 - relative_error), keep * (1.0 + relative_error))
 
 
 def outward(lower: float, upper: float) -> Bracket:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound, together
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, worst_bound
 from p2p_sim.privacy.loss_law import TAIL
 from p2p_sim.privacy.ranges import check_delta, check_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
@@ -50,9 +50,9 @@ class WorstOf(Accountant):
     models: tuple[Accountant, ...]
 
     @property
-    def kept(self) -> bool:
+    def cacheable(self) -> bool:
         """Whether all are."""
-        return all(model.kept for model in self.models)
+        return all(model.cacheable for model in self.models)
 
     @property
     def pure_epsilon(self) -> float:
@@ -80,7 +80,7 @@ class WorstOf(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """The largest ε(δ), under all conditions."""
-        return together([model.epsilon(delta) for model in self.models])
+        return worst_bound([model.epsilon(delta) for model in self.models])
 
 
 @dataclass(frozen=True)

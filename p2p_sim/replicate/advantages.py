@@ -14,7 +14,7 @@ from p2p_sim.population.population import People, Population
 from p2p_sim.privacy.advantage import advantages, local_advantage
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.loss_law import LossLaw
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]
 GUESSES = (
@@ -27,7 +27,9 @@ LARGEST_PUBLIC = 2_000
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
 
 
-def guesses(case: Case, people: People, mechanism: Mechanism, outcome: Outcome, accounted: Accounted) -> dict[str, Any]:
+def advantage_columns(
+    case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome, accounted: Accounted
+) -> dict[str, Any]:
     """The columns of `GUESSES`; None where there is no such observer or no such prior.
 
     Args:
@@ -90,7 +92,7 @@ def cluster_counts(people: People, outcome: Outcome) -> tuple[Floats, Floats] | 
     return counts[users > 0] / users[users > 0, None], users[users > 0].astype(np.float64)
 
 
-def _model(case: Case, people: People, outcome: Outcome) -> tuple[Floats, Floats, float | None] | None:
+def _model(case: Replicate, people: People, outcome: Outcome) -> tuple[Floats, Floats, float | None] | None:
     """What somebody thinks of users' labels who knows the law, or learned from held-out rows; None without either.
 
     Returns:
@@ -116,7 +118,7 @@ def _model(case: Case, people: People, outcome: Outcome) -> tuple[Floats, Floats
 
 
 @cached(LRUCache(8), key=lambda case, people: case.people_key, lock=Lock())
-def _public_model(case: Case, people: Population) -> Predictor:
+def _public_model(case: Replicate, people: Population) -> Predictor:
     """A logistic regression of the first held-out rows: of nobody whose label is to be guessed."""
     assert people.holdout is not None
     rows = slice(0, LARGEST_PUBLIC)

@@ -2,14 +2,14 @@
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 UNEVEN = 100.0
 """Features whose standard deviations differ by more than this factor are worth a warning."""
 
 
-def advice(case: Case) -> list[str]:
+def advice(case: Replicate) -> list[str]:
     """What is likely not meant, a line each with a way out.
 
     Raises:
@@ -18,7 +18,7 @@ def advice(case: Case) -> list[str]:
     return [*case.scenario.population.doubts(case.places), *_uneven(case)]
 
 
-def _uneven(case: Case) -> list[str]:
+def _uneven(case: Replicate) -> list[str]:
     """Features of very different scales, where something depends on scale."""
     scenario = case.scenario
     learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
@@ -37,7 +37,7 @@ def _uneven(case: Case) -> list[str]:
     ]
 
 
-def examined(case: Case) -> list[str]:
+def examined(case: Replicate) -> list[str]:
     """A scenario as `p2p-sim validate` describes it: its hash first, then what its own data hold, a line each.
 
     Own data are read, and replicate 0 is prepared, up to the exchange.

@@ -10,7 +10,7 @@ from p2p_sim.mechanisms.plug_in_results import check_accounted
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.composition import RunRelease
 from p2p_sim.privacy.worst_of_several import OnePoint
-from p2p_sim.replicate.replicate import Case, scenario_of
+from p2p_sim.replicate.replicate import Replicate, scenario_of
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
@@ -33,7 +33,7 @@ def release(
     Raises:
         InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
     """
-    case = Case(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
+    case = Replicate(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
     ran, done = case.scenario, exchange(case)
     mechanism, sizes = done.mechanism, done.population.cluster_sizes
     situation = ran.situation(done.population.num_classes)

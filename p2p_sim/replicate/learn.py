@@ -21,11 +21,11 @@ from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.population.population import People, Population
-from p2p_sim.replicate.replicate import KEPT, Case
+from p2p_sim.replicate.replicate import KEPT, Replicate
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedModel:
     """What was learned from a release.
 
     risk: of the model that learned from it. honest: of one that learned from the same replicate with everybody honest;
@@ -41,14 +41,14 @@ class Learned:
     values: dict[str, float | None] = field(default_factory=dict)
 
 
-def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Learned:
+def learn(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> LearnedModel:
     """Learn from a release, and from that of honest users where some were not."""
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
         assert isinstance(people, Population)
-        return Learned(Risk(None, None), None, None, {}, density_figures(people, outcome.release))
+        return LearnedModel(Risk(None, None), None, None, {}, density_figures(people, outcome.release))
     found = _predicted(case, people, mechanism, outcome)
-    if (followers := mechanism.honest()) is not None:
+    if (followers := mechanism.without_adversaries()) is not None:
         assert isinstance(people, Population)
         outcome = followers.release(people, scenario.network, case.streams, places=case.places)
         check_released(scenario.mechanism, followers, outcome, people)
@@ -61,10 +61,10 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
     values = value_figures(found.population, found.numbers) if scenario.learner.loss == "squared" else {}
     if isinstance(outcome.release, ModelRelease) and outcome.release.cells is not None:
         values = {"cells": float(outcome.release.cells)}
-    return Learned(risk, honest, floor, groups, values)
+    return LearnedModel(risk, honest, floor, groups, values)
 
 
-def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
+def _predicted(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
     learner = case.scenario.learner.seeded(case.streams)
     private = learned_from(case, people, mechanism, outcome)
     reference = None
@@ -75,7 +75,7 @@ def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcom
     return predict(people, private, reference)
 
 
-def learned_from(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:
+def learned_from(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:
     """The model that the case's learner makes of a release; of the users only features and clusters are looked at.
 
     Raises:
@@ -116,7 +116,7 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-def reference_key(case: Case, people: People, truth: Tally | None = None) -> tuple[Hashable, ...]:
+def reference_key(case: Replicate, people: People, truth: Tally | None = None) -> tuple[Hashable, ...]:
     """Everything that a model without privacy depends on: the users, and the learner."""
     return *case.people_key, type(case.scenario.learner), case.scenario.learner.model_dump_json()
 
@@ -129,7 +129,7 @@ def size_of(predictor: Predictor) -> int:
 
 
 @cached(LRUCache(KEPT, size_of), key=reference_key, lock=Lock())
-def _nonprivate(case: Case, people: People, truth: Tally | None = None) -> Predictor:
+def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
     """The model without privacy; the last ones are kept, since other mechanisms are held against them as well."""
     learner = case.scenario.learner.seeded(case.streams)
     if truth is None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.whole_files import directory_made, in_place_of, no_directory, writing
-from p2p_sim.exchange.message_trace import Sent, Trace
+from p2p_sim.exchange.message_trace import MessageTrace, Sent
 from p2p_sim.exchange.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages
 from p2p_sim.mechanisms.exchange_accounting import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
@@ -19,9 +19,9 @@ from p2p_sim.network.overlay import Overlay
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import whole
 from p2p_sim.replicate import row as rows
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.row import Row
-from p2p_sim.replicate.run import Exchanged, exchange
+from p2p_sim.replicate.run import Completed, exchange
 from p2p_sim.replicate.true_labels import Labels
 from p2p_sim.scenario import Scenario
 
@@ -33,7 +33,7 @@ MOST_DRAWN = 400
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObserverTraffic:
     """What reached one observer's eyes: delivered messages, and their bytes, headers included."""
 
     messages: int
@@ -81,8 +81,8 @@ class ObservedNetwork:
     epsilon: Floats
     epsilon_local: float
     statement: PrivacyBound
-    observers: dict[str, Seen]
-    trace: Trace
+    observers: dict[str, ObserverTraffic]
+    trace: MessageTrace
     labels: Labels
 
     @property
@@ -131,10 +131,10 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    return look(scenario, replicate, exchange(Case(scenario, replicate, data_dir), record=True))
+    return look(scenario, replicate, exchange(Replicate(scenario, replicate, data_dir), record=True))
 
 
-def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork:
+def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork:
     """What happened in an exchange that was recorded."""
     mechanism = exchange_of(done.mechanism, "what happened on the network")
     outcome, users = done.outcome, done.population.num_users
@@ -180,7 +180,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
         statement=statement,
         observers=_observers(m, size, member, counts),
         trace=outcome.transcript.trace,
-        labels=Labels.of(Case(scenario, replicate), done, mechanism),
+        labels=Labels.of(Replicate(scenario, replicate), done, mechanism),
     )
 
 
@@ -204,7 +204,7 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
     return (sent + received).astype(np.int64)
 
 
-def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, Seen]:
+def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
     """Who saw how much; a coalition sees what its members and the learner see.
 
     The eavesdropper listens where messages are sent, so that she sees those that never arrive, too.
@@ -213,8 +213,8 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
     seen = {"learner": learner}
     if member.any():
         seen["coalition"] = learner | member[m.sender] | member[m.receiver]
-    known = {who: Seen(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
-    return {**known, "eavesdropper": Seen(int(counts["messages_sent"]), int(counts["bytes_sent"]))}
+    known = {who: ObserverTraffic(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
+    return {**known, "eavesdropper": ObserverTraffic(int(counts["messages_sent"]), int(counts["bytes_sent"]))}
 
 
 def record(found: ObservedNetwork) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def books(users: int, counts: Row) -> Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class OverlayPart:
     """A part of an overlay to look at: `users` (p,) of one cluster, edges (e, 2) as positions among them."""
 
     cluster: int
@@ -278,7 +278,7 @@ class Part:
     edges: Counts
 
 
-def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> Part:
+def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> OverlayPart:
     """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
     assert found.overlay is not None
     worst = int(np.argmax(found.epsilon))
@@ -290,7 +290,7 @@ def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> Part:
     place[users] = np.arange(users.size)
     ends = np.stack([np.repeat(np.arange(whole.num_users), whole.degrees), whole.indices], axis=1)
     ends = place[ends]
-    return Part(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
+    return OverlayPart(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
 
 
 def _travelled(found: ObservedNetwork, edges: Counts) -> Bools:

@@ -22,7 +22,7 @@ KEPT = 2**27
 
 
 @dataclass(frozen=True)
-class Case:
+class Replicate:
     """One replicate of a scenario.
 
     Args:
@@ -72,7 +72,7 @@ class Case:
 
 
 @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
-def _people(case: Case) -> Population:
+def _people(case: Replicate) -> Population:
     scenario = case.scenario
     return build_population(scenario.population, scenario.clusters, case.places, case.streams, scenario.groups)
 
@@ -93,7 +93,7 @@ def scenario_of(given: Scenario | str | Path) -> Scenario:
 
 def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
     """The content hash of a scenario, the checksums of its files included."""
-    return Case(scenario, data_dir=data_dir).identity
+    return Replicate(scenario, data_dir=data_dir).identity
 
 
 def data_directory(data_dir: Path | None = None) -> Path | None:

@@ -16,8 +16,8 @@ from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, Outcome
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.where_bounds_hold import Stated
-from p2p_sim.replicate.learn import Learned
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.learn import LearnedModel
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 Row = dict[str, Any]
@@ -35,11 +35,11 @@ FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
 
 
 def row_of(
-    case: Case,
+    case: Replicate,
     ready: tuple[People, Mechanism],
     outcome: Outcome,
     accounted: Accounted,
-    learned: Learned,
+    learned: LearnedModel,
     guesses: Row,
     statement: str,
 ) -> Row:

@@ -12,7 +12,7 @@ from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.learning.metrics import population_heterogeneity
-from p2p_sim.learning.released_accuracy import Estimate
+from p2p_sim.learning.released_accuracy import AccuracyEstimate
 from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_accounted, check_released
@@ -21,11 +21,11 @@ from p2p_sim.population.population import People, Population
 from p2p_sim.privacy import statement_record as record
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import Terms
-from p2p_sim.replicate.advantages import guesses
+from p2p_sim.replicate.advantages import advantage_columns
 from p2p_sim.replicate.holdout_score import validate
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory_need import check_memory
-from p2p_sim.replicate.replicate import Case, scenario_of
+from p2p_sim.replicate.replicate import Replicate, scenario_of
 from p2p_sim.replicate.row import Row, row_of
 from p2p_sim.scenario import Scenario
 
@@ -43,7 +43,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class Completed:
     """A case up to the release."""
 
     population: Population
@@ -69,8 +69,8 @@ class Result:
     row: Row
     terms: Terms
     transcript: Transcript | None = None
-    case: Case | None = None
-    exchanged: Exchanged | None = None
+    case: Replicate | None = None
+    exchanged: Completed | None = None
 
     @property
     def epsilon(self) -> PrivacyBound:
@@ -118,7 +118,7 @@ class Result:
 
     def validated(
         self, predictor: Predictor, clusters: Sequence[int] | None = None, confidence: float = 0.95
-    ) -> Estimate:
+    ) -> AccuracyEstimate:
         """The accuracy of a predictor among the users, estimated from the released labels alone, with an interval.
 
         Args:
@@ -173,11 +173,11 @@ def run(
         InputError: an argument is of a wrong type, or the scenario cannot be run; one line.
     """
     chosen = scenario_of(scenario)
-    case = Case(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
+    case = Replicate(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
     return complete(case, exchange(case, record))
 
 
-def prepare(case: Case) -> Prepared:
+def prepare(case: Replicate) -> Prepared:
     """Draw the users, calibrate the mechanism and open the network."""
     scenario = case.scenario
     scenario.learner.check_installed()
@@ -187,7 +187,7 @@ def prepare(case: Case) -> Prepared:
         return Prepared(people, *set_up(case, people))
 
 
-def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
+def set_up(case: Replicate, people: People) -> tuple[Mechanism, Network]:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
@@ -199,21 +199,21 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
         people.values,
     )
     settled = scenario.mechanism.beside(scenario.learner)
-    mechanism = settled.informed(lambda: population_heterogeneity(people)[0]).built(setup)
+    mechanism = settled.with_oracle_values(lambda: population_heterogeneity(people)[0]).built(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
     return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 
 
-def exchange(case: Case, record: bool = False) -> Exchanged:
+def exchange(case: Replicate, record: bool = False) -> Completed:
     """Run a case up to the release; `record` keeps the transcript."""
     ready = prepare(case)
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, record)
         check_released(case.scenario.mechanism, ready.mechanism, outcome, ready.population)
-    return Exchanged(ready.population, ready.mechanism, outcome)
+    return Completed(ready.population, ready.mechanism, outcome)
 
 
-def complete(case: Case, done: Exchanged) -> Result:
+def complete(case: Replicate, done: Completed) -> Result:
     """Account for the privacy of a release, learn from it, and measure what was learned."""
     from p2p_sim.measures.point_means import with_derived
 
@@ -225,19 +225,19 @@ def complete(case: Case, done: Exchanged) -> Result:
 
 
 def measure(
-    case: Case, people: People, mechanism: Mechanism, outcome: Outcome
+    case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome
 ) -> tuple[Row, Terms, tuple[PrivacyBound, ...]]:
     """The row of a release, the statements of its columns, and the learner's bound for each cluster."""
     with one_thread():
         accounted = account(case, people, mechanism, outcome)
         learned = learn(case, people, mechanism, outcome)
-        guessed = guesses(case, people, mechanism, outcome, accounted)
+        guessed = advantage_columns(case, people, mechanism, outcome, accounted)
     terms = record.terms(accounted.statements, case.scenario.mechanism_claimed_by)
     row = row_of(case, (people, mechanism), outcome, accounted, learned, guessed, record.identifier(terms))
     return row, terms, accounted.learner
 
 
-def account(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Accounted:
+def account(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> Accounted:
     """What is known of the privacy of a release: for the learner cluster by cluster, and for everybody else."""
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.released_accuracy import Estimate, validated
+from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, LabelRelease, Outcome, Predictor
 from p2p_sim.mechanisms.plug_in_results import check_released
@@ -15,7 +15,7 @@ from p2p_sim.population.population import Population
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
 
@@ -33,7 +33,7 @@ class Halves:
     judging: NDArray[np.bool_]
 
 
-def split(case: Case, outcome: Outcome) -> Halves:
+def split(case: Replicate, outcome: Outcome) -> Halves:
     """Hold a third of the released labels back, at random and whatever they are.
 
     Raises:
@@ -46,7 +46,7 @@ def split(case: Case, outcome: Outcome) -> Halves:
     return Halves(replace(outcome, release=kept, candidates=candidates, arrival_s=None), judging)
 
 
-def judged(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome) -> Estimate:
+def judged(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome) -> AccuracyEstimate:
     """The accuracy of what the case's learner makes of two thirds of a release, by the other third.
 
     It is for choosing between learners. Where peers are drawn, one noisy label may be in both parts: the estimate then
@@ -71,7 +71,7 @@ def _said(model: Predictor, people: Population) -> NDArray[np.integer]:
     return np.asarray(model.probabilities(people.features).argmax(axis=1))
 
 
-def row_judged(case: Case) -> tuple[Row, Terms]:
+def row_judged(case: Replicate) -> tuple[Row, Terms]:
     """A replicate's row with the estimate by released labels."""
     done = exchange(case)
     row, terms, _ = measure(case, done.population, done.mechanism, done.outcome)
@@ -79,7 +79,7 @@ def row_judged(case: Case) -> tuple[Row, Terms]:
     return {**row, VALUE: found.value, LOWER: found.lower, UPPER: found.upper}, terms
 
 
-def row_scored(case: Case, noise_scale: float) -> tuple[Row, Terms]:
+def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
     """The row of one run of a private selection: the users of replicate 0, the noise of the case's own replicate.
 
     Args:
@@ -92,7 +92,7 @@ def row_scored(case: Case, noise_scale: float) -> tuple[Row, Terms]:
     return {**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms
 
 
-def scored(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome, noise_scale: float) -> float:
+def scored(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome, noise_scale: float) -> float:
     """The noisy share of the users about whom the model is right."""
     model = learned_from(case, people, mechanism, outcome)
     right = int(np.count_nonzero(_said(model, people) == people.labels))

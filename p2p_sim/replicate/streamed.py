@@ -8,7 +8,7 @@ import numpy as np
 
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.arrival_quantiles import Arrivals
-from p2p_sim.exchange.network_record import RealisedShard
+from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import Outcome, Tally
@@ -22,7 +22,7 @@ from p2p_sim.population.streamed_users import DrawnPeople
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import check_memory, streams
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
 
@@ -43,7 +43,7 @@ class Streamed:
     config: MechanismBase
 
 
-def prepare_streamed(case: Case) -> Streamed:
+def prepare_streamed(case: Replicate) -> Streamed:
     """Draw how many users are at each point, calibrate the mechanism and open the network."""
     population, clusters = case.scenario.population, case.scenario.clusters
     assert isinstance(population, SyntheticConfig)
@@ -76,7 +76,7 @@ class _Sums:
         self._people = people
         self._received, self._truth = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         self._traffic: Traffic | None = None
-        self._arrivals, self._realised = Arrivals(), list[RealisedShard]()
+        self._arrivals, self._realised = Arrivals(), list[NetworkRecord]()
 
     def add(self, shard: Shard, outcome: Outcome) -> None:
         """Take in a shard's outcome."""
@@ -102,7 +102,7 @@ class _Sums:
         )
 
 
-def measure_streamed(case: Case, ready: Streamed, parts: Sequence[Outcome]) -> tuple[Row, Terms]:
+def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> tuple[Row, Terms]:
     """The row of a case from what all its shards left behind, in order, and the statements of its columns.
 
     Raises:
@@ -115,7 +115,7 @@ def measure_streamed(case: Case, ready: Streamed, parts: Sequence[Outcome]) -> t
     return measure(case, ready.people, ready.mechanism, whole)[:2]
 
 
-def row_alone(case: Case) -> tuple[Row, Terms]:
+def row_alone(case: Replicate) -> tuple[Row, Terms]:
     """Run one replicate for its row, and the statements of its columns."""
     if not streams(case.scenario):
         done = exchange(case)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.replicate.replicate import Case
-from p2p_sim.replicate.run import Exchanged
+from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.run import Completed
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Labels:
     exact: bool
 
     @staticmethod
-    def of(case: Case, done: Exchanged, mechanism: LabelExchangeMechanism) -> "Labels":
+    def of(case: Replicate, done: Completed, mechanism: LabelExchangeMechanism) -> "Labels":
         """The labels of an exchange that has run; the noise is drawn again from the replicate's own streams."""
         people, noise = done.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])

@@ -7,7 +7,7 @@ import pandas as pd
 
 from p2p_sim.measures.group_gaps import ACCURACY, LOSS, REFERENCE_ACCURACY, SHARE, groups_of
 from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.report.point_table import MOST_LINES, Column, axis_columns, figure_cells, plain_cells
+from p2p_sim.report.point_table import MOST_LINES, TableColumn, axis_columns, figure_cells, plain_cells
 
 FIGURES = (
     (SHARE, "share of the rows"),
@@ -20,7 +20,7 @@ FIGURES = (
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The first lines, at most 400, of a table with a line for each point and each group that was measured there.
 
-    columns: of `Column`. lines: of cells, none where no groups were asked for. left_out:
+    columns: of `TableColumn`. lines: of cells, none where no groups were asked for. left_out:
     how many lines are not shown.
     """
     parts: list[pd.DataFrame] = []
@@ -34,7 +34,7 @@ def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     table = pd.concat(parts).sort_values(["_place", "_order"], kind="stable").reset_index(drop=True)
     shown = table.head(MOST_LINES)
     found = axis_columns(shown, keys)
-    found.append((Column("group", "learner.groups", False), plain_cells(shown["group"].tolist())))
-    found += [(Column(heading, figure, True), figure_cells(shown, figure, False)) for figure, heading in FIGURES]
+    found.append((TableColumn("group", "learner.groups", False), plain_cells(shown["group"].tolist())))
+    found += [(TableColumn(heading, figure, True), figure_cells(shown, figure, False)) for figure, heading in FIGURES]
     columns, filled = zip(*found, strict=True)
     return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(table) - len(shown)}

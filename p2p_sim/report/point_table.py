@@ -38,7 +38,7 @@ MORE = (
 """Shown where they are known and there is room."""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """text: as shown; interval: in smaller type; order: what to sort by, a number in full or the text; empty last.
 
     rest: the values of the other axes, which the first cell of a line shows where there is no room for their columns.
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
     rest: str = ""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """heading: in words, with the unit; keys: of the scenario, or the name in the rows; axis: a swept key."""
 
     heading: str
@@ -62,17 +62,17 @@ class Column(NamedTuple):
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The first points of `with_failures`, at most 400, in at most twelve columns, axes first.
 
-    columns: of `Column`. lines: of cells. left_out: how many points are not shown.
+    columns: of `TableColumn`. lines: of cells. left_out: how many points are not shown.
     """
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
     shown = points.head(MOST_LINES)
     found = axis_columns(shown, keys)
     for name, heading, worst in chosen:
         unit = f" ({loss_text(points)})" if name.endswith("excess_risk") else ""
-        found.append((Column(heading + unit, name, True), figure_cells(shown, name, worst)))
-    found.append((Column("replicates", "replicates", True), plain_cells(shown["replicates"].tolist())))
+        found.append((TableColumn(heading + unit, name, True), figure_cells(shown, name, worst)))
+    found.append((TableColumn("replicates", "replicates", True), plain_cells(shown["replicates"].tolist())))
     if _failed(points):
-        found.append((Column("failed", "failed replicates", True), plain_cells(shown["failures"].tolist())))
+        found.append((TableColumn("failed", "failed replicates", True), plain_cells(shown["failures"].tolist())))
     columns, filled = zip(*found, strict=True)
     return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(points) - len(shown)}
 
@@ -99,17 +99,17 @@ def _failed(points: pd.DataFrame) -> bool:
     return bool((points["failures"] > 0).any())
 
 
-def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Column, list[Cell]]]:
+def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[TableColumn, list[TableCell]]]:
     """The swept keys, one column each; those beyond five share one. The first has the values of the others too."""
     found = []
     for key in keys[:MOST_AXES]:
         values = points[key].tolist()
         number = all(is_number(value) for value in values if not is_missing(value))
-        found.append((Column(plain(readable(key, points)), plain(key), number, axis=True), plain_cells(values)))
+        found.append((TableColumn(plain(readable(key, points)), plain(key), number, axis=True), plain_cells(values)))
     lines = points[list(keys)].to_dict("records")
     if beyond := keys[MOST_AXES:]:
         texts = ["; ".join(f"{key} = {plain(line[key], 20)}" for key in beyond) for line in lines]
-        found.append((Column("others", plain(", ".join(beyond)), False, axis=True), plain_cells(texts)))
+        found.append((TableColumn("others", plain(", ".join(beyond)), False, axis=True), plain_cells(texts)))
     if len(keys) > 1:
         rest = ["; ".join(f"{short(key)} = {plain(line[key], 20)}" for key in keys[1:]) for line in lines]
         column, cells = found[0]
@@ -117,19 +117,19 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Column
     return found
 
 
-def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
+def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell]:
     values = points[name].astype(float).tolist()
     if worst:
-        return [Cell(rounded_up(v), order=_order(v)) for v in values]
+        return [TableCell(rounded_up(v), order=_order(v)) for v in values]
     low, high = points[f"{name}{LOW}"].astype(float), points[f"{name}{HIGH}"].astype(float)
     places = decimals((high - low) / 2)
     ends = zip(values, low.tolist(), high.tolist(), strict=True)
-    return [Cell(*with_interval(*triple, places), order=_order(triple[0])) for triple in ends]
+    return [TableCell(*with_interval(*triple, places), order=_order(triple[0])) for triple in ends]
 
 
-def plain_cells(values: Sequence[Any]) -> list[Cell]:
+def plain_cells(values: Sequence[Any]) -> list[TableCell]:
     orders = ("" if is_missing(v) else _order(v) if is_number(v) else plain(v) for v in values)
-    return [Cell(plain(value), order=order) for value, order in zip(values, orders, strict=True)]
+    return [TableCell(plain(value), order=order) for value, order in zip(values, orders, strict=True)]
 
 
 def _order(value: float) -> str:

@@ -40,7 +40,7 @@ Mechanisms = Mapping[str, str]
 """What mechanisms other than the exchange say of themselves, by kind; it goes after "privatised by"."""
 
 
-class Line(NamedTuple):
+class StatementLine(NamedTuple):
     """One line of the table of observers: who, and ε over the points, each at its worst."""
 
     who: str
@@ -223,11 +223,11 @@ def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, str
     return [(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms]
 
 
-def _line(done: pd.DataFrame, column: str, who: str) -> Line:
+def _line(done: pd.DataFrame, column: str, who: str) -> StatementLine:
     values = done[column].dropna().astype(float)
     note = "" if len(values) == len(done) else f"{len(values):,d} of {count(len(done), 'point')}"
     show = rounded_down if column == "epsilon_lower" else rounded_up
-    return Line(who, show(float(values.min())), show(float(values.max())), note)
+    return StatementLine(who, show(float(values.min())), show(float(values.max())), note)
 
 
 def rounded_up(value: float) -> str:

@@ -13,7 +13,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.spreadsheet import without_formulas
 from p2p_sim.base.whole_files import in_place_of, writing
 from p2p_sim.exchange.transcript import KIND_NAMES
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
@@ -73,7 +73,7 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
 
 def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        done = exchange(Case(scenario, replicate, data_dir))
+        done = exchange(Replicate(scenario, replicate, data_dir))
         release, population = done.outcome.labels, done.population
         cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
         labels = release.payload
@@ -88,7 +88,7 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        done = exchange(Case(scenario, replicate, data_dir), record=True)
+        done = exchange(Replicate(scenario, replicate, data_dir), record=True)
         transcript = done.outcome.transcript
         if transcript is None:
             raise InputError(

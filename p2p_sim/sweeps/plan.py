@@ -18,7 +18,7 @@ from p2p_sim.base.notebook_view import count
 from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key, value_at
 from p2p_sim.base.shipped_files import find_scenario
 from p2p_sim.base.toml import read_toml
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
 from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 
@@ -32,7 +32,7 @@ class Point:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class SweepPlan:
     """A sweep ready to run.
 
     name: of the results. base: its scenario. axes, plots: as in the file. replicates: of each point.
@@ -99,7 +99,7 @@ class Plan:
     @cached_property
     def checksums(self) -> tuple[str, ...]:
         """Of the data files of the base scenario."""
-        return Case(self.base, data_dir=self.data_dir).checksums
+        return Replicate(self.base, data_dir=self.data_dir).checksums
 
     @property
     def _same_files(self) -> bool:
@@ -108,7 +108,7 @@ class Plan:
 
     def identity(self, scenario: Scenario) -> str:
         """A point's content hash, its data files' checksums included."""
-        own = None if self._same_files else Case(scenario, data_dir=self.data_dir).checksums
+        own = None if self._same_files else Replicate(scenario, data_dir=self.data_dir).checksums
         return scenario.content_hash(self.checksums if own is None else own)
 
     @cached_property
@@ -155,10 +155,10 @@ class Plan:
             check_either(self.point(place).settings.items(), option="")
             self._at(place)
 
-    def own_data(self) -> list[Case]:
+    def own_data(self) -> list[Replicate]:
         """A replicate of each population with the user's own files that occurs along an axis."""
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
-        return [Case(scenario, data_dir=self.data_dir) for scenario in own.values()]
+        return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
     @property
     def sweep_identity(self) -> str:
@@ -171,7 +171,7 @@ class Plan:
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
-def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path | None = None) -> Plan:
+def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path | None = None) -> SweepPlan:
     """Read a sweep file; `overrides` are "dotted.key=value" of the base scenario, or replicates=N.
 
     Args:
@@ -221,9 +221,9 @@ def make_plan(
     plots: Sequence[Plot] = (),
     data_dir: Path | None = None,
     where: str = "sweep",
-) -> Plan:
+) -> SweepPlan:
     """Check that every point of a sweep is a scenario."""
-    plan = Plan(name, base, tuple(axes), replicates, tuple(plots), data_dir)
+    plan = SweepPlan(name, base, tuple(axes), replicates, tuple(plots), data_dir)
     if plan.size > MOST_POINTS:
         raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
     twice = [key for key in plan.keys if plan.keys.count(key) > 1]

@@ -14,7 +14,7 @@ from p2p_sim.base.whole_files import in_place_of, writing
 from p2p_sim.measures.point_means import derived
 from p2p_sim.privacy.statement_record import Terms, merged
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Case, scenario_of
+from p2p_sim.replicate.replicate import Replicate, scenario_of
 from p2p_sim.results.rows import ROWS, Row, Store, open_store, write_manifest
 from p2p_sim.results.statements import read_terms
 from p2p_sim.scenario import Scenario
@@ -66,7 +66,7 @@ def run_point(
         RunFailed, Interrupted: says how many replicates are kept.
         Exception: what the first replicate that failed raised; those that were under way beside it are lost.
     """
-    case = Case(scenario, data_dir=data_dir)
+    case = Replicate(scenario, data_dir=data_dir)
     for line in advice(case):
         warnings.warn(line, stacklevel=2)
     hash_ = case.identity

@@ -18,12 +18,12 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Case, scenario_of
+from p2p_sim.replicate.replicate import Replicate, scenario_of
 from p2p_sim.results.rows import FAILURES, ROWS, Row, Store, open_store, write_manifest
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.default_directory import default_directory
 from p2p_sim.sweeps.interrupts import counted
-from p2p_sim.sweeps.plan import Plan, Point, make_plan
+from p2p_sim.sweeps.plan import Point, SweepPlan, make_plan
 from p2p_sim.sweeps.sweep_file import axes_of, plots_of
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, perform
 
@@ -86,7 +86,7 @@ class SweepResult:
 
 @dataclass
 class _Driver:
-    plan: Plan
+    plan: SweepPlan
     store: Store
     report: Report | None
     cold: int
@@ -157,7 +157,7 @@ class _Driver:
 
 
 def run_sweep(
-    plan: Plan,
+    plan: SweepPlan,
     out: Path | None = None,
     executor: Executor | None = None,
     report: Report | None = None,
@@ -176,7 +176,7 @@ def run_sweep(
     identity = plan.sweep_identity
     directory = out or default_directory(plan.name, identity)
     with contextlib.suppress(InputError):  # points may replace what does not fit in the base scenario
-        for line in advice(Case(plan.base, data_dir=plan.data_dir)):
+        for line in advice(Replicate(plan.base, data_dir=plan.data_dir)):
             warnings.warn(line, stacklevel=2)
 
     def check(row: Row) -> None:
@@ -206,7 +206,7 @@ def run_sweep(
     return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
 
-def _described(plan: Plan) -> dict[str, Any]:
+def _described(plan: SweepPlan) -> dict[str, Any]:
     """The sweep as its manifest says it."""
     axes = [
         {"keys": list(axis.names), "values": [list(step) for step in steps], "labels": axis.labels}

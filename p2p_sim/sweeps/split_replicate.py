@@ -22,7 +22,7 @@ PARTS_PER_WORKER = 2
 
 
 @dataclass(frozen=True)
-class Part(Task):
+class ShardsTask(Task):
     """The share `index` of `count` of a replicate's shards."""
 
     index: int = 0
@@ -50,7 +50,7 @@ def perform_parts(batch: Batch) -> list[Done]:
 
 def _outcome(part: Task) -> Outcome | None:
     """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
-    assert isinstance(part, Part)
+    assert isinstance(part, ShardsTask)
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
     first, last = _range(people.num_shards, part.index, part.count)
@@ -83,11 +83,11 @@ class SplitShards:
         """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         tasks = (task for batch in batches for task in batch)
-        parts = ((Part(**asdict(task), index=index, count=count),) for task in tasks for index in range(count))
+        parts = ((ShardsTask(**asdict(task), index=index, count=count),) for task in tasks for index in range(count))
         found: dict[Task, list[Done]] = {}
         for results in self.inner.run(parts, perform_parts):
             for share in results:
-                assert isinstance(share.task, Part)
+                assert isinstance(share.task, ShardsTask)
                 task = share.task.whole
                 found.setdefault(task, []).append(share)
                 if len(found[task]) == count:
@@ -105,7 +105,7 @@ def _whole(task: Task, shares: list[Done]) -> Done:
 
 
 def _place(share: Done) -> int:
-    assert isinstance(share.task, Part)
+    assert isinstance(share.task, ShardsTask)
     return share.task.index
 
 

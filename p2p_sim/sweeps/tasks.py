@@ -15,7 +15,7 @@ from p2p_sim.base.plugin_errors import plug_in_failure, plug_in_fault
 from p2p_sim.privacy.statement_record import Terms
 
 if TYPE_CHECKING:
-    from p2p_sim.replicate.replicate import Case
+    from p2p_sim.replicate.replicate import Replicate
     from p2p_sim.scenario import Scenario
 
 
@@ -34,16 +34,16 @@ class Task:
     data_dir: str | None = None
 
     @property
-    def case(self) -> "Case":
+    def case(self) -> "Replicate":
         """The replicate.
 
         Raises:
             RunFailed: it uses plug-ins whose code is not the same here.
         """
-        from p2p_sim.replicate.replicate import Case
+        from p2p_sim.replicate.replicate import Replicate
 
         scenario = _scenario(self.scenario, self.folder)
-        case = Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
+        case = Replicate(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
         if scenario.packages and not case.identity.startswith(self.point):
             _scenario.cache_clear()  # it may hold classes of a module that was loaded again
             named = ", ".join(f"plug-in {name} {version}" for name, version in scenario.packages.items())

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.selection_scores import PRIVATE
 from p2p_sim.results.rows import Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweeps.interrupts import counted
 from p2p_sim.sweeps.tasks import Executor, Perform, Serial, Task, perform
 from p2p_sim.tuning.goal import Measured
 from p2p_sim.tuning.optuna_study import Trial
-from p2p_sim.tuning.private_search import FIRST_RUN, TARGET, Plan, candidates_of, perform_runs, plan_of
+from p2p_sim.tuning.private_search import FIRST_RUN, TARGET, PrivateSearchPlan, candidates_of, perform_runs, plan_of
 from p2p_sim.tuning.run_search import Found, Told, Tuned, Tuning
 from p2p_sim.tuning.search_outcome import write_outcome
 from p2p_sim.tuning.trial_runs import LOOK, TRIAL
@@ -45,7 +45,7 @@ def tune_privately(
     assert tuning.goal.epsilon is not None
     base, executor = tuning.base, executor or Serial()
     plan = plan_of(base, tuning.space, tuning.goal.epsilon, mean_runs, tuning.data_dir)
-    for line in advice(Case(base, data_dir=tuning.data_dir)):
+    for line in advice(Replicate(base, data_dir=tuning.data_dir)):
         warnings.warn(line, stacklevel=2)
     settings, drawn = candidates_of(base, tuning.space), plan.runs(base.seed)
     trials = [Trial(number, settings[place]) for number, place in enumerate(drawn)]
@@ -78,9 +78,9 @@ def tune_privately(
     return Tuned(directory, tuple(ended), found, tuple(files))
 
 
-def _task(plan: Plan, place: int, replicate: int, tuning: Tuning) -> Task:
+def _task(plan: PrivateSearchPlan, place: int, replicate: int, tuning: Tuning) -> Task:
     scenario = plan.calibrated[place]
-    point = Case(scenario, data_dir=tuning.data_dir).identity[:16]
+    point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
     data = None if tuning.data_dir is None else str(tuning.data_dir)
     return Task(point, replicate, scenario.model_dump_json(), str(scenario.folder), data)
 

@@ -19,7 +19,7 @@ from p2p_sim.privacy.rivals.noisy_score import NoisyScore
 from p2p_sim.privacy.rivals.private_selection import Selection
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw, TruncatedNegativeBinomial
 from p2p_sim.privacy.worst_of_several import WorstOf
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.selection_scores import row_scored
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.tasks import Batch, Done, done
@@ -37,7 +37,7 @@ _NOTHING = Outcome(Tally(np.zeros((0, 0), dtype=np.int64)))
 
 
 @dataclass(frozen=True)
-class Plan:
+class PrivateSearchPlan:
     """A private selection whose price is known before it begins.
 
     candidates: scenarios of all settings, each with the same users. law: of the number of runs. epsilon: the largest ε
@@ -63,7 +63,9 @@ class Plan:
         return [int(place) for place in rng.integers(len(self.candidates), size=self.law.draw(rng))]
 
 
-def planned(candidates: Sequence[Scenario], epsilon: float, mean_runs: float, data_dir: Path | None = None) -> Plan:
+def planned(
+    candidates: Sequence[Scenario], epsilon: float, mean_runs: float, data_dir: Path | None = None
+) -> PrivateSearchPlan:
     """Calibrate the noise of one run so that the whole selection has at most this ε at the scenarios' δ.
 
     A run trains and scores on the same users, so it pays for both. It is accounted for as the worst of all candidates.
@@ -88,7 +90,7 @@ def planned(candidates: Sequence[Scenario], epsilon: float, mean_runs: float, da
             high = middle
     if found is None:
         raise InputError(f"--epsilon {epsilon:g}: too small for a private selection with {mean_runs:g} runs on average")
-    return Plan(tuple(candidates), law, epsilon, scale, *found)
+    return PrivateSearchPlan(tuple(candidates), law, epsilon, scale, *found)
 
 
 def _whole(
@@ -105,7 +107,7 @@ def _whole(
 @cached(LRUCache(4096), key=lambda text, scenario, data_dir: (text, scenario.folder, data_dir))
 def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Accountant:
     """The accountant of a mechanism whose users are those of replicate 0; `text` is all that it depends on."""
-    people = Case(scenario, data_dir=data_dir).people()
+    people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
         people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
     )
@@ -142,7 +144,7 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
     return [dict(zip(space.keys, values, strict=True)) for values in every]
 
 
-def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data_dir: Path | None) -> Plan:
+def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data_dir: Path | None) -> PrivateSearchPlan:
     """The plan of a search."""
     some = [scenario_with(base.replace(**{TARGET: epsilon}), one) for one in candidates_of(base, space)]
     return planned(some, epsilon, mean_runs, data_dir)

@@ -13,7 +13,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.overrides import EITHER, drop_key
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.selection_scores import row_judged
 from p2p_sim.results.rows import Row, Store, open_store, write_manifest
 from p2p_sim.scenario import MODEL_VERSION, Scenario
@@ -26,7 +26,7 @@ from p2p_sim.tuning.optuna_study import JOURNAL, Trial, Trials
 from p2p_sim.tuning.search import Search, best, nearest
 from p2p_sim.tuning.search_outcome import write_outcome
 from p2p_sim.tuning.search_space import USUAL, Dimension, Space, calibrated, noise_key, usual_space
-from p2p_sim.tuning.trial_runs import LOOK, TRIAL, Runs
+from p2p_sim.tuning.trial_runs import LOOK, TRIAL, TrialRuns
 
 Told = Callable[[int, int], None]
 """Called with (trials ended, trials wanted)."""
@@ -55,7 +55,7 @@ class Tuning:
                 drop_key(tree, name)
         whole = {
             "base": tree,
-            "data": list(Case(self.base, data_dir=self.data_dir).checksums),
+            "data": list(Replicate(self.base, data_dir=self.data_dir).checksums),
             "model": MODEL_VERSION,
             "replicates": self.base.replicates,
             "search": self.described,
@@ -163,7 +163,7 @@ def tune(
         raise InputError("tune: a curator's choice is a private selection; call tune_privately")
     directory, identity, base = out or tuning.directory, tuning.identity, tuning.base
     work = work or (perform_judged if tuning.look == "released" else perform)
-    for line in advice(Case(base, data_dir=tuning.data_dir)):
+    for line in advice(Replicate(base, data_dir=tuning.data_dir)):
         warnings.warn(line, stacklevel=2)
 
     def check(row: Row) -> None:
@@ -183,7 +183,7 @@ def tune(
             write_manifest(*manifest, {**tuning.described, "kind": "tune"})
             stop.callback(_unless_begun, store, directory / JOURNAL)
         study = Trials(tuning.space, base.seed, directory / JOURNAL)
-        runs = Runs(base, tuning.goal, tuning.look, store, executor or Serial(), tuning.data_dir, work)
+        runs = TrialRuns(base, tuning.goal, tuning.look, store, executor or Serial(), tuning.data_dir, work)
         early = tuning.look == "public"
         search = Search(tuning.space, tuning.goal, tuning.searched, study, runs.measure, early, noted)
         ended = search.run(trials)
@@ -213,7 +213,7 @@ def _unless_begun(store: Store, journal: Path) -> None:
         journal.unlink(missing_ok=True)
 
 
-def _confirmed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> Found | None:
+def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> Found | None:
     """The best trial whose condition on ε holds in replicates that the search did not look at as well."""
     count = tuning.searched
     for trial in best(ended):
@@ -231,7 +231,7 @@ def _confirmed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> Found | None:
     return None
 
 
-def _figures(tuning: Tuning, runs: Runs, trial: Trial) -> Measured | None:
+def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
     """Mean score and largest ε of a trial over the replicates that the search looked at."""
     found = [tuning.goal.measured(row) for row in runs.rows(trial, range(trial.replicates))]
     return Measured(tuning.goal.score(found), max(one.epsilon for one in found)) if found else None
@@ -243,7 +243,7 @@ def _taken(key: str, trials: list[Trial]) -> list[list[Any]]:
     return [[value] for value in sorted(values, key=lambda value: (isinstance(value, str), value))]
 
 
-def _missed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> str:
+def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
     """How near the trials come to a goal that none meets, and by what."""
     goal, close = tuning.goal, next(iter(best(ended)), nearest(ended))
     assert close is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.results.rows import Row, Store, read_rows
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.tasks import Executor, Perform, Task, perform
@@ -26,7 +26,7 @@ def scenario_with(base: Scenario, settings: Settings) -> Scenario:
 
 
 @dataclass
-class Runs:
+class TrialRuns:
     """What was run of a search.
 
     base: its scenario. goal: what is read from rows. look: what it looks at. store: where rows are kept.
@@ -77,7 +77,7 @@ class Runs:
         if trial.number not in self._points:
             try:
                 scenario = scenario_with(self.base, trial.settings)
-                identity = Case(scenario, data_dir=self.data_dir).identity[:16]
+                identity = Replicate(scenario, data_dir=self.data_dir).identity[:16]
             except InputError as error:
                 self._fail(trial, {"error": str(error)})
                 self._points[trial.number] = None

@@ -12,7 +12,7 @@ from analysis.study import ROOT
 from p2p_sim import load_scenario
 from p2p_sim.privacy import NoisyScore, Selection
 from p2p_sim.privacy.composition import Composition
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 EPSILON = study.EPSILON
@@ -35,7 +35,7 @@ def test_every_mechanism_with_its_choices_paid_for(frame):
 
 def total(plan, scenarios) -> float:
     """ε of a selection whose runs have the noise of these scenarios."""
-    run = prepare(Case(scenarios[0])).mechanism.accountant
+    run = prepare(Replicate(scenarios[0])).mechanism.accountant
     one = Composition((run, NoisyScore(plan.score_scale)), (1, 1))
     return Selection(one, plan.law).epsilon(BASE.privacy.delta).epsilon_upper
 

@@ -6,7 +6,7 @@ import pytest
 import p2p_sim
 from p2p_sim.learning.metrics import assess, exchange_floor
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
@@ -56,7 +56,7 @@ def test_the_exchange_has_the_analytic_floor(phi, replicates):
     given = scenario(phi, kind="label_exchange", flip_prob=0.01)
     measured, floors = [], []
     for replicate in range(replicates):
-        done = exchange(Case(given, replicate))
+        done = exchange(Replicate(given, replicate))
         learn = given.learner
         found = learn.fit_release(done.population.features, done.outcome.labels, 2, done.population.cluster_offsets)
         measured.append(assess(done.population, found, found, "zero_one").excess_risk)

@@ -22,7 +22,7 @@ from analysis.regression.methods import (
     risk,
     without_privacy,
 )
-from analysis.regression.tables import DIABETES_RANGE, GRID, Diabetes, Law
+from analysis.regression.tables import DIABETES_RANGE, GRID, Diabetes, LabelLaw
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues
@@ -52,7 +52,7 @@ def test_the_study_of_regression_labels(frame):
 
 @pytest.mark.parametrize("h", [0.0, 0.1, 0.2])
 def test_heterogeneity_and_residual_are_exact(h):
-    law = Law(h)
+    law = LabelLaw(h)
     within = law.mean.reshape(-1, 4)
     assert float(np.mean(within.var(axis=1))) == pytest.approx(h**2)
     assert law.mean.min() > 0.0
@@ -65,7 +65,7 @@ def test_heterogeneity_and_residual_are_exact(h):
 
 def test_drawn_labels_follow_the_law():
     """Means over 50 draws of 10,000 users: within six standard errors (2e-9); h = 0.15 would be 100 away."""
-    law = Law(0.1)
+    law = LabelLaw(0.1)
     expected = law.residual + law.heterogeneity**2
     found = [law.draw(Streams(3, replicate)).label_variance * 200 / 199 for replicate in range(50)]
     error = np.std(found, ddof=1) / math.sqrt(50)
@@ -101,7 +101,7 @@ def test_ridge_recovers_a_line_and_the_penalty_follows_the_noise():
 
 def test_cluster_means_recover_what_own_features_lose():
     """Without noise: every user has her cluster's mean label. Half of h² lies along t, where clusters differ."""
-    law = Law(0.15)
+    law = LabelLaw(0.15)
     people = law.draw(Streams(5, 0))
     truth = people.values[people.population.labels]
     means = np.bincount(people.cluster, weights=truth) / 200
@@ -116,7 +116,7 @@ def test_cluster_means_recover_what_own_features_lose():
 
 
 def test_the_floor_is_zero_without_heterogeneity():
-    assert regression.floor_of(Law(0.0)) == pytest.approx(0.0, abs=1e-20)
+    assert regression.floor_of(LabelLaw(0.0)) == pytest.approx(0.0, abs=1e-20)
 
 
 SLOW = ("exchanged RR-on-Bins", "exchanged unbiased", "exchanged unbiased, cluster means")
@@ -124,7 +124,7 @@ SLOW = ("exchanged RR-on-Bins", "exchanged unbiased", "exchanged unbiased, clust
 
 @pytest.mark.parametrize("method", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in METHODS])
 def test_every_method_releases_within_its_epsilon(method):
-    people = Law(0.1, clusters=5).draw(Streams(2, 0))
+    people = LabelLaw(0.1, clusters=5).draw(Streams(2, 0))
     found = release(method, people, 1.0, 1e-5, Streams(2, 0))
     assert found.epsilon <= 1.0
     assert np.all(np.isfinite(found.value))
@@ -142,7 +142,7 @@ def test_every_method_releases_within_its_epsilon(method):
                                    UnbiasedValues(2.0, tuple(np.linspace(0, 1, GRID).tolist()))])  # fmt: skip
 def test_both_engines_carry_the_payloads_of_the_cluster(noise):
     """What is submitted in a cluster was answered there, under both engines, and by the same noise."""
-    people = Law(0.1, clusters=4, size=30).draw(Streams(4, 0))
+    people = LabelLaw(0.1, clusters=4, size=30).draw(Streams(4, 0))
     told = noise.randomize(people.population.labels, Streams(4, 0).generator("flip", 0))
     for engine in ("events", "vectorised"):
         mechanism = LabelExchangeMechanism(noise, 1.0, engine)

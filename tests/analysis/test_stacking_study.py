@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.stacking import __main__ as stacking
-from analysis.stacking.estimators import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
+from analysis.stacking.estimators import METHODS, OVERSPENT, TRANSFER, BenchmarkPoint, benchmark_row
 from analysis.stacking.organisation_data import heart, mnist, news20
 from p2p_sim.base.streams import Streams
 
@@ -43,5 +43,5 @@ def test_the_data_sets_of_the_study(data_dir):
     assert [(len(y), int(y.sum())) for _, y in hospitals.data] == [(303, 139), (294, 106), (123, 115), (200, 149)]
     for data, least in ((digits, 0.99), (news, 0.95)):
         streams = Streams(0, 0)
-        row = benchmark_row("PLR", data, data.draw(streams), Point(float("inf"), 0.01), streams)
+        row = benchmark_row("PLR", data, data.draw(streams), BenchmarkPoint(float("inf"), 0.01), streams)
         assert row["auc"] > least

@@ -9,7 +9,7 @@ from p2p_sim.audit import by_mechanism
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.numbers import at_least
 from p2p_sim.mechanisms import label_exchange
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import load_scenario
 from tests.planted import Truthful
 
@@ -52,7 +52,7 @@ def test_the_table_says_which_cluster_is_attacked(call, tmp_path, network):
     text = (tmp_path / "small.toml").read_text("utf-8")
     few = '[population]\nkind = "synthetic"\nusers = 60\nnum_clusters = 6\n'
     (tmp_path / "small.toml").write_text(text + few, encoding="utf-8")
-    smallest = int(Case(load_scenario("small.toml")).people().cluster_sizes.min())
+    smallest = int(Replicate(load_scenario("small.toml")).people().cluster_sizes.min())
     for more, said in ((), " (smallest cluster of the first replicate)"), (("--cluster-size", f"{smallest}"), ""):
         status, out, err = call("--trials", "1000", *network, *more)
         assert (status, err) == (0, "")

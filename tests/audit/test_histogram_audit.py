@@ -19,7 +19,7 @@ from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.mechanisms.private_density import PrivateDensity
 from p2p_sim.mechanisms.private_histogram import PrivateHistogram
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from tests.commands import command
 
@@ -28,7 +28,7 @@ RULES = {"pcl": 8_000, "pcl2": 8_000, "pcl2b": 4_000, "semi_supervised": 2_000}
 METHODS = {"histogram": 4_000, "pcde": 4_000}
 
 
-def case_of(kind: str, dimensions: int = 1, epsilon: float = 1.0) -> Case:
+def case_of(kind: str, dimensions: int = 1, epsilon: float = 1.0) -> Replicate:
     """A small scenario of a rule or of a method."""
     mechanism = (
         {"kind": "private_histogram", "rule": kind} if kind in RULES else {"kind": "private_density", "method": kind}
@@ -40,7 +40,7 @@ def case_of(kind: str, dimensions: int = 1, epsilon: float = 1.0) -> Case:
     }
     if kind in RULES:
         tree["learner"] = {"kind": "histogram"}
-    return Case(Scenario.from_tree(tree))
+    return Replicate(Scenario.from_tree(tree))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_sound_release_passes_and_a_third_of_the_noise_is_caught(kind, trials,
     assert not audit_cells(case, trials, mechanism=weak).passed
 
 
-def mechanism_of(case: Case) -> PrivateHistogram | PrivateDensity:
+def mechanism_of(case: Replicate) -> PrivateHistogram | PrivateDensity:
     return prepare(case).mechanism
 
 
@@ -145,11 +145,11 @@ def test_noise_that_is_a_fifth_too_small_is_caught_by_many_targets():
 @pytest.mark.parametrize(("side", "users"), [(1.0, 50), (0.6, 3), (0.001, 40)])
 def test_few_cells_or_few_rows_are_attacked_too(side, users):
     changes = {"mechanism.side": side, "population.users": users}
-    assert audit_cells(Case(case_of("pcl").scenario.replace(**changes)), 1_000).passed
+    assert audit_cells(Replicate(case_of("pcl").scenario.replace(**changes)), 1_000).passed
 
 
 def test_another_mechanism_counts_nothing_in_cells():
-    other = Case(case_of("pcl").scenario.replace(mechanism={"kind": "randomized_response", "target_epsilon": 1.0}))
+    other = Replicate(case_of("pcl").scenario.replace(mechanism={"kind": "randomized_response", "target_epsilon": 1.0}))
     with pytest.raises(InputError, match="counts nothing in cells"):
         audit_cells(other, 1_000)
 

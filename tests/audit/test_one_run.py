@@ -20,7 +20,7 @@ from p2p_sim.mechanisms.randomized_response import LocalRandomizedResponse, Rand
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.one_run_guesses import binomial_power
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 from tests.false_alarms import false_alarms
@@ -36,9 +36,11 @@ FAULTY = {
 SYNTHETIC = {"kind": "synthetic", "users": 3000, "num_clusters": 20}
 
 
-def case(alpha: float = 0.1, theta: float = 1.0, engine: str = "vectorised", seed: int = 1, **keys) -> Case:
+def case(alpha: float = 0.1, theta: float = 1.0, engine: str = "vectorised", seed: int = 1, **keys) -> Replicate:
     mechanism = {"flip_prob": alpha, "sampling_rate": theta}
-    return Case(Scenario.from_tree({"name": "large", "seed": seed, "engine": engine, "mechanism": mechanism} | keys))
+    return Replicate(
+        Scenario.from_tree({"name": "large", "seed": seed, "engine": engine, "mechanism": mechanism} | keys)
+    )
 
 
 def flip_prob_with(share: float, size: int = 100) -> float:
@@ -204,9 +206,9 @@ def test_the_same_audit_passes_without_a_leak():
     assert audit_exchange(case(0.1, 0.5, "events", network={"start_window_s": 1.0}), 60_000, 12).passed
 
 
-def local(mechanism: dict, **keys) -> Case:
+def local(mechanism: dict, **keys) -> Replicate:
     tree = {"name": "local", "population": SYNTHETIC, "mechanism": mechanism}
-    return Case(Scenario.from_tree(tree | keys))
+    return Replicate(Scenario.from_tree(tree | keys))
 
 
 LOCAL = (

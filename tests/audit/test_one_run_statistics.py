@@ -17,7 +17,7 @@ from p2p_sim.privacy.audit_statistics.one_run_guesses import (
     epsilon_lower,
     smallest_refused,
 )
-from p2p_sim.privacy.audit_statistics.one_run_plan import Seen, drawn_tradeoff, plan_one_run
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, drawn_tradeoff, plan_one_run
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.5, 0.2), (1.5, 0.05), (3.0, 0.4)])
@@ -91,11 +91,11 @@ def test_the_smallest_refused_value_is_found():
     assert smallest_refused(lambda x: False, 0.0, 1.0) is None
 
 
-def responses(rng: np.random.Generator, targets: int, flip: float = 0.3) -> Seen:
+def responses(rng: np.random.Generator, targets: int, flip: float = 0.3) -> AttackScores:
     """Noisy coins with their exact likelihood ratio."""
     labels = rng.random(targets) < 0.5
     noisy = labels ^ (rng.random(targets) < flip)
-    return Seen(labels, np.where(noisy, 1.0, -1.0)[None, :] * math.log((1 - flip) / flip))
+    return AttackScores(labels, np.where(noisy, 1.0, -1.0)[None, :] * math.log((1 - flip) / flip))
 
 
 def false_alarms(error: float, audits: int) -> int:
@@ -131,7 +131,7 @@ def test_the_better_of_two_scores_is_taken_only_if_it_is_clearly_better():
     good = responses(rng, 20_000)
     noise = rng.standard_normal(20_000)
     for scores, chosen in ((np.stack([good.scores[0], noise]), 0), (np.stack([noise, good.scores[0]]), 1)):
-        plan = plan_one_run(Seen(good.labels, scores), [0.0, 0.4], 1e-5, 10_000, 1e-9, (False, False))
+        plan = plan_one_run(AttackScores(good.labels, scores), [0.0, 0.4], 1e-5, 10_000, 1e-9, (False, False))
         assert {event.attack for event in plan.events} == {chosen}
 
 

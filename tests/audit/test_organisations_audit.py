@@ -15,7 +15,7 @@ from p2p_sim.cli.printing.one_run_audits import print_one_run
 from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import Organisations
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 from p2p_sim.stacking import clipped_rows
@@ -24,13 +24,13 @@ LAW = {"kind": "synthetic", "users": 240, "num_clusters": 12}
 FAULTS = {"loss": 0.3, "request_timeout_s": 1.0, "on_timeout": {"retry": "same_peer", "attempts": 2}}
 
 
-def case(kind: str = "private_stacking", epsilon: float = 2.0, **keys) -> Case:
+def case(kind: str = "private_stacking", epsilon: float = 2.0, **keys) -> Replicate:
     mechanism = {"kind": kind, "epsilon": epsilon, "norm_bound": 1.7, "l2": 0.5, "tight": True} | keys
     tree = {"name": "models", "population": LAW, "mechanism": mechanism, "network": FAULTS}
-    return Case(Scenario.from_tree(tree))
+    return Replicate(Scenario.from_tree(tree))
 
 
-def with_epsilon(asked: Case, epsilon: float) -> Organisations:
+def with_epsilon(asked: Replicate, epsilon: float) -> Organisations:
     """The mechanism with the noise of another ε."""
     sound = prepare(asked).mechanism
     assert isinstance(sound, Organisations)
@@ -115,7 +115,7 @@ def test_whole_rows_are_replaced_and_a_long_one_that_scales_all_is_caught(monkey
     def scaled(given, *others):
         return sound(given / max(1.0, np.linalg.norm(given, axis=1).max() / 5.0), *others)
 
-    asked = Case(case().scenario.replace(**{"population.users": 2_400}))
+    asked = Replicate(case().scenario.replace(**{"population.users": 2_400}))
     monkeypatch.setattr(organisations, "train_groups", scaled)
     assert not audit_organisations(asked, 300).passed
 
@@ -129,6 +129,8 @@ def test_an_audit_prints_the_statement_of_the_run(capsys):
 
 
 def test_other_mechanisms_are_refused():
-    other = Case(Scenario.from_tree({"name": "other", "mechanism": {"kind": "randomized_response", "flip_prob": 0.2}}))
+    other = Replicate(
+        Scenario.from_tree({"name": "other", "mechanism": {"kind": "randomized_response", "flip_prob": 0.2}})
+    )
     with pytest.raises(InputError, match="there are no organisations"):
         audit_organisations(other, 1_000)

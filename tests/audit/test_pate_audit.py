@@ -14,7 +14,7 @@ from p2p_sim.audit.one_run import OneRunAudit
 from p2p_sim.audit.votes_attack import audit_votes, best_results, splits
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.pate import PateMechanism
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 
@@ -23,9 +23,9 @@ PLAIN = {"teachers": 20, "queries": 24, "answers": 8, "threshold": 0.0, "test_no
 """Half of the tests are passed, whatever the votes, and tell hardly anything."""
 
 
-def case(kind: str = "pate", **settings) -> Case:
+def case(kind: str = "pate", **settings) -> Replicate:
     tree = {"name": "s", "population": {"kind": "wine"}, "clusters": {"kind": "kmeans", "count": 3, "min_size": 2}}
-    return Case(Scenario.from_tree(tree | {"mechanism": {"kind": kind} | settings}), 0)
+    return Replicate(Scenario.from_tree(tree | {"mechanism": {"kind": kind} | settings}), 0)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 from tests.false_alarms import false_alarms
@@ -27,8 +27,8 @@ SYNTHETIC = {"kind": "synthetic", "users": 3000, "num_clusters": 100}
 TABLE = {"kind": "table"}
 
 
-def case(mechanism: dict, **keys) -> Case:
-    return Case(Scenario.from_tree({"name": "pooled", "population": SYNTHETIC, "mechanism": mechanism} | keys))
+def case(mechanism: dict, **keys) -> Replicate:
+    return Replicate(Scenario.from_tree({"name": "pooled", "population": SYNTHETIC, "mechanism": mechanism} | keys))
 
 
 SHUFFLED = case({"kind": "shuffled_response", "flip_prob": 0.2})

@@ -17,7 +17,7 @@ from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.privacy import LabelExchange, lemma9_epsilon
-from p2p_sim.privacy.audit_statistics.power import AuditResult, Plan, plan
+from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
 from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews
 from p2p_sim.scenario import Scenario
 from tests.planted import FreshNoise, OwnLabel, Truthful, exchange
@@ -25,7 +25,7 @@ from tests.planted import FreshNoise, OwnLabel, Truthful, exchange
 NETWORK = NetworkConfig(start_window_s=1.0)
 
 
-def attacked(attack: Plan, mechanism, network: NetworkConfig = NETWORK, seed: int = 3) -> AuditResult:
+def attacked(attack: AttackPlan, mechanism, network: NetworkConfig = NETWORK, seed: int = 3) -> AuditResult:
     return attack.judge(*(count(attack, mechanism, network, seed, label) for label in (0, 1)))
 
 

@@ -16,8 +16,8 @@ from p2p_sim.audit.submitter_scores import (
     largest_parity,
     word_list,
 )
-from p2p_sim.privacy.audit_statistics.one_run_plan import Seen, plan_one_run
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, plan_one_run
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 from tests.planted import exchange
 
@@ -120,7 +120,7 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
     """
     size, trials, error = 12, 1_000, 0.01
     tree = {"name": "small", "engine": "events", "mechanism": {"flip_prob": 0.1, "sampling_rate": 0.5}}
-    case = Case(Scenario.from_tree(tree | {"network": {"start_window_s": 1.0}}))
+    case = Replicate(Scenario.from_tree(tree | {"network": {"start_window_s": 1.0}}))
     labels = np.zeros(size, dtype=np.uint8)
     mechanism = exchange(0.1, 0.5, engine="events")
     attack = exchange_attack(ExchangeTargets(case, mechanism, copies(labels), looks_closely=True), True, 5_000, 0)
@@ -134,7 +134,7 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
         return bool((deltas > certified).any() or epsilon > bound)
 
     def alone(seen, score):
-        return Seen(seen.labels, seen.scores[[score]])
+        return AttackScores(seen.labels, seen.scores[[score]])
 
     plans = {score: plan_one_run(alone(pilot, score), epsilons, 1e-5, trials, error, [False]) for score in (2, 3, 4)}
     alarms = dict.fromkeys(plans, 0)
@@ -148,6 +148,6 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
     for seed in range(20):
         submits, coins, _ = drawn(size, trials, seed=seed)
         evidence = Submitters.of(submits, coins)(submits)[[2]]
-        counted = Seen(coins, evidence)
+        counted = AttackScores(coins, evidence)
         wrong += fails(plan_one_run(counted, epsilons, 1e-5, trials, error, [False]), counted)
     assert wrong >= 15

@@ -10,7 +10,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.mechanisms.plug_in_results import check_accounted, check_outcome
 from p2p_sim.population.plug_in_sample import check_sample
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps.plan import make_plan
@@ -242,7 +242,7 @@ CURRENT = ("quickstart", "vectors", "curator", "cluster-labels", "noisy-aggregat
 def test_what_the_simulators_own_kinds_give_would_pass(name):
     """The control: the checks refuse nothing that p2p-sim itself releases, states and draws."""
     given = load_scenario(ROOT / "scenarios" / f"{name}.toml")
-    case = Case(given)
+    case = Replicate(given)
     done = exchange(case)
     check_outcome("", done.outcome, given.mechanism.releases, done.population)
     account_of_run = account(case, done.population, done.mechanism, done.outcome)

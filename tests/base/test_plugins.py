@@ -57,10 +57,10 @@ def test_the_example_runs_as_a_command_in_a_process_of_its_own(tmp_path):
 def test_the_overlay_is_a_star_in_every_cluster(installed):
     result = p2p_sim.run(load_scenario(EXAMPLE / "star.toml"))
     assert result.row["disconnected_clusters"] == result.row["isolated_users"] == 0
-    from p2p_sim.replicate.replicate import Case
+    from p2p_sim.replicate.replicate import Replicate
     from p2p_sim.replicate.run import prepare
 
-    ready = prepare(Case(load_scenario(EXAMPLE / "star.toml")))
+    ready = prepare(Replicate(load_scenario(EXAMPLE / "star.toml")))
     sizes = ready.population.cluster_sizes
     hubs = ready.network.overlay.degrees > 1
     assert sorted(ready.network.overlay.degrees[hubs]) == sorted(sizes - 1)

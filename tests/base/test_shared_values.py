@@ -118,6 +118,8 @@ def test_runs_that_share_users_and_models_leave_the_rows_of_runs_that_do_not(tmp
 @pytest.mark.parametrize(("forgotten", "wrong"), [(0, [3]), (1, [4]), (2, [7]), (3, [2]), (4, [1])])
 def test_a_key_that_lacks_something_mixes_up_runs(monkeypatch, tmp_path, forgotten, wrong):
     """Planted: users are told apart by all but population, clusters, files, seed or replicate."""
-    whole = case.Case.people_key.fget
-    monkeypatch.setattr(case.Case, "people_key", property(lambda c: (k := whole(c))[:forgotten] + k[forgotten + 1 :]))
+    whole = case.Replicate.people_key.fget
+    monkeypatch.setattr(
+        case.Replicate, "people_key", property(lambda c: (k := whole(c))[:forgotten] + k[forgotten + 1 :])
+    )
     assert set(wrong) <= set(mixed_up(tmp_path))

@@ -128,7 +128,7 @@ def test_probes_may_be_thirty_years_apart():
 
 
 def test_nobody_is_nobody():
-    honest, drawn = Roles.honest(57), roles_of({})
+    honest, drawn = Roles.without_adversaries(57), roles_of({})
     for name in ("member", "silent", "answer", "prober"):
         assert np.array_equal(getattr(honest, name), getattr(drawn, name))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.exchange.transcript import Messages
 from p2p_sim.network import event_queue as engine_room
 from p2p_sim.network.availability import Always, OnOff
@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[Case, type, str, Callable]] = {
     ),
     "timers are not told of a reply": (
         small(request_timeout_s=1.0),
-        Journey,
+        MessageTiming,
         "answered",
         lambda right: lambda self, users, *rest: (np.full(users.size, np.inf), np.zeros(users.size, np.int8)),
     ),
@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[Case, type, str, Callable]] = {
             on_timeout=OnTimeout(retry="redraw", attempts=3),
             availability=OnOff(mean_on_s=1.0, mean_off_s=1.0),
         ),
-        Journey,
+        MessageTiming,
         "next_online",
         lambda right: lambda self, users, times: times,
     ),

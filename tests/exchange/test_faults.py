@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.adversaries import AdversariesConfig, Coalition, Liars
+from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, Liars
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.transcript import REPLY, SUBMISSION, Messages
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
@@ -156,7 +156,7 @@ def test_one_true_label_in_an_answer_would_be_seen():
 @pytest.mark.parametrize("answer", ["inverted", "zero", "one"])
 def test_falling_back_submits_what_one_answers_and_not_the_truth(answer):
     network = NetworkConfig(request_timeout_s=1e-6, on_timeout=OnTimeout(fallback="own_label"))
-    roles = AdversariesConfig(liars=Liars(share=0.5, answer=answer), coalition=Coalition(share=0.2))
+    roles = AdversariesConfig(liars=Liars(share=0.5, answer=answer), coalition=CoalitionConfig(share=0.2))
     said = everything_said(AlwaysFlips(0.5, 3), network, roles, [40], 1)
     assert said == {-1, 0} | {{"inverted": 1, "zero": 0, "one": 1}[answer]}
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from p2p_sim.exchange import fetch_laws
 from p2p_sim.exchange.adversaries import AdversariesConfig, FreeRiders
-from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, Table, Uniform, Unknown
-from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, FetchTable, Uniform, Unknown
+from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.exchange.network_record import realised
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Exponential
@@ -58,7 +58,7 @@ def fault(case: Case) -> str | None:
     users = np.flatnonzero(submitted)
     if not (exact[users, source[users]] > 0).all():
         return "the realised source is impossible"
-    if isinstance(law, Table):
+    if isinstance(law, FetchTable):
         rows = law.weights.toarray()
         if not (rows[users, source[users]] > 0).all():
             return "the realised source has no weight"
@@ -269,7 +269,7 @@ def test_a_table_that_would_be_too_large_is_not_made(monkeypatch):
 def test_no_table_of_walks_in_clusters_of_different_sizes_exceeds_the_limit(monkeypatch, limit):
     config = NetworkConfig(overlay=ScaleFreeOverlay(attachments=1), peers=RandomWalk(length=3))
     law, _, _ = run(Case(config, (2, 8)))
-    assert isinstance(law, Table)
+    assert isinstance(law, FetchTable)
     assert 20 < law.weights.nnz <= 60
     monkeypatch.setattr(fetch_laws, "LARGEST_TABLE", limit)
     limited, _, _ = run(Case(config, (2, 8)))
@@ -281,7 +281,7 @@ def test_nobody_submits_and_the_law_is_empty():
     for config in (network, NetworkConfig(**{**dict(network), "peers": RandomWalk(length=2)})):
         law, submitted, _ = run(Case(config, (6,)))
         assert not submitted.any()
-        assert isinstance(law, Table)
+        assert isinstance(law, FetchTable)
         assert law.weights.nnz == 0
     churning = NetworkConfig(request_timeout_s=1e-6, availability=Always(late_share=0.5, join_window_s=1.0))
     law, submitted, _ = run(Case(churning, (6,)))
@@ -301,7 +301,7 @@ MISTAKES = {
 def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
     """Controls: the law is computed by a journey that forgets something, after the run."""
     name, what = MISTAKES[mistake]
-    right_law, right_answered = fetch_laws.fetch_law, Journey.answered
+    right_law, right_answered = fetch_laws.fetch_law, MessageTiming.answered
 
     def forgetful(journey, submitted, late):
         with pytest.MonkeyPatch.context() as patch:
@@ -309,12 +309,12 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
                 config = NetworkConfig(**{**dict(journey.config), "on_timeout": AGAIN})
                 patch.setattr(journey, "config", config)
             elif what == "online":
-                patch.setattr(Journey, "online", lambda self, users, times: None)
+                patch.setattr(MessageTiming, "online", lambda self, users, times: None)
             elif what == "arrives":
-                patch.setattr(Journey, "arrives", lambda self, users, times, late: np.isfinite(times))
+                patch.setattr(MessageTiming, "arrives", lambda self, users, times, late: np.isfinite(times))
             else:
                 patch.setattr(
-                    Journey,
+                    MessageTiming,
                     "answered",
                     lambda self, users, attempt, path: right_answered(self, users, attempt, [users]),
                 )

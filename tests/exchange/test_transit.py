@@ -159,7 +159,7 @@ def test_each_users_figure_is_that_of_the_noise(faulty):
     ready = scenario({"kind": "cut"}, **{"adversaries.free_riders.share": 0.3})
     result = p2p_sim.run(ready)
     from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-    from p2p_sim.replicate.replicate import Case as Replicate
+    from p2p_sim.replicate.replicate import Replicate as Replicate
     from p2p_sim.replicate.run import prepare
 
     prepared = prepare(Replicate(ready))
@@ -235,12 +235,12 @@ def test_both_engines_of_messages_agree_to_the_last_bit(faulty, examples):
 
 
 def test_a_corruption_that_is_forgotten_is_seen(faulty, monkeypatch):
-    from p2p_sim.exchange.message_contents import Contents
+    from p2p_sim.exchange.message_contents import MessageContents
 
     case = Case(network(*EVERY), (50,))
     plain = PlainEngine(case.journey(), case.payload, case.probe_every_s).run()
     assert differences(case.exchange(), plain) == []
-    monkeypatch.setattr(Contents, "arrived", lambda self, kind, users, source: self._payload[source])
+    monkeypatch.setattr(MessageContents, "arrived", lambda self, kind, users, source: self._payload[source])
     assert differences(case.exchange(), plain) != []
 
 

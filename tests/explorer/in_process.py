@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from p2p_sim.explorer.app import LANES, application
-from p2p_sim.explorer.readable_directories import Places
+from p2p_sim.explorer.readable_directories import ReadableDirectories
 from p2p_sim.explorer.worker_main import answered
 
 TOKEN, HOST = "a-token", "127.0.0.1:8123"
@@ -47,7 +47,9 @@ class Client:
     """Sends requests to the explorer; paths begin after the token, and whole ones with a slash."""
 
     def __init__(self, *roots, published=None):
-        self.app = application(Places(roots, published), dict.fromkeys(LANES, Here()), TOKEN, HOST, nothing)
+        self.app = application(
+            ReadableDirectories(roots, published), dict.fromkeys(LANES, Here()), TOKEN, HOST, nothing
+        )
 
     def get(self, path, query=None, headers=(), method="GET", kind="http"):
         given = [(name.encode(), text.encode()) for name, text in headers]

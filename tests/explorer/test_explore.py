@@ -17,7 +17,7 @@ from p2p_sim.explorer import worker_process
 from p2p_sim.explorer.app import MOST_FILMS
 from p2p_sim.explorer.privacy_page import CURVE_POINTS
 from p2p_sim.explorer.progress_page import Watch
-from p2p_sim.explorer.readable_directories import PUBLISHED, Places
+from p2p_sim.explorer.readable_directories import PUBLISHED, ReadableDirectories
 from p2p_sim.privacy.questions import Question, observer_of
 from tests.commands import command
 from tests.explorer.in_process import HOST, TOKEN, Client
@@ -137,11 +137,11 @@ def test_only_directories_named_at_the_start_are_read(tmp_path, results):
             (400,) if path == "point" else (200,)
         )
     with pytest.raises(InputError, match="there is no such directory"):
-        Places((tmp_path / "nowhere",))
+        ReadableDirectories((tmp_path / "nowhere",))
 
 
 def test_a_directory_that_becomes_a_link_later_is_no_longer_read(tmp_path, results):
-    places = Places((results,))
+    places = ReadableDirectories((results,))
     key = places.all()[0].key
     (results / "one").rename(tmp_path / "elsewhere")
     (results / "one").symlink_to(tmp_path / "elsewhere")
@@ -362,7 +362,7 @@ def test_a_growing_sweep_is_followed(tmp_path):
     directory = tmp_path / "s"
     directory.mkdir()
     (directory / "manifest.json").write_text(json.dumps(manifest(AXES, 2)))
-    watch, place = Watch(), Places((directory,)).all()[0]
+    watch, place = Watch(), ReadableDirectories((directory,)).all()[0]
     found = watch.look(place, 0.0)
     assert (found["state"], found["done"], found["total"], found["left_s"]) == ("stopped", 0, 12, None)
     lines = [json.dumps(row) + "\n" for row in made_rows(AXES, 2)]

@@ -8,8 +8,8 @@ import pytest
 
 from p2p_sim.explorer.growing_file import Tail
 from p2p_sim.explorer.joined_results import MOST_PLACES
-from p2p_sim.explorer.readable_directories import PUBLISHED, Places
-from p2p_sim.explorer.runs_page import Runs
+from p2p_sim.explorer.readable_directories import PUBLISHED, ReadableDirectories
+from p2p_sim.explorer.runs_page import RunsTable
 from p2p_sim.results import rows as stored
 from p2p_sim.results.lock import locked
 from tests.browser import violations
@@ -79,7 +79,7 @@ def test_a_directory_is_read_once_until_it_changes(runs, monkeypatch):
     read = []
     before, lines = stored.read_manifest, []
     monkeypatch.setattr("p2p_sim.explorer.runs_page.read_manifest", lambda path: read.append(path.name) or before(path))
-    table = Runs(Places((runs,), None))
+    table = RunsTable(ReadableDirectories((runs,), None))
     found = table.table()
     assert sorted(read) == [f"run-000{place}" for place in range(5)] + ["swept"]
     assert table.table(found["version"]) == {"version": found["version"]}

@@ -18,7 +18,7 @@ import pandas as pd
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import AvailabilityTrace
-from p2p_sim.network.latency import Trace
+from p2p_sim.network.latency import LatencyTrace
 from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.network.overlay_graph import OverlayInput
 from p2p_sim.population.digits_and_adult import AdultConfig
@@ -226,7 +226,7 @@ def _read_overlay(folder: Path, name: str, rng: random.Random) -> None:
 
 
 READERS: dict[str, tuple[Callable[[Path, str, random.Random], object], tuple[bytes, ...]]] = {
-    "latency": (lambda folder, name, _: Trace(path=name).load((folder,)), (*NUMBERS, *LINES)),
+    "latency": (lambda folder, name, _: LatencyTrace(path=name).load((folder,)), (*NUMBERS, *LINES)),
     "availability": (lambda folder, name, _: AvailabilityTrace(path=name).load((folder,)), (*NUMBERS, *LINES)),
     "edges": (_read_overlay, (*NUMBERS, *LINES)),
     "graphml": (_read_overlay, (*MARKUP, *NUMBERS)),

@@ -12,7 +12,7 @@ from p2p_sim.mechanisms.noise_law import NoiseLaw, cluster_shares, to_simplex
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
@@ -111,7 +111,7 @@ def scenario(mechanism: dict, **more) -> Scenario:
 
 
 def released(mechanism: dict) -> tuple[Outcome, NoiseLaw | None]:
-    done = exchange(Case(scenario(mechanism, learner={"kind": "knn"}), 0))
+    done = exchange(Replicate(scenario(mechanism, learner={"kind": "knn"}), 0))
     return done.outcome, done.mechanism.noise_law(done.outcome)
 
 

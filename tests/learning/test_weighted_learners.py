@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.debias import signed_weights
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.majority_table import TableConfig
+from p2p_sim.learning.majority_table import MajorityTableConfig
 from p2p_sim.learning.scikit_learner import EstimatorConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
@@ -79,7 +79,7 @@ def test_debiased_labels_recover_the_shares_of_a_table():
     truth = (rng.random(point.size) < np.array([0.1, 0.4, 0.45, 0.9])[point]).astype(np.uint8)
     noise = RandomizedResponse(0.4)
     payload = noise.debiased(noise.randomize(truth, rng))
-    model = TableConfig().fit_release(point[:, None].astype(float), release(payload, "signed"), 2)
+    model = MajorityTableConfig().fit_release(point[:, None].astype(float), release(payload, "signed"), 2)
     found = model.probabilities(np.arange(4.0)[:, None])[:, 1]
     assert np.abs(found - [0.1, 0.4, 0.45, 0.9]).max() < 6.5 * 0.5 / np.sqrt(50_000) / 0.2  # 1e-9 a test
     assert model.probabilities(np.array([[7.0]])).argmax() == 0  # unseen: the class that leads overall
@@ -87,7 +87,7 @@ def test_debiased_labels_recover_the_shares_of_a_table():
 
 def test_table_is_the_majority_of_each_row():
     x = np.array([[0.0], [0.0], [0.0], [1.0]])
-    model = TableConfig().fit(x, np.array([0, 2, 2, 1], dtype=np.uint8), 3)
+    model = MajorityTableConfig().fit(x, np.array([0, 2, 2, 1], dtype=np.uint8), 3)
     assert model.probabilities(np.array([[0.0], [1.0]])).argmax(axis=1).tolist() == [2, 1]
 
 

@@ -10,7 +10,7 @@ from p2p_sim.measures.baseline import gains, points_not_above, warnings_of
 from p2p_sim.measures.point_means import points
 from p2p_sim.measures.risk import best_logistic_risk, constant_risks, log_risk
 from p2p_sim.measures.summary import summarise
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.report.description import learned_nothing
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.figure_request import Request
@@ -50,7 +50,7 @@ def test_the_row_has_the_majority_class_of_the_users_on_the_holdout():
 
 def test_under_a_known_law_the_baseline_is_exact():
     chosen = scenario({"kind": "synthetic", "users": 500, "positive_low": 0.3, "positive_high": 0.9})
-    row, law = p2p_sim.run(chosen).row, Case(chosen).people().law
+    row, law = p2p_sim.run(chosen).row, Replicate(chosen).people().law
     positive = law.mass @ law.label_distribution[:, 1]
     assert row["majority_error_rate"] == pytest.approx(1 - positive)
     constant = np.tile([1 - positive, positive], (len(law.mass), 1))

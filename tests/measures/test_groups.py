@@ -21,7 +21,7 @@ from p2p_sim.population.digits_and_adult import held_out
 from p2p_sim.population.measured_groups import Grouping, by_size, nearest_cluster
 from p2p_sim.population.population import Examples, FiniteLaw, Population
 from p2p_sim.replicate.memory_need import streams
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.streamed import row_alone
 from p2p_sim.report.results_report import write_report
 from tests.commands import command
@@ -118,10 +118,10 @@ def test_a_row_is_in_the_cluster_whose_mean_is_nearest():
 
 def test_the_clusters_of_a_law_are_its_own_and_those_of_kmeans_are_near(tmp_path):
     tree = {**LAW, "groups": ["cluster_size"]}
-    people = Case(p2p_sim.Scenario.from_tree(tree)).people()
+    people = Replicate(p2p_sim.Scenario.from_tree(tree)).people()
     sizes = people.cluster_sizes
     assert people.groupings["cluster_size"].of.tolist() == by_size(sizes, people.law.cluster).of.tolist()
-    merged = Case(p2p_sim.Scenario.from_tree({**tree, "clusters": {"kind": "kmeans", "count": 3}})).people()
+    merged = Replicate(p2p_sim.Scenario.from_tree({**tree, "clusters": {"kind": "kmeans", "count": 3}})).people()
     of = by_size(merged.cluster_sizes, nearest_cluster(merged.law.points, merged.features, merged.cluster_offsets)).of
     assert merged.groupings["cluster_size"].of.tolist() == of.tolist()
 
@@ -144,7 +144,7 @@ def test_a_scenario_without_groups_keeps_its_identity_and_with_them_its_other_co
 def test_rows_without_users_in_memory_have_the_same_figures_by_class():
     scenario = p2p_sim.Scenario.from_tree({**LAW, "groups": ["class"]})
     assert streams(scenario)
-    assert row_alone(Case(scenario))[0].items() <= p2p_sim.run(scenario).row.items()
+    assert row_alone(Replicate(scenario))[0].items() <= p2p_sim.run(scenario).row.items()
     assert not streams(scenario.replace(groups=BOTH))
 
 

@@ -10,7 +10,7 @@ from p2p_sim.privacy.coarse_loss_law import coarse_law
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.worst_of_several import WorstOf
 from p2p_sim.replicate.advantages import GUESSES
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import run
 from p2p_sim.replicate.streamed import row_alone
 
@@ -103,7 +103,7 @@ def test_ten_classes_have_a_public_model_of_held_out_rows():
 
 def test_users_who_are_drawn_shard_by_shard_have_the_same_figures():
     scenario = p2p_sim.Scenario.from_tree(TREE)
-    whole, alone = run(scenario).row, row_alone(Case(scenario))[0]
+    whole, alone = run(scenario).row, row_alone(Replicate(scenario))[0]
     assert {name: whole[name] for name in GUESSES} == {name: alone[name] for name in GUESSES}
 
 

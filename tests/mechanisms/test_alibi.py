@@ -19,7 +19,7 @@ from p2p_sim.privacy.rivals.alibi import (
     soft_labels,
 )
 from p2p_sim.privacy.rivals.histograms import laplace_delta as two_cells
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare, run
 from p2p_sim.scenario import Scenario
 
@@ -166,7 +166,7 @@ def test_a_part_without_shards_joins_the_others(mechanism):
         "mechanism": mechanism,
         "learner": {"kind": "knn"},
     }
-    ready = prepare(Case(Scenario.from_tree(tree)))
+    ready = prepare(Replicate(Scenario.from_tree(tree)))
     whole = ready.mechanism.release_on(ready.network, ready.population).labels
     parts = [ready.mechanism.release_on(ready.network, ready.population, part=p) for p in ((0, 0), (0, 1), (1, 1))]
     joined = Outcome.join(parts).labels

@@ -22,7 +22,7 @@ from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.privacy import DpSgd, calibrate_noise
 from p2p_sim.privacy.rivals.dp_sgd import ProjectedSteps
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 
@@ -207,7 +207,7 @@ def test_an_audit_passes_and_finds_noise_that_is_missing():
     """The control: σ is 0.05 instead of what ε = 0.5 needs."""
     mechanism = {"kind": "label_dp_pro", "target_epsilon": 0.5, "sampling_rate": 1.0, "epochs": 30.0, "smoothing": 1.0}
     tree = {"name": "s", "population": {"kind": "wine"}, "clusters": {"kind": "kmeans", "count": 3, "min_size": 2}}
-    case = Case(Scenario.from_tree(tree | {"mechanism": mechanism}), 0)
+    case = Replicate(Scenario.from_tree(tree | {"mechanism": mechanism}), 0)
     done = audit_model(case, 3000)
     assert done.passed
     assert done.mechanism == "label_dp_pro"

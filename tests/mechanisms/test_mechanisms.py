@@ -14,7 +14,7 @@ from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.results.release_export import export_release
 from p2p_sim.scenario import Scenario
@@ -56,7 +56,7 @@ def test_a_release_is_that_of_its_parts(kind):
     offsets = np.array([0, 50_000, 100_000])
     people = Population(np.zeros((100_000, 1)), np.arange(100_000, dtype=np.uint8) % 2, offsets, 2)
     mechanism = scenario(kind).mechanism.build(people.cluster_sizes, 2, 1e-5, "vectorised")
-    ready = prepare(Case(scenario(kind)))
+    ready = prepare(Replicate(scenario(kind)))
     whole = mechanism.release_on(ready.network, people).labels
     parts = [mechanism.release_on(ready.network, people, part=(i, i + 1)) for i in range(len(list(shards(offsets))))]
     joined = Outcome.join(parts).labels
@@ -97,7 +97,7 @@ def test_debiased_exchange_has_the_labels_mean():
     result = p2p_sim.run(given)
     flip, weights = result.row["flip_prob"], result.release.payload
     assert np.abs(weights.sum(axis=1) - 1.0).max() < 1e-12
-    truth = prepare(Case(given)).population.labels.mean()
+    truth = prepare(Replicate(given)).population.labels.mean()
     error = 6.2 * 0.5 / np.sqrt(len(weights)) / (1.0 - 2.0 * flip)  # of a vote, flipped and drawn anew; 1e-9
     assert abs(weights[:, 1].mean() - truth) < 2.0 * error
 

@@ -23,7 +23,7 @@ from p2p_sim.mechanisms.noisy_aggregates import (
 )
 from p2p_sim.population.shards import Shard
 from p2p_sim.privacy.audit_statistics.power import epsilon_lower
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare, run
 from p2p_sim.scenario import Scenario
 from tests.privacy.test_noisy_counts import share_law
@@ -196,7 +196,7 @@ def tree(mechanism: dict, classes: int = 3, **more) -> dict:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("mechanism", [{"kind": "noisy_aggregates"}, {"kind": "noise_shares", "helpers": 4}])
 def test_almost_no_noise_releases_the_shares_of_each_bag(mechanism, classes):
-    ready = prepare(Case(Scenario.from_tree(tree({**mechanism, "noise_scale": 1e-3, "bag_size": 12}, classes))))
+    ready = prepare(Replicate(Scenario.from_tree(tree({**mechanism, "noise_scale": 1e-3, "bag_size": 12}, classes))))
     release = ready.mechanism.release_on(ready.network, ready.population).labels
     people = ready.population
     assert release.kind == "soft"
@@ -270,7 +270,7 @@ def test_a_bag_must_have_room_for_colluders_leavers_and_helpers():
 )
 def test_an_audit_in_one_run_passes_and_finds_too_little_noise(kind, classes):
     more = {"bag_size": 10, "target_epsilon": 1.0} | ({"colluders": 0} if kind == "noise_shares" else {})
-    case = Case(Scenario.from_tree(tree({"kind": kind, **more}, classes)))
+    case = Replicate(Scenario.from_tree(tree({"kind": kind, **more}, classes)))
     sound = audit_aggregates(case, 20_000)
     assert sound.passed
     assert sound.attacked.max() > 0.5 * sound.certified.max()
@@ -281,7 +281,7 @@ def test_an_audit_in_one_run_passes_and_finds_too_little_noise(kind, classes):
 
 def test_other_mechanisms_have_no_counts_to_attack():
     with pytest.raises(InputError, match="'alibi': releases no noisy counts of bags"):
-        audit_aggregates(Case(Scenario.from_tree(tree({"kind": "alibi", "target_epsilon": 1.0}))), 1_000)
+        audit_aggregates(Replicate(Scenario.from_tree(tree({"kind": "alibi", "target_epsilon": 1.0}))), 1_000)
 
 
 def test_noise_shares_of_many_are_not_slow_or_biased():

@@ -18,7 +18,7 @@ from p2p_sim.mechanisms.outcome import ByCluster
 from p2p_sim.population.population import Examples, Population
 from p2p_sim.privacy.spending_ledger import ReleaseLedger
 from p2p_sim.privacy.where_bounds_hold import Situation
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.release_export import export_transcript
@@ -184,7 +184,7 @@ def test_a_transcript_names_organisations(tmp_path):
 
 def test_noise_drawn_anew_for_each_recipient_fails_the_run(monkeypatch):
     """A second training of the same rows is paid for too, and the ledger no longer says what is stated."""
-    honest = organisations._Run.train
+    honest = organisations._OrganisationsRun.train
 
     def train_for_each(self, k, priors=None):
         for recipient in range(2):
@@ -192,7 +192,7 @@ def test_noise_drawn_anew_for_each_recipient_fails_the_run(monkeypatch):
             models = honest(self, k, priors)
         return models
 
-    monkeypatch.setattr(organisations._Run, "train", train_for_each)
+    monkeypatch.setattr(organisations._OrganisationsRun, "train", train_for_each)
     with pytest.raises(RunFailed, match="the ledger of what organisations spent"):
         p2p_sim.run(scenario())
 
@@ -234,7 +234,7 @@ def test_the_mean_weighs_models_by_the_rows_behind_them():
     rows = np.array([[0.5, -0.5], [0.3, 0.4]])
     p = [1 / (1 + np.exp(-4.0 * rows[:, i])) for i in (0, 1)]
     assert made.probabilities(rows)[:, 1] == pytest.approx(0.75 * p[0] + 0.25 * p[1])
-    ready = prepare(Case(scenario()))
+    ready = prepare(Replicate(scenario()))
     done = ready.mechanism.release_on(ready.network, ready.population)
     behind = done.release.predictor.predictors[1].weights
     sizes = ready.population.cluster_sizes
@@ -245,21 +245,25 @@ def test_a_target_is_drawn_to_the_source_if_its_models_came():
     """With an overwhelming penalty a target's weights are the source's, or 0 where nothing came."""
     chosen = scenario("hypothesis_transfer", l2=1e6, target=1)
     for network, factor in (({}, 1.0), ({"deadline_s": 1e-9}, 0.0)):
-        ready = prepare(Case(chosen.replace(network=network)))
+        ready = prepare(Replicate(chosen.replace(network=network)))
         release = ready.mechanism.release_on(ready.network, ready.population).release
         [own] = release.predictor.predictors[1].models
-        [source] = organisations._Run(ready.mechanism, ready.population, ready.network.streams).train(0)
+        [source] = organisations._OrganisationsRun(ready.mechanism, ready.population, ready.network.streams).train(0)
         gap = np.abs(own.coefficients[0] - factor * source.coefficients[0]).max()
         assert gap < 1e-5
 
 
 def test_what_is_sent_does_not_depend_on_rows_kept_for_the_combination():
-    ready = prepare(Case(scenario(combiner="stacked")))
+    ready = prepare(Replicate(scenario(combiner="stacked")))
 
     def sent(population):
-        return organisations._Run(ready.mechanism, population, ready.network.streams).train(0)[0].coefficients[0]
+        return (
+            organisations._OrganisationsRun(ready.mechanism, population, ready.network.streams)
+            .train(0)[0]
+            .coefficients[0]
+        )
 
-    run = organisations._Run(ready.mechanism, ready.population, ready.network.streams)
+    run = organisations._OrganisationsRun(ready.mechanism, ready.population, ready.network.streams)
     order, low = run._order(0), ready.mechanism.stages[0][0].rows
     changed = []
     for place in (order[0], order[low]):
@@ -345,7 +349,7 @@ def test_importance_must_be_declared_public():
 
 
 def test_the_bound_says_where_it_does_not_apply():
-    mechanism = prepare(Case(scenario())).mechanism
+    mechanism = prepare(Replicate(scenario())).mechanism
     assert mechanism.applies(Situation(2, faults=("network.loss",))) is None
     for asked, fails in ((Situation(3), "two-classes"), (Situation(roles=("adversaries.liars",)), "no-onlooker"),
                          (Situation(rounds=2, fresh=True), "single-round")):  # fmt: skip

@@ -22,7 +22,7 @@ from p2p_sim.population.clustering import GivenClusters
 from p2p_sim.population.population import Population
 from p2p_sim.population.real_line import RealLineConfig
 from p2p_sim.population.unit_cube import UnitCubeConfig
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.tuning.goal import Goal
 from tests.commands import command
@@ -67,7 +67,7 @@ def test_cells_may_begin_anywhere():
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("normalise", [True, False])
 def test_a_row_has_the_distances_of_the_estimators(law, normalise):
-    case = Case(scenario(law=law, normalise=normalise, target_epsilon=5.0))
+    case = Replicate(scenario(law=law, normalise=normalise, target_epsilon=5.0))
     done, people = run(case.scenario), prepare(case).population
     own = PCDE(5.0, 1e-5, normalise, None, case.streams.integer_seed("private-density")).fit(people.features)
     plain = HistogramDensity().fit(people.features)

@@ -10,11 +10,11 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL, PCL2
 from p2p_sim.histograms.partitions import Cubes
-from p2p_sim.measures.product_laws import Step
+from p2p_sim.measures.product_laws import StepLaw
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.rivals.histograms import NoisyVotes
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 RULES = ("pcl", "pcl2", "pcl2b", "semi_supervised")
@@ -40,7 +40,7 @@ def test_a_row_has_what_the_rule_states(rule):
 
 
 def test_the_rule_of_a_scenario_is_the_estimator():
-    case = Case(scenario(users=500))
+    case = Replicate(scenario(users=500))
     ready = prepare(case)
     rule = ready.mechanism.released(ready.population, case.streams).predictor
     own = PCL(1.0, None, case.streams.integer_seed("private-histogram"))
@@ -149,9 +149,9 @@ def test_an_example_costs_votes_what_a_label_costs():
 
 def test_a_step_has_its_integrals():
     x = np.linspace(0.0, 1.0, 201)
-    above, below = Step().parts(x)
+    above, below = StepLaw().parts(x)
     fine = np.linspace(0.0, 1.0, 200_001)
-    value = Step().value(0.5 * (fine[1:] + fine[:-1])) / 200_000
+    value = StepLaw().value(0.5 * (fine[1:] + fine[:-1])) / 200_000
     assert above[-1] == pytest.approx(np.maximum(value, 0.0).sum())
     assert below[-1] == pytest.approx(np.maximum(-value, 0.0).sum())
     assert above[50] == 0.0

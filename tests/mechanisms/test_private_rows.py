@@ -12,7 +12,7 @@ from p2p_sim.mechanisms.organisations_config import PrivateStackingConfig
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from tests.commands import command
 
 LOOK_AT_ALL_ROWS = {
@@ -182,8 +182,8 @@ def test_the_audit_replaces_a_whole_row(tmp_path, monkeypatch):
     for keys in ({}, {"one_hot": False, "features": ["age"], "standardise": True, "scale": {}}):
         asked["population"] |= keys
         with pytest.raises(RunFailed, match="the row of one user changes the features of others"):
-            audit_organisations(Case(p2p_sim.Scenario.from_tree(asked)), 100)
-    sound = Case(p2p_sim.Scenario.from_tree(tree(table(tmp_path), scale={"age": [50.0, 15.0]})))
+            audit_organisations(Replicate(p2p_sim.Scenario.from_tree(asked)), 100)
+    sound = Replicate(p2p_sim.Scenario.from_tree(tree(table(tmp_path), scale={"age": [50.0, 15.0]})))
     assert audit_organisations(sound, 100).passed
 
 

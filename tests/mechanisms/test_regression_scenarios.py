@@ -12,7 +12,7 @@ import p2p_sim
 from analysis.regression.__main__ import floor_of
 from analysis.regression.methods import BINS, DEBIASED, EXCHANGED, KNOWING, UNBIASED, Released, _read, learned, risk
 from analysis.regression.methods import without_privacy as study_without_privacy
-from analysis.regression.tables import Law
+from analysis.regression.tables import LabelLaw
 from p2p_sim import InputError, Scenario
 from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.base.overrides import set_key
@@ -32,7 +32,7 @@ from p2p_sim.population.value_grid import even_grid, rounded
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import bins_law
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 BASE = {
@@ -72,7 +72,7 @@ def numbers(**changes):
 )
 def test_a_scenario_gives_what_the_study_computes_on_its_own(method, randomizer, learner):
     """The study draws, reads and learns with other code; only the exchange and the randomizer are the same."""
-    streams, law = Streams(5, 0), Law(0.1, 10, 200)
+    streams, law = Streams(5, 0), LabelLaw(0.1, 10, 200)
     people, values = law.draw(streams), tuple(np.linspace(0.0, 1.0, 17).tolist())
     noise = (UnbiasedValues if "unbiased" in method else RrOnBins)(2.0, values)
     done = LabelExchangeMechanism(noise, 1.0, "vectorised").release(people.population, NetworkConfig(), streams).labels
@@ -192,7 +192,7 @@ def test_the_spread_of_labels_is_an_unbiased_estimate():
 @pytest.mark.parametrize("kind", ["rr_on_bins", "unbiased_values"])
 def test_the_stated_epsilon_is_that_of_the_enumerated_table(kind):
     prior = tuple((np.arange(17) + 1.0) / np.sum(np.arange(17) + 1.0))
-    case = Case(numbers(mechanism={"kind": kind, "target_epsilon": 1.5, "prior": list(prior)}))
+    case = Replicate(numbers(mechanism={"kind": kind, "target_epsilon": 1.5, "prior": list(prior)}))
     ready = prepare(case)
     noise, delta = ready.mechanism.randomizer, 1e-5
     assert noise.prior == prior
@@ -247,7 +247,7 @@ def test_a_calibrated_exchange_meets_its_target_and_no_larger_one():
     row = p2p_sim.run(numbers(mechanism=exchange("rr_on_bins", 0.8), **small)).row
     assert 0.79 < row["epsilon_upper"] <= 0.8 < row["epsilon_local"]
     for kind in ("rr_on_bins", "unbiased_values"):  # more than the randomizer has
-        most = prepare(Case(numbers(mechanism=exchange(kind, 40.0), **small))).mechanism.randomizer
+        most = prepare(Replicate(numbers(mechanism=exchange(kind, 40.0), **small))).mechanism.randomizer
         assert most.local_epsilon == pytest.approx(10.0, rel=1e-6)
 
 
@@ -283,18 +283,18 @@ class BinsOfTheData(LocalValues):
 @pytest.mark.parametrize("kind", ["rr_on_bins", "unbiased_values"])
 @pytest.mark.slow_where(lambda kind: kind == "unbiased_values")
 def test_an_audit_passes_sound_randomizers(kind):
-    done = audit_local(Case(numbers(mechanism={"kind": kind, "target_epsilon": 2.0})), 12_000)
+    done = audit_local(Replicate(numbers(mechanism={"kind": kind, "target_epsilon": 2.0})), 12_000)
     assert done.passed
     assert 1.6 < done.epsilon_attacked <= done.bound.epsilon_upper <= 2.0
 
 
 def test_an_audit_catches_a_wrong_normaliser_and_bins_chosen_on_the_data():
-    case = Case(numbers(mechanism={"kind": "rr_on_bins", "target_epsilon": 4.0}))
+    case = Replicate(numbers(mechanism={"kind": "rr_on_bins", "target_epsilon": 4.0}))
     noise = prepare(case).mechanism.randomizer
     assert len(noise.bins) > 2  # with two bins the normaliser is right
     wrong = WrongNormaliser(**{field.name: getattr(noise, field.name) for field in dataclasses.fields(noise)})
     assert not audit_local(case, 8_000, mechanism=LocalValues(wrong)).passed
-    case = Case(numbers())
+    case = Replicate(numbers())
     assert not audit_local(case, 4_000, mechanism=BinsOfTheData(prepare(case).mechanism.randomizer)).passed
 
 

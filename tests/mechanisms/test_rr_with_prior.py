@@ -16,7 +16,7 @@ from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, top_k_law
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange, prepare, run
 from p2p_sim.scenario import Scenario
 from p2p_sim.tuning.goal import Goal
@@ -206,7 +206,7 @@ def test_a_scenario_releases_hard_labels(stages):
 
 
 def test_one_stage_without_a_prior_is_randomised_response_in_law():
-    done = exchange(Case(scenario(stages=1)))
+    done = exchange(Replicate(scenario(stages=1)))
     labels, noisy = done.population.labels.astype(int), done.outcome.labels.payload.astype(int)
     own = np.bincount((noisy - labels) % 6, minlength=6)
     expected = top_k_law(np.full(6, 1 / 6), 6, 1.5)[0] * 1500
@@ -237,7 +237,7 @@ def test_as_many_neighbours_make_a_prior_as_the_learner_has(learner, own, expect
     given = {} if own is None else {"neighbours": own}
     mechanism = scenario(**given).mechanism.model_dump(mode="json")
     chosen = scenario().replace(mechanism=mechanism, learner=learner)
-    assert prepare(Case(chosen)).mechanism.neighbours == expected
+    assert prepare(Replicate(chosen)).mechanism.neighbours == expected
     settled = chosen.replace(**{"mechanism.neighbours": expected})  # the same release is the same scenario
     assert chosen.content_hash() == settled.content_hash()
     assert chosen.content_hash() != chosen.replace(**{"mechanism.neighbours": expected + 1}).content_hash()
@@ -246,10 +246,10 @@ def test_as_many_neighbours_make_a_prior_as_the_learner_has(learner, own, expect
 def test_neighbours_follow_the_learner_along_an_axis_but_not_among_trials_on_one_release():
     """Another number of neighbours is another release: no search may look at several for the ε of one."""
     along = [scenario().replace(**{"learner.neighbours": k}) for k in (50, 100)]
-    assert [prepare(Case(one)).mechanism.neighbours for one in along] == [50, 100]
+    assert [prepare(Replicate(one)).mechanism.neighbours for one in along] == [50, 100]
     space = Space((Dimension("learner.neighbours", values=(50, 100)),))
     base = make_tuning(scenario(), Goal("accuracy", epsilon=1.5), space, "released").base
-    one, other = (exchange(Case(base.replace(**{"learner.neighbours": k}))).outcome.labels for k in (50, 100))
+    one, other = (exchange(Replicate(base.replace(**{"learner.neighbours": k}))).outcome.labels for k in (50, 100))
     assert np.array_equal(one.payload, other.payload)
-    one, other = (exchange(Case(chosen)).outcome.labels for chosen in along)  # control: these are two releases
+    one, other = (exchange(Replicate(chosen)).outcome.labels for chosen in along)  # control: these are two releases
     assert not np.array_equal(one.payload, other.payload)

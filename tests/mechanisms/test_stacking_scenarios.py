@@ -10,7 +10,7 @@ from p2p_sim.audit.organisations_attack import audit_organisations
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import order_of
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, pphtl
 
@@ -40,7 +40,7 @@ def made(folder, clusters=OWNER, kind="private_stacking", **keys):
 
 def learned(chosen, replicate=0):
     """What each organisation predicts with, and the run that made it."""
-    ready = prepare(Case(chosen, replicate))
+    ready = prepare(Replicate(chosen, replicate))
     outcome = ready.mechanism.release_on(ready.network, ready.population)
     return ready, outcome.release.predictor.predictors
 
@@ -56,7 +56,7 @@ SYSTEMS = {
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_epsilon_of_a_single_owner_is_that_of_the_estimator(name, table):
     chosen = made(table, **SYSTEMS[name])
-    ready = prepare(Case(chosen))
+    ready = prepare(Replicate(chosen))
     people, keys = ready.population, SYSTEMS[name]
     shared = {"l2": 0.02, "norm_bound": 1.5, "random_state": 0}
     weights = {"importance": keys.get("importance"), "importance_is_public": True}
@@ -129,7 +129,7 @@ def test_features_are_dealt_by_no_row(table):
 def test_pphtl_is_the_estimator(table):
     chosen = made(table, {"kind": "random", "count": 3}, "hypothesis_transfer", pull=0.03)
     ready, predictors = learned(chosen)
-    [source] = organisations._Run(ready.mechanism, ready.population, ready.network.streams).train(0)
+    [source] = organisations._OrganisationsRun(ready.mechanism, ready.population, ready.network.streams).train(0)
     assert sorted(predictors) == [1, 2]
     first, last = ready.population.cluster_offsets[1:3]
     rows, labels = ready.population.features[first:last].astype(float), ready.population.labels[first:last]
@@ -144,7 +144,7 @@ def test_several_sources_are_averaged_and_each_pays_once(table):
     clusters = {"kind": "random", "count": 4}
     keys = {"source": [0, 2], "source_weights": [0.8, 0.2], "source_weights_are_public": True, "l2": 1e6}
     ready, predictors = learned(made(table, clusters, "hypothesis_transfer", **keys))
-    run = organisations._Run(ready.mechanism, ready.population, ready.network.streams)
+    run = organisations._OrganisationsRun(ready.mechanism, ready.population, ready.network.streams)
     [[one], [two]] = run.train(0), run.train(2)
     expected = 0.8 * one.coefficients[0] + 0.2 * two.coefficients[0]
     assert sorted(predictors) == [1, 3]
@@ -171,11 +171,11 @@ def test_one_class_alone_is_no_reason_to_refuse(keys, table):
 
 def test_random_organisations_look_at_no_feature(table):
     chosen = made(table, {"kind": "random", "count": 7})
-    people = prepare(Case(chosen)).population
+    people = prepare(Replicate(chosen)).population
     assert people.cluster_sizes.tolist() == [58] + [57] * 6
     text = (table / "t.csv").read_text().replace("0.", "0.9").replace("-", "")
     (table / "t.csv").write_text(text)
-    again = prepare(Case(chosen)).population
+    again = prepare(Replicate(chosen)).population
     assert (again.row == people.row).all() if people.row is not None else True
     assert np.bincount(np.repeat(np.arange(7), again.cluster_sizes)).tolist() == [58] + [57] * 6
 
@@ -185,7 +185,7 @@ def test_random_organisations_look_at_no_feature(table):
     [pytest.param(SYSTEMS["PST-S"], id="PST-S", marks=pytest.mark.slow), pytest.param(SYSTEMS["PST-F(U)"], id="U")],
 )
 def test_an_audit_attacks_parts_and_dealt_groups(keys, table):
-    case = Case(made(table, {"kind": "random", "count": 5}, **keys))
+    case = Replicate(made(table, {"kind": "random", "count": 5}, **keys))
     assert audit_organisations(case, 1000).passed
     loud = prepare(case).mechanism
     plan = loud.plan

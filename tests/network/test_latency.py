@@ -9,7 +9,7 @@ from scipy import stats
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.latency import Constant, Exponential, LatencyConfig, LatencyLaw, Lognormal, Recorded, Trace
+from p2p_sim.network.latency import Constant, Exponential, LatencyConfig, LatencyLaw, LatencyTrace, Lognormal, Recorded
 
 EDGES = np.array([0.0, 2.0**-53, 1e-9, 0.25, 0.5, 0.75, 1 - 1e-9, 1 - 2.0**-53])
 RECORDED = Recorded(np.array([0.0, 0.1, 0.1, 0.7, 3.0]))
@@ -112,7 +112,7 @@ def test_a_trace_is_read(tmp_path, text):
 )
 def test_a_damaged_trace_is_one_clear_line(tmp_path, text, said):
     with pytest.raises(InputError) as error:
-        Trace(path="trace.csv").load(written(tmp_path, text))
+        LatencyTrace(path="trace.csv").load(written(tmp_path, text))
     message = str(error.value)
     assert message.startswith(f"network.latency.path = {str(tmp_path / 'trace.csv')!r}: ")
     assert said in message
@@ -121,9 +121,9 @@ def test_a_damaged_trace_is_one_clear_line(tmp_path, text, said):
 
 def test_a_missing_trace_is_named(tmp_path):
     with pytest.raises(InputError, match=r"network\.latency\.path = 'none\.csv': no such file"):
-        Trace(path="none.csv").files((tmp_path,))
+        LatencyTrace(path="none.csv").files((tmp_path,))
     with pytest.raises(ValidationError):
-        Trace(path="")
+        LatencyTrace(path="")
 
 
 def test_laws_without_a_file_load_as_themselves():

@@ -17,7 +17,7 @@ from p2p_sim.population.balanced import BalancedClusters
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.hdbscan import HdbscanClusters
 from p2p_sim.population.population import Examples
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 
 KINDS = [AgglomerativeClusters(count=12, min_size=30), HdbscanClusters(min_size=30),
          BalancedClusters(count=12, min_size=30), KMeansClusters(count=12, min_size=30, minibatch=True)]  # fmt: skip
@@ -134,9 +134,9 @@ def test_the_study(frame):
 
 def test_the_study_counts_users_whose_own_cluster_is_too_small():
     scenario = clusterings._scenario("digits", "k-means", 40)
-    case = Case(scenario)
+    case = Replicate(scenario)
     features = scenario.population.sample(case.places, case.streams).users.features
-    seed = Case(scenario).streams.integer_seed("clusters")
+    seed = Replicate(scenario).streams.integer_seed("clusters")
     own = KMeans(40, n_init=1, random_state=seed).fit_predict(features)
     share = np.mean([np.sum(own == cluster) < clusterings.LEAST for cluster in own])
     assert 0.1 < share < 0.9

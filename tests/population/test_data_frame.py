@@ -13,7 +13,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.population.data_files import find_named
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 
 
 def people(n=300):
@@ -52,7 +52,7 @@ def test_a_table_goes_wherever_a_population_does():
 
 def test_its_identity_is_its_content():
     frames = people(), people(), people(299)
-    first, same, other = (Case(scenario(p2p_sim.table(frame, label="ill"))).identity for frame in frames)
+    first, same, other = (Replicate(scenario(p2p_sim.table(frame, label="ill"))).identity for frame in frames)
     assert first == same
     assert first != other
 

@@ -16,7 +16,7 @@ from p2p_sim.population.digits_and_adult import held_out
 from p2p_sim.population.features import MOST_VALUES
 from p2p_sim.population.table import NEW_KEYS, TableConfig
 from p2p_sim.replicate.advice import advice, examined
-from p2p_sim.replicate.replicate import Case, identity
+from p2p_sim.replicate.replicate import Replicate, identity
 from p2p_sim.scenario import Scenario
 from tests.commands import command
 
@@ -214,7 +214,7 @@ def test_scales_that_differ_by_more_than_100_times_warn_where_they_matter(tmp_pa
     def warned(clusters=None, learner=None, **keys):
         tree = scenario(features=["age", "income"], **keys)
         tree["clusters"] = clusters or tree["clusters"]
-        return advice(Case(Scenario.from_tree({**tree, "learner": learner or {"kind": "logistic_regression"}})))
+        return advice(Replicate(Scenario.from_tree({**tree, "learner": learner or {"kind": "logistic_regression"}})))
 
     [line] = warned()
     assert "column 'income' varies" in line
@@ -258,7 +258,9 @@ def test_a_one_hot_column_of_mostly_distinct_values_is_named(tmp_path, monkeypat
 
     def warned(**keys):
         table.to_csv("own.csv", index=False)
-        return advice(Case(Scenario.from_tree(scenario(standardise=["age"], **{"features": ["age", "who"], **keys}))))
+        return advice(
+            Replicate(Scenario.from_tree(scenario(standardise=["age"], **{"features": ["age", "who"], **keys})))
+        )
 
     [line] = warned(one_hot=True)
     assert warned(one_hot=True, features=["age", "city", "who"]) == [line]
@@ -329,10 +331,10 @@ def test_validate_does_not_need_the_data_of_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("P2P_SIM_DATA", raising=False)
     tree = {"name": "m", "population": {"kind": "mnist"}, "mechanism": EXCHANGE}
-    [line] = examined(Case(Scenario.from_tree(tree)))
+    [line] = examined(Replicate(Scenario.from_tree(tree)))
     assert line.startswith("without its data there is no hash: population.kind = 'mnist': no file")
     chosen = Scenario.from_tree({**tree, "population": {"kind": "digits"}})
-    assert examined(Case(chosen)) == [f"hash {identity(chosen)[:8]}"]
+    assert examined(Replicate(chosen)) == [f"hash {identity(chosen)[:8]}"]
 
 
 def test_fewer_clusters_than_asked_for_are_explained(tmp_path):

@@ -13,8 +13,8 @@ from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, 
 from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from tests.reference import direct_sum, enumeration, high_precision
 
 
@@ -50,7 +50,7 @@ def test_enumeration_would_see_the_papers_simplification():
 
 
 def enumeration_fixed_t(alpha: float, epsilon: float, ones: int) -> float:
-    [(a, b)] = likelihoods([World(4, 3 - ones, ones, alpha)], [2])
+    [(a, b)] = likelihoods([OtherUsers(4, 3 - ones, ones, alpha)], [2])
     p, q = (1 - alpha) * a + alpha * b, alpha * a + (1 - alpha) * b
     return max(float((u - math.exp(epsilon) * v).clip(min=0).sum()) for u, v in ((p, q), (q, p)))
 
@@ -248,7 +248,7 @@ def test_bounds_hold_to_the_last_digit_near_the_local_limit(n, alpha, theta):
 )
 def test_blocks_of_submissions_bracket_every_nondecreasing_function(trials, rate, tail, delta):
     """The upper weights dominate the law of t stochastically, the lower ones are dominated by it."""
-    blocks = Submissions.of(trials, rate, trials, tail, delta)
+    blocks = SubmissionCounts.of(trials, rate, trials, tail, delta)
     for start in range(trials + 1):
         truth = float(binom.sf(start - 1, trials, rate))
         reached = np.array(blocks.counts) >= start

@@ -49,7 +49,7 @@ def asked(answer=TOLD):
         calls.append((setting, delta))
         return answer
 
-    return room.kept(bracket), calls
+    return room.disk_cached(bracket), calls
 
 
 def change(place, sql, *values):

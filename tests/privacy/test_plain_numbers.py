@@ -9,7 +9,7 @@ import pytest
 from p2p_sim import privacy
 from p2p_sim.privacy import (
     Accountant,
-    Binomial,
+    BinomialRuns,
     CappedFetch,
     ClusterResampling,
     Coalition,
@@ -21,11 +21,11 @@ from p2p_sim.privacy import (
     NoisyScore,
     ObjectivePerturbation,
     Peer,
-    Poisson,
+    PoissonRuns,
     Selection,
     ShuffledMessages,
     ShuffledResponse,
-    Threshold,
+    ThresholdStop,
     TimedLearner,
     TruncatedNegativeBinomial,
     UniformSources,
@@ -61,9 +61,14 @@ MADE = [
     (Pate, (4.0, 2.0, 3, 4)),
     (TimedLearner, (LabelExchange(20, 0.125, 0.5),)),
     (Coalition, (LabelExchange(20, 0.125, 0.5), 2)),
-    (Selection, (LabelExchange(20, 0.125, 0.5), Poisson(2.0))),
+    (Selection, (LabelExchange(20, 0.125, 0.5), PoissonRuns(2.0))),
 ]
-LAWS = [(Poisson, (2.0,)), (TruncatedNegativeBinomial, (1.0, 0.125)), (Binomial, (4, 0.25)), (Threshold, (0.25,))]
+LAWS = [
+    (PoissonRuns, (2.0,)),
+    (TruncatedNegativeBinomial, (1.0, 0.125)),
+    (BinomialRuns, (4, 0.25)),
+    (ThresholdStop, (0.25,)),
+]
 
 
 def numpy_of(value):

@@ -11,10 +11,10 @@ from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.binomial_windows import UNIT
-from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
 
 
@@ -82,7 +82,7 @@ def test_relative_error_against_forty_digits(n, alpha, ones, method, monkeypatch
         truth = exact_delta(n, alpha, ones, epsilon)
         if truth < mp.mpf(10) ** -40:
             continue
-        bracket = Scan(setting, float(mp.log(truth)) - 30.0).at(ones, epsilon)
+        bracket = DeltaEvaluator(setting, float(mp.log(truth)) - 30.0).at(ones, epsilon)
         assert bracket.lower <= truth <= bracket.upper
         if method == "direct":
             middle = 0.5 * (bracket.lower + bracket.upper)
@@ -101,7 +101,7 @@ def test_dp_accounting_on_the_same_tables_brackets_ours(n, alpha, theta, ones):
     assert sum(zero.values()) == pytest.approx(1.0, abs=1e-12)
     logs = [{key: float(np.log(p)) for key, p in table.items() if p > 0} for table in (zero, one)]
     for epsilon in (0.1, 0.5, 1.0):
-        ours = Scan(exchange.setting, -40.0).at(ones, epsilon)
+        ours = DeltaEvaluator(exchange.setting, -40.0).at(ones, epsilon)
         found = {}
         for pessimistic in (True, False):
             both = [
@@ -148,7 +148,7 @@ def test_tradeoff_curve_lies_below_every_test_and_close():
 def test_blocks_of_submissions_bracket_every_step(trials, rate):
     """What does not decrease in t is a sum of steps 1{t >= x}: each is bracketed, those in the far tail too."""
     log_tail = -60.0
-    blocks = Submissions.of(trials, rate, trials, log_tail, -14.0)
+    blocks = SubmissionCounts.of(trials, rate, trials, log_tail, -14.0)
     at = np.array(blocks.counts)
     assert np.any(np.diff(at) > 1)  # control: some values of t do share a block
     for x in range(trials + 1):
@@ -160,16 +160,16 @@ def test_blocks_of_submissions_bracket_every_step(trials, rate):
 
 def test_rounding_is_charged_for_the_most_submissions():
     """Rows of few submissions beside those of many must not make the charge smaller."""
-    world = World(30, 20, 9, 0.1)
-    many = Submissions((30,), np.ones(1), np.ones(1), 0.0)
-    both = Submissions((1, 30), np.full(2, 0.5), np.full(2, 0.5), 0.0)
-    few = Submissions((1,), np.ones(1), np.ones(1), 0.0)
+    world = OtherUsers(30, 20, 9, 0.1)
+    many = SubmissionCounts((30,), np.ones(1), np.ones(1), 0.0)
+    both = SubmissionCounts((1, 30), np.full(2, 0.5), np.full(2, 0.5), 0.0)
+    few = SubmissionCounts((1,), np.ones(1), np.ones(1), 0.0)
     charged = {s.counts: DirectViews.of([world], s, -60.0).slack for s in (many, both, few)}
     assert charged[1, 30] >= charged[(30,)] > charged[(1,)]
 
 
 def test_both_ways_of_summing_have_one_shape_and_one_value():
-    world, blocks = World(40, 27, 12, 0.1), Submissions.of(40, 0.5, 40, -60.0, -14.0)
+    world, blocks = OtherUsers(40, 27, 12, 0.1), SubmissionCounts.of(40, 0.5, 40, -60.0, -14.0)
     found = [views.deltas(0.7, 0.9, 1e-15) for views in (DirectViews.of([world], blocks, -60.0),
                                                          CutOffViews.of(world, blocks, -60.0))]  # fmt: skip
     for bounds in found:

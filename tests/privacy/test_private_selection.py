@@ -13,14 +13,14 @@ from scipy.stats import chi2, norm
 
 from p2p_sim.privacy import (
     Accountant,
-    Binomial,
+    BinomialRuns,
     Bracket,
     DpSgd,
     NoisyScore,
-    Poisson,
+    PoissonRuns,
     PrivacyBound,
     Selection,
-    Threshold,
+    ThresholdStop,
     TruncatedNegativeBinomial,
 )
 from p2p_sim.privacy.composition import Composition
@@ -34,10 +34,10 @@ LAWS = [
     (TruncatedNegativeBinomial(0.0, 0.1), reference.truncated_negative_binomial(0.0, 0.1)),
     (TruncatedNegativeBinomial(-0.5, 0.1), reference.truncated_negative_binomial(-0.5, 0.1)),
     (TruncatedNegativeBinomial(2.0, 0.3), reference.truncated_negative_binomial(2.0, 0.3)),
-    (Poisson(5.0), reference.poisson(5.0)),
-    (Poisson(0.5), reference.poisson(0.5)),
-    (Binomial(6, 0.5), reference.binomial(6, 0.5)),
-    (Binomial(1, 0.7), reference.binomial(1, 0.7)),
+    (PoissonRuns(5.0), reference.poisson(5.0)),
+    (PoissonRuns(0.5), reference.poisson(0.5)),
+    (BinomialRuns(6, 0.5), reference.binomial(6, 0.5)),
+    (BinomialRuns(1, 0.7), reference.binomial(1, 0.7)),
 ]
 NAMES = [str(law) for law, _ in LAWS]
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -168,7 +168,7 @@ def test_no_bound_is_below_the_enumeration(law, masses, count):
 def test_a_threshold_is_never_below_the_enumeration(gamma):
     least = math.inf
     for pair in pairs(10, seed=2):
-        selection = Selection(pair, Threshold(gamma))
+        selection = Selection(pair, ThresholdStop(gamma))
         assert selection.pure_epsilon <= 2.0 * pair.pure_epsilon * (1.0 + 1e-6)
         for reaching in itertools.product((False, True), repeat=len(pair.one)):
             one, other = (reference.first_above(run, reaching, gamma) for run in (pair.one, pair.other))
@@ -239,7 +239,7 @@ def test_a_search_that_looks_at_true_labels_is_found():
     assert reference.delta(*peeked, epsilon) > 0.99
     # it also adapts: the second run sees the first one's true result, and stops when that is good
     adaptive = [[run[0] * run[0], 1.0 - run[0] * run[0]] for run in (flipped(1.0)[1].one, flipped(1.0)[1].other)]
-    once = Selection(flipped(1.0)[1], Binomial(1, 0.999999))
+    once = Selection(flipped(1.0)[1], BinomialRuns(1, 0.999999))
     assert reference.delta(*adaptive, 1.0) > once.delta(1.0).upper + 1e-3
 
 
@@ -279,7 +279,7 @@ def test_dp_accounting_agrees_on_the_theorems_and_is_never_below_ours(sigma, sha
     orders, delta = [1.1, 1.5, *range(2, 64), 128, 256], 1e-6
     run = NoisyScore(sigma, "gaussian")
     for mean in (10.0, 100.0):
-        law = Poisson(mean) if math.isinf(shape) else TruncatedNegativeBinomial.of_mean(mean, shape)
+        law = PoissonRuns(mean) if math.isinf(shape) else TruncatedNegativeBinomial.of_mean(mean, shape)
         other = theirs(sigma, mean, shape, delta, orders)
         assert theorem(sigma, mean, shape, delta, orders) == pytest.approx(other, rel=1e-6)
         selection = Selection(run, law)
@@ -306,7 +306,7 @@ def test_a_score_released_alone_is_never_below_its_exact_law(law, masses):
 
 
 def test_the_bands_are_filled_as_a_linear_programme_would():
-    selection = Selection(NoisyScore(1.0, "gaussian"), Poisson(6.0))
+    selection = Selection(NoisyScore(1.0, "gaussian"), PoissonRuns(6.0))
     bands = selection._bands
     for epsilon in (1.0, 3.0, 6.0):
         order = np.argsort(bands.log_ratios, kind="stable")
@@ -372,7 +372,7 @@ def test_no_figure_where_the_run_has_none():
     assert selection.epsilon(0.5).epsilon_upper == math.inf
     assert selection.delta(5.0).upper > 0.9
     with pytest.raises(ValueError, match="observer = peer: sees every run"):
-        Selection(OnePoint(PrivacyBound(0.0, 1.0, 0.0, "peer", "label", "stated")), Poisson(3.0)).epsilon(0.1)
+        Selection(OnePoint(PrivacyBound(0.0, 1.0, 0.0, "peer", "label", "stated")), PoissonRuns(3.0)).epsilon(0.1)
 
 
 def test_more_runs_cost_more():
@@ -394,16 +394,16 @@ def test_more_runs_cost_more():
         (lambda: TruncatedNegativeBinomial(1.0, math.nan), "gamma = nan"),
         (lambda: TruncatedNegativeBinomial.of_mean(1.0, 0.0), "mean = 1.0: must be above 1"),
         (lambda: TruncatedNegativeBinomial.of_mean(1e9, 1.0), "mean = 1000000000.0: must be above 1, and at most"),
-        (lambda: Poisson(0.0), "mu = 0.0: must be above 0"),
-        (lambda: Binomial(0, 0.5), "n = 0: must be a whole number"),
-        (lambda: Binomial(3, 1.0), "p = 1.0: must be above 0 and below 1"),
-        (lambda: Threshold(1.0), "gamma = 1.0"),
+        (lambda: PoissonRuns(0.0), "mu = 0.0: must be above 0"),
+        (lambda: BinomialRuns(0, 0.5), "n = 0: must be a whole number"),
+        (lambda: BinomialRuns(3, 1.0), "p = 1.0: must be above 0 and below 1"),
+        (lambda: ThresholdStop(1.0), "gamma = 1.0"),
         (lambda: NoisyScore(0.0), "noise_scale = 0.0: must lie in"),
         (lambda: NoisyScore(1.0, "laplace"), "noise = 'laplace': must be geometric or gaussian"),  # type: ignore[arg-type]
-        (lambda: Selection(NoisyScore(1.0), Poisson(1.0)).delta(-1.0), "epsilon = -1"),
-        (lambda: Selection(NoisyScore(1.0), Poisson(1.0)).epsilon(0.0), "delta = 0"),
-        (lambda: Selection(NoisyScore(1.0), Poisson(1.0)).renyi(1.0), "order = 1.0"),
-        (lambda: Selection(DpSgd(1.0, 0.1, 1000), Poisson(5.0)).epsilon(1e-12), "delta = 1e-12: must be at least"),
+        (lambda: Selection(NoisyScore(1.0), PoissonRuns(1.0)).delta(-1.0), "epsilon = -1"),
+        (lambda: Selection(NoisyScore(1.0), PoissonRuns(1.0)).epsilon(0.0), "delta = 0"),
+        (lambda: Selection(NoisyScore(1.0), PoissonRuns(1.0)).renyi(1.0), "order = 1.0"),
+        (lambda: Selection(DpSgd(1.0, 0.1, 1000), PoissonRuns(5.0)).epsilon(1e-12), "delta = 1e-12: must be at least"),
     ],
 )
 def test_mistakes_are_named(make, says):

@@ -23,7 +23,7 @@ from p2p_sim.privacy import (
     TimedLearner,
 )
 from p2p_sim.privacy import conditions as catalogue
-from p2p_sim.privacy.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, together
+from p2p_sim.privacy.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import CLAIMED, Condition, identifier_of
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9, theorem3_stated
 from p2p_sim.privacy.questions import Question, answer
@@ -83,10 +83,10 @@ def test_every_observer_states_its_conditions_as_identifiers(observer):
 def test_together_holds_for_everybody():
     """The largest figures under all conditions: one cluster's conditions must not stand for another's figure."""
     one, other = EXCHANGE.epsilon(1e-4), Eavesdropper(0.1).epsilon(1e-4)
-    both = together([replace(other, observer="learner"), one])
+    both = worst_bound([replace(other, observer="learner"), one])
     assert both.epsilon_upper == other.epsilon_upper
     assert set(both.conditions) == {*one.conditions, *other.conditions}
-    given = together([one, replace(one, conditional_on="the realised network", epsilon_upper=0.0)])
+    given = worst_bound([one, replace(one, conditional_on="the realised network", epsilon_upper=0.0)])
     assert given.conditional_on == "the realised network"
 
 
@@ -154,7 +154,7 @@ def test_rows_refer_to_their_statements_and_equal_ones_are_kept_once(tmp_path):
     assert len(kept) == 1 < len(done.rows)
     result = p2p_sim.run(exchanged())
     back = statement_of(result.row, kept[result.row["statement"]], "epsilon_upper")
-    assert back == together(result.privacy)
+    assert back == worst_bound(result.privacy)
     assert back.conditions == LabelExchange(100, 0.1, 0.5).conditions
     assert p2p_sim.load_statements(tmp_path / "out")[0]["epsilon_upper"] == back
 
@@ -334,7 +334,7 @@ def test_a_coalition_that_fetched_no_label_is_passive_and_says_so():
 def test_no_number_is_no_promise():
     nothing = PrivacyBound(math.nan, math.nan, 0.1, "learner", "label", "a plug-in's")
     assert (nothing.epsilon_lower, nothing.epsilon_upper) == (0.0, math.inf)
-    assert together([EXCHANGE.epsilon(0.1), nothing]).epsilon_upper == math.inf
+    assert worst_bound([EXCHANGE.epsilon(0.1), nothing]).epsilon_upper == math.inf
 
 
 def test_an_accountant_of_which_nothing_is_said_applies_nowhere():
@@ -388,7 +388,7 @@ def test_a_figure_is_exact_only_where_both_ends_agree(share):
     assert near.epsilon_upper - near.epsilon_lower > EXACT * near.epsilon_upper
     assert near.basis == "certified over all data sets"
     assert exchange.epsilon(1e-6).basis == exchange.basis == "exact, over all data sets"
-    assert together([near, LabelExchange(40, 0.4, 0.5).epsilon(near.delta)]).basis == "certified over all data sets"
+    assert worst_bound([near, LabelExchange(40, 0.4, 0.5).epsilon(near.delta)]).basis == "certified over all data sets"
 
 
 def test_every_way_to_a_statement_words_its_basis():

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.network.network_config import GossipView
 from tests.reference.plain_engine import PlainEngine
 from tests.small_networks import Case
@@ -51,7 +51,7 @@ def walk(lists: list[list[int]], user: int, digits: np.ndarray) -> list[int]:
     return places[1:]
 
 
-def force(journey: Journey, walks: list[list[list[int]]]) -> None:
+def force(journey: MessageTiming, walks: list[list[list[int]]]) -> None:
     """Let everybody's requests take these paths."""
 
     def path(users, attempt):
@@ -61,7 +61,7 @@ def force(journey: Journey, walks: list[list[list[int]]]) -> None:
     journey.path = path
 
 
-def chance(journey: Journey, lists: list[list[int]], user: int, walks: list[list[int]]) -> float:
+def chance(journey: MessageTiming, lists: list[list[int]], user: int, walks: list[list[int]]) -> float:
     """Probability that a user's requests take these paths, one for each attempt."""
     view = journey.config.peers
     if not isinstance(view, GossipView):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import simpy
 
-from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
 
@@ -68,7 +68,7 @@ class PlainEngine:
         probe_every_s: seconds from one probe to the next.
     """
 
-    def __init__(self, journey: Journey, payload: np.ndarray, probe_every_s: float = 1.0) -> None:
+    def __init__(self, journey: MessageTiming, payload: np.ndarray, probe_every_s: float = 1.0) -> None:
         self.journey, self.payload, self.every = journey, payload, probe_every_s
         self.config, self.first = journey.config, journey.shard.start
         self.env, self.done = simpy.Environment(), PlainRun()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, Uniform, Unknown
-from p2p_sim.exchange.network_record import RealisedShard
+from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.privacy import Accountant, CappedFetch, FetchDistribution, UniformSources
 
 
@@ -41,7 +41,7 @@ class PlainCluster:
     place: range
 
 
-def clusters(shards: tuple[RealisedShard, ...]) -> Iterator[PlainCluster]:
+def clusters(shards: tuple[NetworkRecord, ...]) -> Iterator[PlainCluster]:
     for shard in shards:
         assert shard.users is None
         for c in range(len(shard.offsets) - 1):
@@ -140,7 +140,7 @@ def implied(delta: Callable[[float], float], epsilon: float) -> float:
     return least
 
 
-def gains(shards: tuple[RealisedShard, ...], alpha: float, labels: list[np.ndarray]) -> dict[str, float]:
+def gains(shards: tuple[NetworkRecord, ...], alpha: float, labels: list[np.ndarray]) -> dict[str, float]:
     """The learner's columns of right guesses; labels: of each cluster."""
     every, users = list(clusters(shards)), sum(map(len, labels))
     ones = [float(np.mean(here)) for here in labels]
@@ -155,7 +155,7 @@ def gains(shards: tuple[RealisedShard, ...], alpha: float, labels: list[np.ndarr
     }
 
 
-def columns(shards: tuple[RealisedShard, ...], alpha: float, delta: float) -> dict[str, float | int | None]:
+def columns(shards: tuple[NetworkRecord, ...], alpha: float, delta: float) -> dict[str, float | int | None]:
     """The columns of a row that say how private the run was, and what is known of the network."""
     local, every = math.log((1.0 - alpha) / alpha), list(clusters(shards))
     learner, others, times, coalition, unmet, meets, known_meets = [], [], [], [], [], [], False

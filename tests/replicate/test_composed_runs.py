@@ -7,7 +7,7 @@ from p2p_sim import Scenario, release
 from p2p_sim.privacy import DpSgd, LabelExchange, PrivacyBound, ShuffledResponse, compose
 from p2p_sim.privacy.conditions import FRESH
 from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 
 SIXTY = {"name": "twice", "population": {"kind": "synthetic", "users": 60, "num_clusters": 3}, "seed": 4}
@@ -21,7 +21,7 @@ def sixty(alpha: float, **more) -> Scenario:
 def test_a_run_on_a_realised_network_releases_its_worst_user():
     scenario = sixty(0.2, network=LOSSY)
     released = release(scenario, replicate=1).accountant.epsilon(1e-5)
-    done = exchange(Case(scenario, 1))
+    done = exchange(Replicate(scenario, 1))
     found = done.mechanism.account(done.outcome, done.population.cluster_sizes, scenario.situation(2), 1e-5)
     assert released.epsilon_upper == pytest.approx(max(bound.epsilon_upper for bound in found.learner))
     assert released.conditional_on == "the realised network"
@@ -64,7 +64,7 @@ def test_two_releases_with_shared_noise_tell_labels_for_certain(salt, told):
     tree = {"name": "twice", "population": {"kind": "synthetic", "users": 2_000}, "engine": "vectorised"}
     settings = [{"mechanism": {"kind": "randomized_response", "flip_prob": alpha}} for alpha in (0.1, 0.3)]
     first, second = (
-        exchange(Case(Scenario.from_tree({**tree, **mechanism, "noise_salt": own})))
+        exchange(Replicate(Scenario.from_tree({**tree, **mechanism, "noise_salt": own})))
         for mechanism, own in zip(settings, (0, salt), strict=True)
     )
     assert (first.population.labels == second.population.labels).all()

@@ -14,7 +14,7 @@ from p2p_sim.figures import message_times as figures
 from p2p_sim.network.overlay_graph import from_pairs
 from p2p_sim.replicate import network_record as module
 from p2p_sim.replicate.observed_network import books, look, observe, record, worst_part
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
 
@@ -154,7 +154,7 @@ def test_a_coalition_holds_the_labels_that_were_sent_to_it(found):
 
 def test_a_fixed_answer_is_nobodys_noisy_label():
     liars = {**COALITION, "liars": {"share": 0.5, "answer": "one"}}
-    done = exchange(Case(scenario(adversaries=liars)), record=True)
+    done = exchange(Replicate(scenario(adversaries=liars)), record=True)
     fixed = np.concatenate([shard.constant for shard in done.outcome.realised])
     seen = look(scenario(adversaries=liars), 0, done)
     assert seen.held.any()

@@ -5,7 +5,7 @@ import pytest
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, observed
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import complete, exchange
 from tests.random_scenarios import random_scenarios, uneven
 from tests.reference.realised_row import columns, gains
@@ -16,7 +16,7 @@ def test_every_column_is_that_of_a_plain_loop(count, seed):
     """Of 2,900 random scenarios over 2,000 have a fault or an adversary, so that the realised network counts."""
     realised = watched = gained = 0
     for scenario in random_scenarios(count, seed):
-        case = Case(scenario)
+        case = Replicate(scenario)
         try:
             done = exchange(case)
             row = complete(case, done).row
@@ -46,7 +46,7 @@ def test_every_column_is_that_of_a_plain_loop(count, seed):
 
 def test_a_cluster_that_is_left_out_is_seen():
     """The planted fault: only clusters with a member are looked at, as once for two of the coalition's columns."""
-    done = exchange(Case(uneven()))
+    done = exchange(Replicate(uneven()))
     facts, mechanism = done.outcome.realised, done.mechanism
     clusters = list(cluster_privacy(facts, mechanism.randomizer, 0.1))
     plain = columns(facts, 0.1, 0.1)["epsilon_unmet_upper"]

@@ -15,7 +15,7 @@ from p2p_sim.mechanisms.outcome import Tally
 from p2p_sim.population.build import draw_people
 from p2p_sim.replicate import learn, memory_need
 from p2p_sim.replicate.memory_need import streams
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange, run
 from p2p_sim.replicate.streamed import exchange_streamed, measure_streamed, prepare_streamed, row_alone
 from p2p_sim.scenario import Scenario
@@ -69,7 +69,7 @@ def same_rows(given, replicate=1):
     """Whether a run that holds its users and one that does not have the same row, to the last bit."""
     held = run(given, replicate)
     learn._nonprivate.cache.clear()
-    alone, terms = row_alone(Case(given, replicate))
+    alone, terms = row_alone(Replicate(given, replicate))
     stored = {key: held.row[key] for key in alone}  # a result has columns more, which follow from these
     return json.dumps(alone) == json.dumps(stored) and terms == held.terms
 
@@ -79,7 +79,7 @@ def same_rows(given, replicate=1):
 
 def same_users(given, replicate=0):
     """Whether every shard that is drawn alone has the users of the population that is drawn at once."""
-    case = Case(given, replicate)
+    case = Replicate(given, replicate)
     held, drawn = case.people(), draw_people(given.population, given.clusters, case.streams)
     assert np.array_equal(held.cluster_offsets, drawn.cluster_offsets)
     return all(
@@ -106,7 +106,7 @@ def test_a_stream_that_is_entered_one_number_off_is_noticed(small_shards, monkey
 def test_clusters_without_users_are_left_out_and_small_ones_refused(small_shards):
     given = scenario(60, 40).replace(seed=3)
     with pytest.raises(InputError, match=r"clusters\.min_size = 2: the population has a cluster of 1 users"):
-        row_alone(Case(given))
+        row_alone(Replicate(given))
     few = Scenario.from_tree({**json.loads(scenario(6, 3).model_dump_json()), "seed": 1})
     rows = [row for replicate in range(60) if (row := _row(few, replicate)) and row["num_clusters"] < 3]
     assert rows  # with an empty cluster
@@ -118,7 +118,7 @@ def _row(given, replicate):
         assert same_rows(given, replicate)
     except InputError:
         return None
-    return row_alone(Case(given, replicate))[0]
+    return row_alone(Replicate(given, replicate))[0]
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_all_else_holds_its_users(changes):
 @pytest.mark.parametrize("learner", ["logistic_regression", "soft_logistic_regression", "table", "trimmed_clusters"])
 def test_counts_teach_what_the_users_teach(learner):
     given = scenario(20_000, 10, "vectorised", learner)
-    done = exchange(Case(given))
+    done = exchange(Replicate(given))
     people, release, law = done.population, done.outcome.labels, done.population.law
     shape = law.label_distribution.shape
     received = Tally.of(people.point[release.user], release.payload, shape).counts
@@ -206,7 +206,7 @@ def test_counts_say_of_a_cluster_what_its_users_say():
         "free_riders": {"share": 0.1},
     }
     tree = json.loads(scenario(2400, 6, network=LOSSY).model_dump_json())
-    done = exchange(Case(Scenario.from_tree({**tree, "adversaries": adversaries})))
+    done = exchange(Replicate(Scenario.from_tree({**tree, "adversaries": adversaries})))
     facts, noise = done.outcome.realised, done.mechanism.randomizer
     sums = [shard.summed() for shard in facts]
     assert max(len(shard.own) for shard in sums) <= 6 * 2**6
@@ -246,7 +246,7 @@ def test_a_shard_that_is_counted_twice_or_left_out_is_noticed(small_shards, monk
 
 
 def test_the_order_in_which_parts_come_changes_no_sum(small_shards):
-    case = Case(scenario())
+    case = Replicate(scenario())
     ready = prepare_streamed(case)
     cuts = [(0, 1), (1, 3), (3, ready.people.num_shards)]
     row = measure_streamed(case, ready, [exchange_streamed(ready, cut) for cut in cuts])[0]
@@ -290,7 +290,7 @@ def test_many_times_are_right_to_one_part_in_130000_in_any_pieces(monkeypatch, w
 
 
 def peak_bytes(users, engine):
-    case = Case(scenario(users, users // 6000, engine, network=LOSSY if engine == "events" else None))
+    case = Replicate(scenario(users, users // 6000, engine, network=LOSSY if engine == "events" else None))
     ready = prepare_streamed(case)
     tracemalloc.start()
     try:

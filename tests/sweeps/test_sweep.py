@@ -12,7 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.measures.point_means import derived
 from p2p_sim.results.rows import FAILURES, ROWS, TABLE, open_store
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.plan import Plan, load_sweep
+from p2p_sim.sweeps.plan import SweepPlan, load_sweep
 from p2p_sim.sweeps.run_sweep import Progress, run_sweep, sweep
 from p2p_sim.sweeps.split_replicate import SplitShards
 from p2p_sim.sweeps.tasks import Batch, Done, Serial, perform
@@ -34,7 +34,7 @@ FLIPS = '[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.1]\n'
 AXES = '[[axes]]\nkey = "mechanism.sampling_rate"\nvalues = [0.5, 1.0]\n'
 
 
-def plan(tmp_path: Path, axes: str = AXES, head: str = "", overrides: tuple[str, ...] = ()) -> Plan:
+def plan(tmp_path: Path, axes: str = AXES, head: str = "", overrides: tuple[str, ...] = ()) -> SweepPlan:
     (tmp_path / "tiny.toml").write_text(BASE)
     (tmp_path / "sweep.toml").write_text(f'name = "tiny-sweep"\nbase = "tiny.toml"\n{head}\n{axes}')
     return load_sweep(tmp_path / "sweep.toml", overrides)

@@ -15,7 +15,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.privacy import NoisyScore, Selection
 from p2p_sim.privacy.composition import Composition
 from p2p_sim.replicate import selection_scores
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.replicate.selection_scores import two_sided_geometric
 from p2p_sim.results.rows import read_manifest
@@ -42,11 +42,11 @@ def planned_once(monkeypatch):
 
 
 @functools.cache
-def kept(candidates: tuple[str, ...], epsilon: float, mean_runs: float) -> private_search.Plan:
+def kept(candidates: tuple[str, ...], epsilon: float, mean_runs: float) -> private_search.PrivateSearchPlan:
     return planned([p2p_sim.Scenario.model_validate_json(one) for one in candidates], epsilon, mean_runs)
 
 
-def kept_plan(candidates, epsilon, mean_runs, data_dir=None) -> private_search.Plan:
+def kept_plan(candidates, epsilon, mean_runs, data_dir=None) -> private_search.PrivateSearchPlan:
     assert data_dir is None
     return kept(tuple(one.model_dump_json() for one in candidates), epsilon, mean_runs)
 
@@ -99,7 +99,7 @@ def test_labels_of_clusters_are_judged_by_what_is_certain(tmp_path):
 
 
 def test_labels_that_judge_do_not_teach():
-    case = Case(base().replace(mechanism={"kind": "randomized_response", "flip_prob": 0.2}))
+    case = Replicate(base().replace(mechanism={"kind": "randomized_response", "flip_prob": 0.2}))
     from p2p_sim.replicate.run import exchange
 
     outcome = exchange(case).outcome
@@ -118,14 +118,14 @@ def curated(**changes) -> p2p_sim.Scenario:
 
 
 @functools.cache
-def plan_of_two() -> private_search.Plan:
+def plan_of_two() -> private_search.PrivateSearchPlan:
     """Two candidates that differ in a key that costs nothing."""
     return planned([curated(), curated(clip=0.5)], 1.0, 4.0)
 
 
 def test_the_whole_selection_is_paid_for_and_a_run_alone_costs_less():
     scenario, plan = curated(), plan_of_two()
-    run = prepare(Case(plan.calibrated[0])).mechanism.accountant
+    run = prepare(Replicate(plan.calibrated[0])).mechanism.accountant
     one = Composition((run, NoisyScore(plan.score_scale)), (1, 1))
     delta = scenario.privacy.delta
     assert Selection(one, plan.law).epsilon(delta).epsilon_upper == plan.bound.epsilon_upper
@@ -169,7 +169,7 @@ def test_a_stopped_selection_goes_on_with_the_runs_that_it_drew(tmp_path, monkey
         return honest(case, scale)
 
     monkeypatch.setattr(private_search, "row_scored", stops)
-    monkeypatch.setattr(private_search.Plan, "runs", lambda self, seed, replicate=0: [0, 1, 0])
+    monkeypatch.setattr(private_search.PrivateSearchPlan, "runs", lambda self, seed, replicate=0: [0, 1, 0])
     with pytest.raises(KeyboardInterrupt):
         tune_privately(tuning, 6, tmp_path / "cut")
     tune_privately(tuning, 6, tmp_path / "cut")

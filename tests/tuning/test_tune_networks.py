@@ -9,7 +9,7 @@ import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import AdversariesConfig
 from p2p_sim.network.network_config import HARMLESS, NetworkConfig
-from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange
 from p2p_sim.tuning.goal import Goal
 from p2p_sim.tuning.run_search import make_tuning, tune
@@ -54,7 +54,7 @@ def test_every_fault_has_a_network():
 @pytest.mark.parametrize("role", ROLES)
 def test_whatever_is_exchanged_can_be_accounted_for(role, installed):
     for fault in FAULTS:
-        case = Case(scenario({"flip_prob": 0.2}, fault, role))
+        case = Replicate(scenario({"flip_prob": 0.2}, fault, role))
         done = exchange(case)
         accounted = account(case, done.population, done.mechanism, done.outcome)
         assert 0.0 <= accounted.statements["epsilon_upper"].epsilon_upper <= LOCAL

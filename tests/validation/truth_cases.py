@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
 from p2p_sim.privacy.randomized_response import local_epsilon
@@ -97,12 +97,12 @@ def log_uniform(rng: random.Random, low: int, high: int) -> int:
     return min(high, max(low, round(math.exp(rng.uniform(math.log(low), math.log(high + 0.49))))))
 
 
-def settled(setting: Setting) -> bool:
+def settled(setting: ClusterExchange) -> bool:
     """Whether `worst_ones` holds the worst data set, or the one for which the lower end is found."""
     return setting.flip_prob == 0.0 or setting.sources <= 400 or not setting.tabulated
 
 
-def worst_ones(setting: Setting, epsilons: Sequence[float], rng: random.Random) -> set[int]:
+def worst_ones(setting: ClusterExchange, epsilons: Sequence[float], rng: random.Random) -> set[int]:
     """Data sets worth a look: 0, one at random, and those that a scan finds worst at some of the ε."""
     half = (setting.sources - 1) // 2
     found = {0, rng.randint(0, half)}
@@ -110,7 +110,7 @@ def worst_ones(setting: Setting, epsilons: Sequence[float], rng: random.Random) 
         return found
     for epsilon in epsilons:
         if epsilon < local_epsilon(setting.flip_prob):
-            scan, best = Scan(setting, setting._log_delta(epsilon)), (-1.0, 0)
+            scan, best = DeltaEvaluator(setting, setting._log_delta(epsilon)), (-1.0, 0)
             for first in range(0, half + 1, 64):
                 ones = range(first, min(first + 64, half + 1))
                 values = scan.bounds(scan.views(ones), epsilon)[1].max(axis=1)
@@ -224,7 +224,7 @@ def sources_few(rng: random.Random) -> Case:
     t = rng.choice((40, 100, 150)) if full else rng.randint(1, 14 if s <= 2048 else 4)
     known = rng.choice((0, 0, 1, s // 10)) if s <= 2048 else 0
     members, draws = (rng.choice((0, 1, 3)), rng.choice((1, 2))) if s <= 2048 else (0, 1)
-    observer, setting = UniformSources(s, known, t, alpha, members, draws), Setting(s, alpha, t, 1.0)
+    observer, setting = UniformSources(s, known, t, alpha, members, draws), ClusterExchange(s, alpha, t, 1.0)
 
     def curves(epsilons: Sequence[float]) -> list[Curve]:
         if alpha == 0.0:

@@ -11,11 +11,11 @@ from p2p_sim.measures.baseline import points_not_above
 from p2p_sim.privacy.statement_record import statement_of, whole
 from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, Key
 from p2p_sim.results.statements import read_terms
-from p2p_sim.sweeps.plan import Plan
+from p2p_sim.sweeps.plan import SweepPlan
 from p2p_sim.sweeps.run_sweep import Progress, Report, SweepResult
 
 
-def print_plan(plan: Plan, held: set[Key], directory: str) -> None:
+def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
     """The sweep before it runs, on standard error.
 
     Args:
@@ -75,7 +75,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def print_sweep(plan: Plan, result: SweepResult, figures: list[str], quiet: bool) -> None:
+def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
     """What was found, in a line, then every path; the paths alone if `quiet`."""
     rows, directory = result.rows, result.directory
     if not quiet:
@@ -98,7 +98,7 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str], quiet: bool
         print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
 
 
-def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:
+def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
     """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")

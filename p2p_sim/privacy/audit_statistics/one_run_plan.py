@@ -34,7 +34,7 @@ _POINTS = 25
 
 
 @dataclass(frozen=True)
-class Seen:
+class AttackScores:
     """What attacks made of some targets. labels: (N,) her label is 1. scores: (A, N) of each attack."""
 
     labels: NDArray[np.bool_]
@@ -42,7 +42,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Event:
+class GuessEvent:
     """What is guessed at ε, fixed beforehand.
 
     attack: which score is looked at. low, high: guess 0 below `low`, 1 from `high` on. stake: λ; None: a binomial.
@@ -63,7 +63,7 @@ class Event:
         """Pr[right] - e^ε Pr[wrong] to expect."""
         return self.right - math.exp(self.epsilon) * self.wrong
 
-    def guesses(self, seen: Seen) -> Guesses:
+    def guesses(self, seen: AttackScores) -> Guesses:
         """Of the targets."""
         scores = seen.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, seen.labels)
@@ -96,8 +96,8 @@ class Event:
 class OneRunPlan:
     """All that is fixed. deltas: the events of the tests of δ(ε), ascending ε; ratio: of the test of ε(δ)."""
 
-    deltas: tuple[Event, ...]
-    ratio: Event
+    deltas: tuple[GuessEvent, ...]
+    ratio: GuessEvent
     delta: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> tuple[Floats, float]:
@@ -109,13 +109,13 @@ class OneRunPlan:
         return np.array(found), epsilon_lower(last, self.delta, self.ratio.stake, self.ratio.error)
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[GuessEvent, ...]:
         """All of them, in this order."""
         return (*self.deltas, self.ratio)
 
 
 def plan_one_run(
-    pilot: Seen, epsilons: Sequence[float], delta: float, trials: int, error: float, exact: Sequence[bool]
+    pilot: AttackScores, epsilons: Sequence[float], delta: float, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
     """Fix what is guessed.
 
@@ -127,7 +127,7 @@ def plan_one_run(
     rest = error * (1.0 - OF_ZERO) / len(epsilons)  # the tests of δ at ε > 0, and the one of ε
     candidates = [(attack, *_sorted(pilot, attack)) for attack in range(len(pilot.scores))]
 
-    def best(epsilon: float, share: float) -> Event:
+    def best(epsilon: float, share: float) -> GuessEvent:
         chosen, *others = (_event(epsilon, share, trials, *given, exact[given[0]]) for given in candidates)
         for event in others:
             doubt = math.sqrt((event.right + math.exp(2.0 * epsilon) * event.wrong) / pilot.labels.size)
@@ -139,20 +139,20 @@ def plan_one_run(
     shown = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
     place = max(range(len(ratios)), key=lambda i: shown[i][0])
     chosen = ratios[place]
-    ratio = Event(
+    ratio = GuessEvent(
         chosen.epsilon, chosen.attack, chosen.low, chosen.high, shown[place][1], rest, chosen.right, chosen.wrong
     )
     return OneRunPlan(deltas, ratio, delta)
 
 
-def _sorted(pilot: Seen, attack: int) -> tuple[Floats, NDArray[np.bool_]]:
+def _sorted(pilot: AttackScores, attack: int) -> tuple[Floats, NDArray[np.bool_]]:
     order = np.argsort(pilot.scores[attack], kind="stable")
     return pilot.scores[attack][order].astype(np.float64), pilot.labels[order]
 
 
 def _event(
     epsilon: float, error: float, trials: int, attack: int, scores: Floats, labels: NDArray[np.bool_], exact: bool
-) -> Event:
+) -> GuessEvent:
     """The event of one score that tells most at ε."""
     n, ratio = labels.size, math.exp(epsilon)
     edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))  # where a threshold may lie
@@ -170,9 +170,9 @@ def _event(
     right = int(zeros[low] + ones[-1] - ones[high])
     wrong = int(ones[low] + zeros[-1] - zeros[high])
     if epsilon == 0.0:
-        return Event(0.0, attack, *thresholds, None, error, right / n, 1.0 - right / n)
+        return GuessEvent(0.0, attack, *thresholds, None, error, right / n, 1.0 - right / n)
     shares = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)  # an event that was never wrong may be
-    return Event(epsilon, attack, *thresholds, best_stake(*shares, trials, error, epsilon), error, *shares)
+    return GuessEvent(epsilon, attack, *thresholds, best_stake(*shares, trials, error, epsilon), error, *shares)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Drawn:
     type_two_upper: Floats
 
 
-def drawn_tradeoff(pilot: Seen, seen: Seen, attack: int, error: float) -> Drawn:
+def drawn_tradeoff(pilot: AttackScores, seen: AttackScores, attack: int, error: float) -> Drawn:
     """The errors of tests of label 0 against 1 by one score, at thresholds that the pilot gives.
 
     All bounds hold together with probability 1 - error.

@@ -97,7 +97,7 @@ class AuditResult:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AttackPlan:
     """An attack that is fixed before the first trial.
 
     views: what the observer may see; ones: m, the data set; epsilon: ε of the δ-test; delta: δ of the ε-test.
@@ -187,7 +187,7 @@ def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
-def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> Plan:
+def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> AttackPlan:
     """The attack with the best expected result if the mechanism is exactly right.
 
     The data set is the worst over all m and both directions at the ε of the δ-test. That ε, unless given, is the one
@@ -211,7 +211,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
     events = tuple(_best_event(views.laws[ones], delta, trials, label, error) for label in (0, 1))
-    return Plan(views, ones, -minus, delta, (events[0], events[1]), trials, error)
+    return AttackPlan(views, ones, -minus, delta, (events[0], events[1]), trials, error)
 
 
 def _best_event(law: ViewLaw, delta: float, trials: int, label: int, error: float) -> float:

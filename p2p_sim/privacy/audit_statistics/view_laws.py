@@ -17,9 +17,9 @@ from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.other_users import World
+from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.inversion import bisect
-from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 from p2p_sim.privacy.ranges import LARGEST_EPSILON
 
 SLACK = 1e-11
@@ -62,7 +62,7 @@ class ViewLaw:
             label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
-        keep, lose, _ = worth(self.flip_prob, epsilon)
+        keep, lose, _ = hockey_stick_coefficients(self.flip_prob, epsilon)
         if epsilon == 0.0 or keep == lose:
             keep = lose = 1.0
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
@@ -111,7 +111,7 @@ class Views(Protocol):
         """The exact ε(δ) over all data sets."""
 
 
-def _given_counts(worlds: Sequence[World], trials: int) -> tuple[Floats, Floats]:
+def _given_counts(worlds: Sequence[OtherUsers], trials: int) -> tuple[Floats, Floats]:
     """A and B for every (t, k) with t, k <= trials, as (len(worlds), trials + 1, trials + 1); zero where k > t."""
     a = np.zeros((len(worlds), trials + 1, trials + 1))
     b = np.zeros_like(a)
@@ -246,7 +246,7 @@ class CoalitionViews:
         weight, a, b = np.zeros(size), np.zeros(size), np.zeros(size)
         weight[:2], a[0], b[1] = hit, 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
-        worlds = [World(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
+        worlds = [OtherUsers(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
         mass = split_weights(s, self.sampling_rate * s / self.cluster_size)
         for (f0, f1, j), low, high in zip(possible, *map(split, _given_counts(worlds, s)), strict=True):
             bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, alpha)[::-1])

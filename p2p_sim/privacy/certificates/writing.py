@@ -20,8 +20,8 @@ from p2p_sim.privacy.certificates.verify_certificate import (
     verify,
 )
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.randomized_response import worth
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 from p2p_sim.privacy.ranges import check_delta, check_epsilon
 
 DROPPED, SPARE = 56, 32
@@ -114,10 +114,10 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     tail = math.log(delta) - 25.0
     sources, trials = exchange.cluster_size - revealed, exchange.cluster_size * exchange.rounds
     rate = exchange.sampling_rate * sources / exchange.cluster_size
-    keep, lose, _ = worth(exchange.flip_prob, epsilon)
+    keep, lose, _ = hockey_stick_coefficients(exchange.flip_prob, epsilon)
     first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
     mass = binomial_pmf(first, last, trials, rate)
-    start, weights = World(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
+    start, weights = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
     share = np.arange(start, start + len(weights) + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))

@@ -8,9 +8,9 @@ from p2p_sim.privacy.claims import (
     exchange_theorems,
     other_papers,
 )
-from p2p_sim.privacy.claims.claim import Case, Claim, Verdict
+from p2p_sim.privacy.claims.claim import Claim, ClaimCase, Verdict
 
-__all__ = ["Case", "Claim", "Verdict", "all_claims"]
+__all__ = ["Claim", "ClaimCase", "Verdict", "all_claims"]
 
 
 def all_claims() -> tuple[Claim, ...]:

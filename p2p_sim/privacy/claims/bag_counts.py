@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.claims.claim import AGGREGATION, Case, Claim, at_most
+from p2p_sim.privacy.claims.claim import AGGREGATION, Claim, ClaimCase, at_most
 from p2p_sim.privacy.rivals.noisy_counts import moved_counts
 
 Counts = tuple[int, ...]
@@ -33,7 +33,7 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float
     return law
 
 
-def plain_cases(claimed: float = 0.5) -> Iterator[Case]:
+def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
     """δ at ε = 10 of the counts of a bag whose other labels are known.
 
     Args:
@@ -48,7 +48,7 @@ def plain_cases(claimed: float = 0.5) -> Iterator[Case]:
         yield at_most(claimed, worst, None, size * classes, users=size, K=classes, epsilon=10.0)
 
 
-def noisy_cases(moved: int | None = None) -> Iterator[Case]:
+def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
     """ε of noisy counts over all outputs and all neighbouring bags of two or three users.
 
     Args:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from p2p_sim.privacy.claims.algorithm1_laws import label_epsilon, laplace_nodes, shares
-from p2p_sim.privacy.claims.claim import Case, at_least, at_most, clustering
+from p2p_sim.privacy.claims.claim import ClaimCase, at_least, at_most, clustering
 from p2p_sim.privacy.claims.clustering_matrices import distributions, randomisation_matrix
 from p2p_sim.privacy.rivals.centralised import laplace_tail
 from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
@@ -49,7 +49,7 @@ def corner_event(labels: tuple[int, ...], classes: int, scale: float, threshold:
     return probability * (resampling_prob * top + (1.0 - resampling_prob) * (own == 0))
 
 
-def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Case]:
+def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
     """Log-ratios of explicit events against a claimed ε, a function of σ, λ and τ: attained values alone."""
     for classes, scale, lam in itertools.product((2, 3, 4), SCALES, RESAMPLING):
         tau, labels = 0.5 / classes, tuple(range(classes))
@@ -68,7 +68,7 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Ca
         )  # fmt: skip
 
 
-def theorem6_cases(offset: float = 0.0) -> Iterator[Case]:
+def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
     """Least and largest q̃, its sum and the least singular value of Q, for random and extreme noise.
 
     Args:
@@ -91,7 +91,7 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[Case]:
                 yield at_least(0.01 / math.sqrt(2.0 * classes), float(least), classes, **where, quantity=4)
 
 
-def corollary1_cases(factor: float = 1.0) -> Iterator[Case]:
+def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """ε of K-ary randomised response with the corollary's λ, from its exact law; q̃ is uniform as τ = 1/K."""
     for classes in (2, 3, 5, 10, 100):
         noise = np.array([1e300] + [-1e300] * (classes - 1))
@@ -102,7 +102,7 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[Case]:
             yield at_most(factor * epsilon, true, None, classes, K=classes, epsilon=epsilon, lam=lam)
 
 
-def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[Case]:
+def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
     """Theorem 2's factor of √(dim/n), K/(1-β), against the corollary's K/ε, up to a constant of 4.
 
     Args:
@@ -115,7 +115,7 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
             yield at_most(4.0 * classes / epsilon, derived, None, classes, K=classes, epsilon=epsilon, beta=beta)
 
 
-def corollary2_cases(constant: float = 3.0) -> Iterator[Case]:
+def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
     """Exact ε of the noisy labels (all that is released for β = 0) of tiny clusters, against a multiple of ε.
 
     The error of the quadrature is taken as three times its change from a coarser one.

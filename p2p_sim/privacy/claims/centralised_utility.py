@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes
-from p2p_sim.privacy.claims.claim import Case, at_most, clustering
+from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
 from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> f
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
-def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[Case]:
+def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
     """E Σ_y |q̃(y) - p̂(y)| over the noise, for every label distribution of a small cluster.
 
     The bound is for a mean over data sets; here it is held against each of them. The error of the quadrature is taken
@@ -77,7 +77,7 @@ def _binomial(hits: int, trials: int, probability: float) -> float:
     return float(binom.pmf(hits, trials, probability))
 
 
-def lemma6_cases(factor: float = 1.0) -> Iterator[Case]:
+def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """|R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ); φ is the full L1 distance. No law of the noise is assumed."""
     rng = np.random.default_rng(66)
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
@@ -116,7 +116,7 @@ def subset_selection(classes: int, epsilon: float) -> float:
     return best
 
 
-def theorem5_cases(factor: float = 1.0) -> Iterator[Case]:
+def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Precision times recall against the proof's e^ε s/(K-s), up to K = 10,000 times s."""
     for size, multiple, epsilon in itertools.product((1, 4, 20), (3, 10, 100, 10_000), (0.1, 1.0, 3.0)):
         classes = size * multiple

@@ -17,7 +17,7 @@ Where = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Case:
+class ClaimCase:
     """One evaluation of a claim; ratios above 1 are slack, below 1 a violation.
 
     claimed: the printed figure.
@@ -35,7 +35,7 @@ class Case:
     size: float = 0.0
 
 
-def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> Case:
+def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
     """The claim says that a value is at most `claimed`.
 
     Args:
@@ -44,13 +44,13 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
         size: orders counter-examples.
     """
     low, high = (_ratio(claimed, value) for value in (true if upper is None else upper, true))
-    return Case(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
+    return ClaimCase(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
 
 
-def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> Case:
+def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> ClaimCase:
     """The claim says that a value, known exactly, is at least `claimed`."""
     ratio = _ratio(true, claimed)
-    return Case(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
+    return ClaimCase(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
 
 
 def _ratio(larger: float, smaller: float) -> float:
@@ -93,7 +93,7 @@ class Claim:
     name: str
     paper: str
     statement: str
-    cases: Callable[[], Iterable[Case]] = field(repr=False)
+    cases: Callable[[], Iterable[ClaimCase]] = field(repr=False)
     corrected: str = ""
     belief: bool = False
 
@@ -118,6 +118,6 @@ class Claim:
         return Verdict(*said, where, found, self.corrected, len(cases), self.belief)
 
 
-def clustering(name: str, statement: str, cases: Callable[[], Iterable[Case]], corrected: str = "") -> Claim:
+def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
     """A claim of the clustering paper."""
     return Claim(name, CLUSTERING, statement, cases, corrected)

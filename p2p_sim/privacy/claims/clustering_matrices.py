@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.claims.claim import Case, at_least, at_most, clustering
+from p2p_sim.privacy.claims.claim import ClaimCase, at_least, at_most, clustering
 
 Floats = NDArray[np.float64]
 CLASSES = (2, 3, 5, 10, 20, 50)
@@ -43,21 +43,21 @@ def _matrices() -> Iterator[tuple[int, float, Floats]]:
                 yield classes, beta, q
 
 
-def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
+def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Least singular value of Q against a claimed lower bound, a function of K and β."""
     for classes, beta, q in _matrices():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
 
 
-def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
+def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Largest absolute column sum of Q⁻¹ against a claimed upper bound."""
     for classes, beta, q in _matrices():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
 
 
-def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
+def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Largest modified loss over all losses in [0, 1] (its extremes are at 0 and 1) against a claimed upper bound."""
     for classes, beta, q in _matrices():
         inverse = inverse_matrix(q, beta)

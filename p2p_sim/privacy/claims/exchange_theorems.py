@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theorem3
-from p2p_sim.privacy.claims.claim import Case, at_most, clustering
+from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
 
 Law = dict[tuple[int, int], float]
 SMALL = tuple(itertools.product((5, 10, 20, 50, 100), (0.05, 0.2, 0.4, 0.45), (0.1, 0.5, 1.0), (0.5, 0.1, 0.01)))
@@ -21,7 +21,7 @@ LARGE = tuple(
 """(n, α, θ, δ)."""
 
 
-def lemma8_cases(constant: float = 3.0) -> Iterator[Case]:
+def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
     """(1 + s/x)^(s x^a) against e^(2a-1) + 3/x^a on a grid of x from 2 to 10⁸."""
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
@@ -30,7 +30,7 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[Case]:
             yield at_most(claimed, value, None, float(x), x=float(x), s=sign, a=power)
 
 
-def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[Case]:
+def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
     """Exact brackets of ε where the bound applies; n users, flip probability α, sampling rate θ, δ."""
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
@@ -41,7 +41,7 @@ def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> I
             )
 
 
-def theorem3_cases(factor: float = 1.0) -> Iterator[Case]:
+def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Exact brackets of ε with Theorem 3's α and δ, from the smallest n that it serves to a million."""
     for n, theta in ((12_000, 1.0), (30_000, 0.5), (100_000, 1.0), (1_000_000, 1.0)):
         claimed = theorem3(n, theta)
@@ -53,7 +53,7 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[Case]:
             )  # fmt: skip
 
 
-def theorem3_proof_cases(factor: float = 1.0) -> Iterator[Case]:
+def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Line (32) of the proof against Lemma 9 at ξ = 4√ln s, from which it is derived; δ against 1/s²."""
     for n, theta in itertools.product((12_000, 10**5, 10**6, 10**8, 10**12), (1.0, 0.3, 0.1, 0.01)):
         claimed = theorem3(n, theta)
@@ -67,7 +67,7 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[Case]:
             yield at_most(claimed.delta, delta, None, n, n=n, theta=theta, alpha=alpha)
 
 
-def table1_theorem3_cases(power: float = 1.0) -> Iterator[Case]:
+def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
     """Theorem 3's α at θ = ε and s = 1/(φε²) against 10 ln²(s) φ, which Õ(φ) would allow.
 
     Args:
@@ -81,7 +81,7 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[Case]:
         )
 
 
-def table1_exact_cases(constant: float = 4.0) -> Iterator[Case]:
+def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
     """Exact ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = 4 φ ln s, against ε: α is Õ(φ), so the row's rate follows."""
     for phi, epsilon in ((1e-2, 0.5), (1e-3, 0.9), (1e-3, 0.25), (1e-4, 0.5), (1e-5, 0.5)):
         size = math.ceil(1.0 / (phi * epsilon**2))
@@ -118,21 +118,21 @@ def pure_epsilon(first: Law, second: Law) -> float:
     return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
 
 
-def peer_delta_cases(factor: float = 1.0) -> Iterator[Case]:
+def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """δ(0) of a peer's view against 1/s."""
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
         true = hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0)
         yield at_most(factor / n, true, None, n, s=n, alpha=alpha)
 
 
-def peer_epsilon_cases(factor: float = 1.0) -> Iterator[Case]:
+def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Pure ε of a peer's view against ln((1-α)/α)."""
     for n, alpha in itertools.product((2, 3, 10, 100), (0.01, 0.1, 0.4)):
         true = pure_epsilon(peer_law(n, alpha, 0), peer_law(n, alpha, 1))
         yield at_most(factor * math.log((1.0 - alpha) / alpha), true, None, n, s=n, alpha=alpha)
 
 
-def subsampling_cases(pure: bool = True) -> Iterator[Case]:
+def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
     """Without an exchange: ε (or δ at half of ε₀) at sampling rate θ, claimed to be what it is at θ = 1 or more.
 
     Args:
@@ -146,7 +146,7 @@ def subsampling_cases(pure: bool = True) -> Iterator[Case]:
             value.append(pure_epsilon(zero, one) if pure else hockey_stick(zero, one, local / 2.0))
         # "does not lower": refuted by a value below the one without subsampling
         ratio = value[0] / value[1]
-        yield Case(
+        yield ClaimCase(
             value[1], ratio, ratio, {"theta": theta, "alpha": alpha, "claimed": value[1], "true": value[0]}, 1 / theta
         )
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from p2p_sim.privacy.claims.claim import CONSISTENCY, STACKING, VECTOR, Case, Claim, at_most
+from p2p_sim.privacy.claims.claim import CONSISTENCY, STACKING, VECTOR, Claim, ClaimCase, at_most
 from p2p_sim.privacy.rivals.centralised import laplace_tail
 
 Floats = NDArray[np.float64]
 
 
-def vector_cases(budget_share: float = 0.5) -> Iterator[Case]:
+def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
     """ε of a vector of noisy bits, over all 2^K outputs and all pairs of labels.
 
     Args:
@@ -57,7 +57,7 @@ def noise_of_model(w: Floats, x: Floats, y: Floats, strength: float) -> tuple[Fl
     return -gradient, np.linalg.det(curvature)
 
 
-def plr_cases(budget: float = 1.0) -> Iterator[Case]:
+def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
     """Exact log-density ratio of the released model, maximised over a grid of models, for neighbours in one example.
 
     The density of w is that of the noise b(w) times |det db/dw|, and b is a bijection. Values on the grid are attained;
@@ -93,7 +93,7 @@ def histogram_cell(count: int, epsilon: float, delta: float, shift: float = 1.0)
     return 1.0 - above, above
 
 
-def stability_cases(shift: float = 1.0) -> Iterator[Case]:
+def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
     """Exact δ(ε) of two cells when one example moves from one to the other.
 
     Counts stay below the threshold, above which both densities are exponential: all that matters is whether a cell is
@@ -113,7 +113,7 @@ def stability_cases(shift: float = 1.0) -> Iterator[Case]:
             yield at_most(delta, true, None, left + right, epsilon=epsilon, delta=delta, left=left, right=right)
 
 
-def histogram_rule_cases(noise: float = 1.0) -> Iterator[Case]:
+def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
     """ε of the decisions of two cells, when one example moves or changes its label; each cell has its own noise.
 
     Args:

@@ -12,10 +12,10 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf, share_of
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.one_cluster import Setting
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
-from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
 """Most sources for which all data sets and all that members can know are enumerated, for up to 4 members."""
@@ -39,14 +39,16 @@ def enumerable(cluster_size: int, members: int) -> bool:
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
-def settings(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> tuple[Setting, Setting | None]:
+def settings(
+    cluster_size: int, flip_prob: float, sampling_rate: float, members: int
+) -> tuple[ClusterExchange, ClusterExchange | None]:
     """The exchanges for the lower and the upper value in a large cluster; None for the upper one if nobody is left."""
     sources, left = cluster_size - members, cluster_size - 2 * members
     least = share_of(sampling_rate, sources, cluster_size, up=False)
-    forgotten = Setting(sources, flip_prob, sources, least)
+    forgotten = ClusterExchange(sources, flip_prob, sources, least)
     if left < 1:
         return forgotten, None
-    return forgotten, Setting(left, flip_prob, sources, share_of(sampling_rate, left, cluster_size, up=True))
+    return forgotten, ClusterExchange(left, flip_prob, sources, share_of(sampling_rate, left, cluster_size, up=True))
 
 
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
@@ -63,7 +65,7 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
     if left < 1:
         return local_epsilon(flip_prob)
     most = share_of(sampling_rate, left, cluster_size, up=True)
-    return Setting(left, flip_prob, sources, most).epsilon(delta).upper
+    return ClusterExchange(left, flip_prob, sources, most).epsilon(delta).upper
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
@@ -86,19 +88,19 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     """
     sources, others = n - members, n - members - 1
     rates = (share_of(theta, sources, n, up=up) for up in (False, True))
-    submissions = Submissions.between(sources, *rates)
-    keep, lose, doubt = worth(alpha, epsilon)
+    submissions = SubmissionCounts.between(sources, *rates)
+    keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon)
     if keep == 0.0:
         return Bracket(0.0, 0.0)
     best = [0.0, 0.0]
     for ones in range(others + 1):
         worlds, weights = _knowledge(n, alpha, members, ones)
-        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, doubt)
+        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, relative_error)
         best = [max(b, float((weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)]
     return outward(best[0] * (1.0 - 2e-13) - 500.0 * SUBNORMAL, best[1] * (1.0 + 2e-13) + 500.0 * SUBNORMAL)
 
 
-def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[World], Floats]:
+def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[OtherUsers], Floats]:
     """All worlds that members can end up in, with their probabilities, if `ones` of the others hold label 1."""
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
@@ -111,6 +113,6 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[Worl
             bits = np.convolve(kept, binomial_pmf(0, known_zero, known_zero, alpha))
             for known_ones, probability in enumerate(bits):
                 zeros = others - ones - known_zero
-                worlds.append(World(sources, zeros, ones - known_label_one, alpha, known_ones))
+                worlds.append(OtherUsers(sources, zeros, ones - known_label_one, alpha, known_ones))
                 weights.append(chance * drawn * float(probability))
     return worlds, np.array(weights)

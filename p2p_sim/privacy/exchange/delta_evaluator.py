@@ -11,12 +11,12 @@ from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, bernstein_window
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.grid_spacing import spacing
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.reveal_estimate import Reach
-from p2p_sim.privacy.exchange.submission_counts import NARROW, Submissions
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.reveal_estimate import RevealEstimate
+from p2p_sim.privacy.exchange.submission_counts import NARROW, SubmissionCounts
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
 from p2p_sim.privacy.inversion import bisect, root
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward, worth
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
 from p2p_sim.privacy.ranges import LARGEST_EPSILON
 
 TABULATED = 4096
@@ -41,9 +41,9 @@ class Sources:
     trials: int
     rate: float
 
-    def world(self, ones: int) -> World:
+    def world(self, ones: int) -> OtherUsers:
         """The world in which `ones` of the others hold label 1."""
-        return World(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
+        return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
 
     @property
     def exposed(self) -> Bracket:
@@ -58,7 +58,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Scan:
+class DeltaEvaluator:
     """Evaluates δ at given data sets; truncations are a small part of exp(log_delta) and charged to the upper value.
 
     change: by what share δ may change within a block of submissions; more is for upper bounds that have room.
@@ -99,10 +99,10 @@ class Scan:
         return columns * (last - first + 1) <= LARGEST_TABLE
 
     @cached_property
-    def submissions(self) -> Submissions:
+    def submissions(self) -> SubmissionCounts:
         """The numbers of submissions that are looked at."""
         s = self.setting
-        return Submissions.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta, self.change)
+        return SubmissionCounts.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta, self.change)
 
     def _window(self, trials: int, rate: float) -> tuple[int, int]:
         return bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, self.log_tail)
@@ -114,18 +114,18 @@ class Scan:
 
     def one(self, views: Views, epsilon: float, upper: bool) -> float:
         """The upper end of that, or the lower one."""
-        keep, lose, doubt = worth(self.setting.flip_prob, epsilon)
+        keep, lose, relative_error = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
         if keep == 0.0:
             return 0.0
-        found = views.largest(keep, lose, doubt, upper)
+        found = views.largest(keep, lose, relative_error, upper)
         return min(found, self._cap(epsilon)) if upper else max(found, 0.0)
 
     def bounds(self, views: Views, epsilon: float) -> tuple[Floats, Floats]:
         """Lower and upper bounds of δ for each data set and direction, (M, 2)."""
-        keep, lose, doubt = worth(self.setting.flip_prob, epsilon)
+        keep, lose, relative_error = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
         if keep == 0.0:
             return np.zeros((1, 2)), np.zeros((1, 2))
-        lower, upper = views.deltas(keep, lose, doubt)
+        lower, upper = views.deltas(keep, lose, relative_error)
         return lower, np.minimum(upper, self._cap(epsilon))
 
     def _cap(self, epsilon: float) -> float:
@@ -167,7 +167,7 @@ class Scan:
             found = value(epsilon)
             return math.log(found / delta) if found > 0.0 else -math.inf
 
-        guess, slope = Reach(s.sources, s.flip_prob, s.load, s.rate == 1.0).crossing(math.log(delta))
+        guess, slope = RevealEstimate(s.sources, s.flip_prob, s.load, s.rate == 1.0).crossing(math.log(delta))
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
         first = log_value(guess)
         if first <= 0.0 and (guess == low or value(low) <= delta):
@@ -188,7 +188,7 @@ class Scan:
         return bisect(lambda e: value(e) > delta, low, high, 1e-5)
 
 
-def _views(scan: Scan, ones: Sequence[int], quadrature: bool = False) -> Views:
+def _views(scan: DeltaEvaluator, ones: Sequence[int], quadrature: bool = False) -> Views:
     worlds = [scan.setting.world(m) for m in ones]
     if scan.direct:
         return DirectViews.of(worlds, scan.submissions, scan.log_tail, sparse=True)
@@ -196,7 +196,7 @@ def _views(scan: Scan, ones: Sequence[int], quadrature: bool = False) -> Views:
 
 
 @lru_cache(maxsize=16)
-def _kept_views(scan: Scan, ones: int, quadrature: bool) -> Views:
+def _kept_views(scan: DeltaEvaluator, ones: int, quadrature: bool) -> Views:
     """Views that are asked for again at the next ε, at most some 10 MB each."""
     return _views(scan, [ones], quadrature)
 

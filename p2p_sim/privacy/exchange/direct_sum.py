@@ -17,8 +17,8 @@ from p2p_sim.privacy.binomial_windows import (
     tail_mass,
 )
 from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 
 _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
@@ -50,7 +50,9 @@ class DirectViews:
     tiny: float = 0.0
 
     @staticmethod
-    def of(worlds: Sequence[World], submissions: Submissions, log_tail: float, sparse: bool = False) -> "DirectViews":
+    def of(
+        worlds: Sequence[OtherUsers], submissions: SubmissionCounts, log_tail: float, sparse: bool = False
+    ) -> "DirectViews":
         """Tabulate the views of worlds with the same number of sources; where t = 0 nothing is seen.
 
         The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
@@ -90,48 +92,48 @@ class DirectViews:
             2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
         )
 
-    def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:
+    def deltas(self, keep: float, lose: float, relative_error: float) -> tuple[Floats, Floats]:
         """Lower and upper bounds (M, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
 
         Args:
-            keep, lose: positive coefficients, keep known to a relative error of `doubt` and lose to 1e-15.
+            keep, lose: positive coefficients, keep known to a relative error of `relative_error` and lose to 1e-15.
         """
-        return self._bounds(keep, lose, doubt, False), self._bounds(keep, lose, doubt, True)
+        return self._bounds(keep, lose, relative_error, False), self._bounds(keep, lose, relative_error, True)
 
-    def largest(self, keep: float, lose: float, doubt: float, upper: bool) -> float:
+    def largest(self, keep: float, lose: float, relative_error: float, upper: bool) -> float:
         """The largest of the upper bounds, or of the lower ones."""
-        return float(self._bounds(keep, lose, doubt, upper).max())
+        return float(self._bounds(keep, lose, relative_error, upper).max())
 
-    def given(self, keep: float, lose: float, doubt: float, starts: Ints) -> Floats:
+    def given(self, keep: float, lose: float, relative_error: float, starts: Ints) -> Floats:
         """The upper bound (G,) of the worst data set and direction for each group of rows, all of weight one.
 
         Args:
-            keep, lose, doubt: as in `deltas`. starts: (G,), the first row of each group, the first of them 0.
+            keep, lose, relative_error: as in `deltas`. starts: (G,), the first row of each group, the first of them 0.
         """
-        sums = [np.add.reduceat(gained, starts, axis=0) for gained in self._gains(keep, lose, doubt, 1.0)]
+        sums = [np.add.reduceat(gained, starts, axis=0) for gained in self._gains(keep, lose, relative_error, 1.0)]
         rows = len(self.a)
         off = (keep + lose) * (self.missed + self.tiny * rows) + rows * SUBNORMAL
         worst: Floats = np.max(sums, axis=(0, 2))
         return worst * (1.0 + (rows + 4) * UNIT) + off + self.lost
 
-    def _bounds(self, keep: float, lose: float, doubt: float, upper: bool) -> Floats:
+    def _bounds(self, keep: float, lose: float, relative_error: float, upper: bool) -> Floats:
         up, weights = (1.0, self.upper) if upper else (-1.0, self.lower)
-        found = np.stack([weights @ gained for gained in self._gains(keep, lose, doubt, up)], axis=1)
+        found = np.stack([weights @ gained for gained in self._gains(keep, lose, relative_error, up)], axis=1)
         sums, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
         off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
         return found * (1.0 + up * sums) + up * off + (self.lost if upper else 0.0)
 
-    def _gains(self, keep: float, lose: float, doubt: float, up: float) -> Iterator[Floats]:
+    def _gains(self, keep: float, lose: float, relative_error: float, up: float) -> Iterator[Floats]:
         """For each direction what a row adds to δ (R, M), rounded up, or down if `up` is -1."""
         slack = up * (self.slack + 2e-15)
-        more, less = keep * (1.0 + slack + up * doubt), lose * (1.0 - slack)
+        more, less = keep * (1.0 + slack + up * relative_error), lose * (1.0 - slack)
         for p, q in ((self.a, self.b), (self.b, self.a)):
             gained = p * more
             gained -= q * less
             yield np.maximum(gained, 0.0, out=gained)
 
 
-def likelihoods(worlds: Sequence[World], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
+def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
     """For each t in `counts`, A and B as arrays (k, len(worlds)), k = 0..t."""
     low, weights = _laws(worlds, -math.inf, 1)
     for t in counts:
@@ -139,7 +141,7 @@ def likelihoods(worlds: Sequence[World], counts: Sequence[int]) -> Iterator[tupl
             yield a, b
 
 
-def _laws(worlds: Sequence[World], log_tail: float, step: int) -> tuple[int, Floats]:
+def _laws(worlds: Sequence[OtherUsers], log_tail: float, step: int) -> tuple[int, Floats]:
     """The smallest X, and `step` times the probabilities of it and of the values `step` apart, (J, len(worlds))."""
     parts = [world.spaced_ones(log_tail, step) for world in worlds]
     low = min(first for first, _ in parts)

@@ -16,13 +16,13 @@ h-1 terms has w = 2π/h.
 
 import math
 
-from p2p_sim.privacy.exchange.other_users import World
+from p2p_sim.privacy.exchange.other_users import OtherUsers
 
 _BELOW = 16.0
 """By so much the logarithm of what is skipped lies below that of a truncation."""
 
 
-def spacing(world: World, submissions: int, log_tail: float) -> int:
+def spacing(world: OtherUsers, submissions: int, log_tail: float) -> int:
     """The largest h, at least 1, up to rounding, at which exp(log_tail - 16) at most is skipped.
 
     Args:
@@ -42,7 +42,7 @@ def spacing(world: World, submissions: int, log_tail: float) -> int:
     return step
 
 
-def skipped(world: World, submissions: int, step: int) -> float:
+def skipped(world: OtherUsers, submissions: int, step: int) -> float:
     """By how much, at most, the probability of any event of t <= `submissions` labels is off at this step."""
     if step == 1:
         return 0.0
@@ -50,7 +50,7 @@ def skipped(world: World, submissions: int, step: int) -> float:
     return math.exp(math.log(step - 1.0) - exponent * (1.0 - 1e-9)) * (1.0 + 1e-9)
 
 
-def _scale(world: World, submissions: int) -> float:
+def _scale(world: OtherUsers, submissions: int) -> float:
     """2 N q α (1-α)."""
     if world.sources == 1:
         return 0.0

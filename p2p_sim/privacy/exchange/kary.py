@@ -20,13 +20,13 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, share_of, some
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket
 from p2p_sim.privacy.exchange.kary_enumeration import bracket
 from p2p_sim.privacy.exchange.kary_lower_end import statistics
 from p2p_sim.privacy.exchange.visited_users import Blocks, visited
 from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward, worth
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
 from p2p_sim.privacy.ranges import (
     LARGEST_EPSILON,
     check_cluster_size,
@@ -168,11 +168,13 @@ class KaryExchange(Accountant):
     def _walk(self, epsilon: float) -> Blanket:
         """The walk of the uniform labels; its bound falls with γ, which is rounded down."""
         k, alpha = self.num_classes, self.flip_prob
-        keep, lose, doubt = worth(alpha, epsilon, k)
+        keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
         growth = math.expm1(min(epsilon, LARGEST_EPSILON))
         share = min(share_of(alpha, k, k - 1, up=False), 1.0)
         rest = growth * (alpha / (k - 1))
-        return Blanket(self.cluster_size, share, k, keep * (1.0 + doubt), lose, rest, growth * (1.0 - 2.0**-50))
+        return Blanket(
+            self.cluster_size, share, k, keep * (1.0 + relative_error), lose, rest, growth * (1.0 - 2.0**-50)
+        )
 
     def _attained(self, epsilon: float) -> float:
         """δ(ε) of one data set, seen through a statistic: a lower bound."""
@@ -221,7 +223,7 @@ class FetchedLabels(KaryExchange):
 _statistics = lru_cache(maxsize=64)(statistics)
 
 
-@kept
+@disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
     """ε(δ) where δ(0) is above δ and δ of the largest ε is not."""
     high = min(local_epsilon(exchange.flip_prob, exchange.num_classes), LARGEST_EPSILON)

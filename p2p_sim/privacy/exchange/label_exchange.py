@@ -16,11 +16,11 @@ from p2p_sim.privacy.binomial_windows import LEAST, binomial_pmf
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
-from p2p_sim.privacy.exchange.one_cluster import Setting
-from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.ranges import (
     check_cluster_size,
@@ -67,10 +67,10 @@ class LabelExchange(Accountant):
             raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> ClusterExchange:
         """The exchange as the learner sees it."""
         n = self.cluster_size
-        return Setting(n, self.flip_prob, self.rounds * n, self.sampling_rate)
+        return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
@@ -147,7 +147,7 @@ class LabelExchange(Accountant):
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:
             return None
         alpha, world = self.flip_prob, self.setting.world(0)
-        seen = Submissions.of(trials, self.sampling_rate, self.cluster_size, _PAIR_TAIL, _PAIR_TAIL)
+        seen = SubmissionCounts.of(trials, self.sampling_rate, self.cluster_size, _PAIR_TAIL, _PAIR_TAIL)
         views = DirectViews.of([world], seen, _PAIR_TAIL)
         a, b = views.a[:, 0] * views.lower, views.b[:, 0] * views.lower
         nothing = seen.lower[np.array(seen.counts) == 0]
@@ -156,13 +156,13 @@ class LabelExchange(Accountant):
         return AttainedPair(zero, one, views.slack + views.missed + views.lost + 1e-14)
 
 
-def _settings(models: Sequence[Accountant]) -> list[Setting]:
+def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
     """The settings of exchanges; none if some are no exchanges."""
     found = [model.setting for model in models if isinstance(model, LabelExchange)]
     return found if len(found) == len(models) else []
 
 
-@kept
-def _epsilon(setting: Setting, delta: float) -> Bracket:
+@disk_cached
+def _epsilon(setting: ClusterExchange, delta: float) -> Bracket:
     """ε(δ) of a setting."""
     return setting.epsilon(delta)

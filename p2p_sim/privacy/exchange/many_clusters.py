@@ -2,7 +2,7 @@
 
 Let all users be revealed but as many as the smallest cluster has, with their noisy bits and with which submissions were
 fetched from them. What is left of a larger cluster is the exchange of the smallest one with another number of
-submissions, t ~ Bin(n, θS/n): `Setting.reduced`. δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
+submissions, t ~ Bin(n, θS/n): `ClusterExchange.reduced`. δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
 submissions from S sources, over all data sets. No table but that of the δ_t is needed, whatever θ and the sizes are.
 
 Where that table is too large, clusters of similar sizes are taken together: δ_t does not decrease in t, and t is at
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.one_cluster import Setting
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
-from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 _LARGEST = 64
 """Most sources of which a table is made."""
@@ -34,7 +34,7 @@ _TAIL = -36.0
 """Logarithm of the probability of submissions that is left out, and charged."""
 
 
-def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float] | None:
+def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
     """Certified δ at each ε that holds for all of these clusters; None where they are too large or too unlike.
 
     Args:
@@ -44,7 +44,7 @@ def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float
     if sources > _LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
         return None
     left = [s if s.sources == sources else s.reduced(s.sources - sources) for s in settings]
-    laws = [Submissions.of(s.trials, s.rate, sources, _TAIL, _TAIL) for s in left]
+    laws = [SubmissionCounts.of(s.trials, s.rate, sources, _TAIL, _TAIL) for s in left]
     most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
     if most > _MOST:
         return None
@@ -60,7 +60,7 @@ def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float
     return [largest(epsilon) if epsilon < local_epsilon(flip_prob) else 0.0 for epsilon in epsilons]
 
 
-def satisfied(settings: Sequence[Setting], epsilon: float, delta: float) -> bool:
+def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float) -> bool:
     """Whether (ε, δ) is certified for all of these clusters; False may mean that it could not be.
 
     Args:
@@ -86,7 +86,7 @@ def satisfied(settings: Sequence[Setting], epsilon: float, delta: float) -> bool
 def _given(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
     """δ_t at ε for t = 0..most, (most + 1,): the largest of all data sets and both directions."""
     views, starts = _views(sources, flip_prob, most)
-    return np.append(0.0, views.given(*worth(flip_prob, epsilon), starts))
+    return np.append(0.0, views.given(*hockey_stick_coefficients(flip_prob, epsilon), starts))
 
 
 @lru_cache(maxsize=8)
@@ -95,10 +95,10 @@ def _views(sources: int, flip_prob: float, most: int) -> tuple[DirectViews, NDAr
 
     A column for each number m of others with label 1 up to half of them; the rest are mirror images.
     """
-    worlds = [World(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
+    worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     # the weight of a row is the place of its t, by which the rows are sorted
     place = np.arange(most, dtype=np.float64)
-    views = DirectViews.of(worlds, Submissions(tuple(range(1, most + 1)), place, place, 0.0), -math.inf)
+    views = DirectViews.of(worlds, SubmissionCounts(tuple(range(1, most + 1)), place, place, 0.0), -math.inf)
     order = np.argsort(views.upper, kind="stable")
     starts = np.searchsorted(views.upper[order], np.arange(most))
     return replace(views, a=views.a[order], b=views.b[order]), starts

@@ -21,11 +21,11 @@ from p2p_sim.privacy.conditions import (
     PASSIVE,
     TIMES_FREE,
 )
-from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.coalition import coalition_delta, enumerable, settings
-from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.inversion import bisect, cross, invert
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward
 from p2p_sim.privacy.ranges import check_cluster_size, check_delta, check_epsilon, check_flip_prob
@@ -227,7 +227,7 @@ class Coalition(Accountant):
         return self._met * direct * (1.0 - 2.0**-40) > delta
 
 
-@kept
+@disk_cached
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -247,9 +247,9 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
-    def zeros_above(setting: Setting, upper: bool) -> Callable[[float], bool]:
+    def zeros_above(setting: ClusterExchange, upper: bool) -> Callable[[float], bool]:
         """Whether all others' holding label 0 is too much; its views are made once."""
-        scan = Scan(setting, log_delta)
+        scan = DeltaEvaluator(setting, log_delta)
 
         def above(epsilon: float) -> bool:
             may = left(epsilon, upper)

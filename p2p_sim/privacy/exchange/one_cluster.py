@@ -19,8 +19,8 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import share_of
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, Scan, Sources
-from p2p_sim.privacy.exchange.reveal_estimate import Reach
+from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources
+from p2p_sim.privacy.exchange.reveal_estimate import RevealEstimate
 from p2p_sim.privacy.exchange.submission_counts import NARROW
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
@@ -36,11 +36,11 @@ _BATCH = 24
 """Most data sets that are evaluated together."""
 _WORTH = 12
 """To reveal more bits than this, or than 3% of them, is faster than to evaluate as many data sets together."""
-Held = Callable[[Scan, Sequence[int]], bool]
+Held = Callable[[DeltaEvaluator, Sequence[int]], bool]
 
 
 @dataclass(frozen=True)
-class Setting(Sources):
+class ClusterExchange(Sources):
     """One exchange among users of a cluster, as the learner sees it.
 
     Args:
@@ -67,7 +67,7 @@ class Setting(Sources):
         log_delta = self._log_delta(max(inside))
         lower, upper = np.zeros(len(inside)), np.zeros(len(inside))
 
-        def include(scan: Scan, ones: Sequence[int]) -> bool:
+        def include(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
             views, own = scan.views(ones), scan.setting.sources == self.sources
             for index, epsilon in enumerate(inside):
                 found = scan.deltas(views, epsilon)
@@ -75,14 +75,14 @@ class Setting(Sources):
                 upper[index] = max(upper[index], found.upper)
             return True
 
-        def fits(scan: Scan, ones: Sequence[int]) -> bool:
+        def fits(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
             views = scan.views(ones)
             return all(scan.one(views, e, True) <= most for e, most in zip(inside, upper, strict=True))
 
-        include(Scan(self, log_delta), [0])
+        include(DeltaEvaluator(self, log_delta), [0])
         if not self._cover(log_delta, fits, include):
             upper[:] = 0.0
-            include(Scan(self.reduced(self.revealed), log_delta), [0])
+            include(DeltaEvaluator(self.reduced(self.revealed), log_delta), [0])
             self._cover(log_delta, fits, include, self.revealed)
         found = iter(outward(float(a), float(b)) for a, b in zip(lower, upper, strict=True))
         return [next(found) if e < local else Bracket(0.0, 0.0) for e in epsilons]
@@ -92,7 +92,7 @@ class Setting(Sources):
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or math.isinf(local):
             return 0.0 if epsilon >= local else self.exposed.lower
-        return outward(Scan(self, self._log_delta(epsilon)).at(0, epsilon).lower, 1.0).lower
+        return outward(DeltaEvaluator(self, self._log_delta(epsilon)).at(0, epsilon).lower, 1.0).lower
 
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) over all data sets and both directions."""
@@ -103,16 +103,16 @@ class Setting(Sources):
             exposed = self.exposed
             return Bracket(*(local if end > delta else 0.0 for end in (exposed.lower, exposed.upper)))
         log_delta = math.log(delta)
-        scan = Scan(self, log_delta)
+        scan = DeltaEvaluator(self, log_delta)
         lower = scan.attained(0, delta)
         if math.isinf(lower):
             return Bracket(local, local)
         upper = scan.raised([0], delta, lower)
 
-        def fits(scan: Scan, ones: Sequence[int]) -> bool:
+        def fits(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
             return scan.one(scan.views(ones), upper, True) <= delta
 
-        def include(scan: Scan, ones: Sequence[int]) -> bool:
+        def include(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
             nonlocal lower, upper
             raised = scan.raised(ones, delta, upper)
             if scan.setting.sources == self.sources and upper < raised < math.inf:
@@ -126,7 +126,7 @@ class Setting(Sources):
             upper, share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
         if not self._cover(log_delta, fits, include, share=share):
             upper = lower
-            include(Scan(self.reduced(b), log_delta), [0])
+            include(DeltaEvaluator(self.reduced(b), log_delta), [0])
             self._cover(log_delta, fits, include, b)
         return Bracket(min(lower, local), min(upper, local))
 
@@ -142,17 +142,17 @@ class Setting(Sources):
             return True
         log_delta, b = math.log(delta) if log_tail_of is None else log_tail_of, self.revealed
 
-        def fits(scan: Scan, ones: Sequence[int]) -> bool:
+        def fits(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
             return scan.one(scan.views(ones), epsilon, True) <= delta
 
-        largest = Scan(self, log_delta, 0.5).at(0, epsilon).upper
-        if largest > delta and not fits(Scan(self, log_delta), [0]):
+        largest = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
+        if largest > delta and not fits(DeltaEvaluator(self, log_delta), [0]):
             return False
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
         certified = self._cover(log_delta, fits, fits, share=share)
         if certified or self.tabulated:
             return certified
-        return fits(Scan(self.reduced(b), log_delta), [0]) and self._cover(log_delta, fits, fits, b)
+        return fits(DeltaEvaluator(self.reduced(b), log_delta), [0]) and self._cover(log_delta, fits, fits, b)
 
     @property
     def tabulated(self) -> bool:
@@ -164,7 +164,7 @@ class Setting(Sources):
         """b: others whose noisy bits are revealed everywhere, so that fewer data sets need a look."""
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
-    def reduced(self, revealed: int, certain: bool = False) -> "Setting":
+    def reduced(self, revealed: int, certain: bool = False) -> "ClusterExchange":
         """The exchange that is left when so many others are revealed; its rate is rounded up, for upper bounds.
 
         certain: where all submissions are informative, they stay so, which tells no less and leaves one value of t.
@@ -176,7 +176,7 @@ class Setting(Sources):
 
     def _room(self, epsilon: float, delta: float) -> float:
         """A share by which ε may be raised and is still below that of all zeros when `revealed` bits are."""
-        reduced = Scan(self.reduced(self.revealed), math.log(delta))
+        reduced = DeltaEvaluator(self.reduced(self.revealed), math.log(delta))
         views = reduced.views([0])
         return next((room for room in _ROOM if reduced.one(views, epsilon * (1.0 + room), False) > delta), 0.0)
 
@@ -189,14 +189,17 @@ class Setting(Sources):
             fits: whether data sets at S - b sources are certified.
             include: the same at S - `least`; it may move the target.
             least: smallest b; if it is given, there is no limit on evaluations above `EXHAUSTIVE` users either.
-            share: V, as in `Reach`, that is needed, beside that of all zeros.
+            share: V, as in `RevealEstimate`, that is needed, beside that of all zeros.
         """
         limited, least, half = least is None and not self.tabulated, least or 0, (self.sources - 1) // 2
-        reach = Reach(self.sources, self.flip_prob, self.load, self.rate == 1.0)
+        reach = RevealEstimate(self.sources, self.flip_prob, self.load, self.rate == 1.0)
         needed = reach.variance(0) * share
         if limited and reach.looks(half, needed, _LOOKS) >= _LOOKS:
             return False
-        exact, batch = Scan(self.reduced(least) if least else self, log_delta), reach.together(least + 1, _BATCH)
+        exact, batch = (
+            DeltaEvaluator(self.reduced(least) if least else self, log_delta),
+            reach.together(least + 1, _BATCH),
+        )
         worth = max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources)))
         m, trust, looks = 1 + least, 0.6, 0
         while m <= half:
@@ -207,13 +210,13 @@ class Setting(Sources):
             if b > worth:
                 b = min(b, half - m)
                 room = min(max(1.2 * NARROW, -0.4 * log_delta * b / self.sources), 1.0)
-                fitted = fits(Scan(self.reduced(b, certain=True), log_delta, room), [m])
+                fitted = fits(DeltaEvaluator(self.reduced(b, certain=True), log_delta, room), [m])
                 m, trust = (m + b + 1, min(1.3 * trust, 1.0)) if fitted else (m, trust / 2.0)
                 continue
             count = next((c for c in range(4, batch, 4) if trust * reach.revealed(m + c, needed) > worth), batch)
             ones = exact.together(range(m, half + 1, least + 1)[:count])
             room = min(-0.4 * log_delta * (1.0 - needed / reach.variance(m)), 1.0)
-            easy = room > 2.0 * NARROW and not least and fits(Scan(self, log_delta, room), ones)
+            easy = room > 2.0 * NARROW and not least and fits(DeltaEvaluator(self, log_delta, room), ones)
             if not easy and not include(exact, ones):
                 return False
             m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)
@@ -223,7 +226,7 @@ class Setting(Sources):
         """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
         guess = -36.0
         for _ in range(6):
-            value = Scan(self, guess).at(0, epsilon).lower
+            value = DeltaEvaluator(self, guess).at(0, epsilon).lower
             if value > math.exp(guess - 4.0) or guess < -600.0:
                 return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
             guess = 2.0 * guess

@@ -10,7 +10,7 @@ from p2p_sim.privacy.binomial_windows import UNIT, Floats, bernstein_window, bin
 
 
 @dataclass(frozen=True)
-class World:
+class OtherUsers:
     """The users who can be fetched, each with probability 1/sources.
 
     Besides the target, `zeros` and `ones` users hold label 0 and 1 and noisy bits that the observer does not know;

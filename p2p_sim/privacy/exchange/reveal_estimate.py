@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Reach:
+class RevealEstimate:
     """The Gaussian limit of one exchange, in which ε is about √(2 ln(1/δ)) / √V.
 
     V = S (p(1-p) S/t + α(1-α)), p = α + (1-2α) m/S: what the choice of peers and their flips hide together.

@@ -20,7 +20,7 @@ NARROW = 0.05
 
 
 @dataclass(frozen=True)
-class Submissions:
+class SubmissionCounts:
     """Values of t and their weights in a lower and an upper sum; δ given t does not decrease in t.
 
     counts: values of t at which δ is evaluated, ascending.
@@ -37,7 +37,7 @@ class Submissions:
     @lru_cache(maxsize=256)
     def of(
         trials: int, rate: float, sources: int, log_tail: float, log_delta: float, change: float = NARROW
-    ) -> "Submissions":
+    ) -> "SubmissionCounts":
         """Blocks so narrow that δ changes by a share of about `change` within one, wider where t is improbable.
 
         The weights are rounded against us: those of the lower sum down, those of the upper sum up, and what underflows
@@ -51,7 +51,7 @@ class Submissions:
             change: as above.
         """
         if rate == 1.0:
-            return Submissions((trials,), np.ones(1), np.ones(1), 0.0)
+            return SubmissionCounts((trials,), np.ones(1), np.ones(1), 0.0)
         mean, variance = trials * rate, trials * rate * (1.0 - rate)
         first, last = bernstein_window(mean, variance, trials, log_tail)
         mass = binomial_pmf(first, last, trials, rate)
@@ -86,12 +86,12 @@ class Submissions:
         lower = np.maximum(lower[used] * (1.0 - 4.0 * missed - error) - tiny, 0.0)  # normalised to the window
         upper = upper[used] * (1.0 + error) + tiny
         lost = (missed if last < trials else 0.0) + tiny * float(mass.size)
-        return Submissions(tuple(int(t) for t in counts), lower, upper, lost)
+        return SubmissionCounts(tuple(int(t) for t in counts), lower, upper, lost)
 
     @staticmethod
-    def between(trials: int, least: float, most: float) -> "Submissions":
+    def between(trials: int, least: float, most: float) -> "SubmissionCounts":
         """Every t on its own, where all that is known of the rate is that it lies between two: δ rises with it."""
-        low, high = (Submissions.of(trials, rate, trials, -math.inf, -50.0) for rate in (least, most))
+        low, high = (SubmissionCounts.of(trials, rate, trials, -math.inf, -50.0) for rate in (least, most))
         lower, upper = np.zeros(trials + 1), np.zeros(trials + 1)
         lower[list(low.counts)], upper[list(high.counts)] = low.lower, high.upper
-        return Submissions(tuple(range(trials + 1)), lower, upper, high.lost)
+        return SubmissionCounts(tuple(range(trials + 1)), lower, upper, high.lost)

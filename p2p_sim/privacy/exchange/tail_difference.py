@@ -4,7 +4,7 @@ X is log-concave and the binomial kernel totally positive of order 2, so B(k)/A(
 "at most k*" (target's label 0 against 1) or "at least k*" (1 against 0). The cut-off is found by bisection, the
 tails are sums over X of incomplete beta functions.
 
-What is proved of rounding: that of X (`World.rounding`), of the sums, and of the argument x of an incomplete beta
+What is proved of rounding: that of X (`OtherUsers.rounding`), of the sums, and of the argument x of an incomplete beta
 function I: x is off by u, and in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2,
 at most 40 sqrt(t) for s <= 700. What is measured: SciPy's error of I at given arguments, and that of ln B(k)/A(k).
 """
@@ -17,8 +17,8 @@ import numpy as np
 import scipy
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, tail_mass
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
@@ -47,13 +47,15 @@ class CutOffViews:
     nodes: "_Nodes"
     check: "_Nodes | None"
     full: "_Nodes | None"
-    submissions: Submissions
+    submissions: SubmissionCounts
     slack: float
     missed: float
     tiny: float
 
     @staticmethod
-    def of(world: World, submissions: Submissions, log_tail: float, quadrature: bool = False) -> "CutOffViews":
+    def of(
+        world: OtherUsers, submissions: SubmissionCounts, log_tail: float, quadrature: bool = False
+    ) -> "CutOffViews":
         """Prepare a world; `quadrature` takes every h-th X only (trapezoid rule): for searching, not for reporting.
 
         Cut-offs are located by quadrature and, where a figure is reported and a second one with nodes between does not
@@ -81,11 +83,11 @@ class CutOffViews:
         full = _Nodes.of(weights, noisy[:-1], world.sources)
         return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny)
 
-    def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:
+    def deltas(self, keep: float, lose: float, relative_error: float) -> tuple[Floats, Floats]:
         """Lower and upper bounds (1, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
 
         Args:
-            keep, lose: positive coefficients, keep known to a relative error of `doubt` and lose to 1e-15.
+            keep, lose: positive coefficients, keep known to a relative error of `relative_error` and lose to 1e-15.
         """
         threshold = math.log1p((lose - keep) / keep)
         missed = (keep + lose) * self.missed
@@ -99,15 +101,15 @@ class CutOffViews:
                 guesses[direction] = cut
                 a, b = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
                 gain, loss = (keep * b, lose * a) if direction else (keep * a, lose * b)
-                error = (self.slack + doubt) * (gain + loss) + (keep + lose) * self.tiny
+                error = (self.slack + relative_error) * (gain + loss) + (keep + lose) * self.tiny
                 lower[0, direction] += low * max(gain - loss - error, 0.0)
                 upper[0, direction] += high * (max(gain - loss, 0.0) + error)
         sums = (len(self.submissions.counts) + 4) * UNIT
         return lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
 
-    def largest(self, keep: float, lose: float, doubt: float, upper: bool) -> float:
+    def largest(self, keep: float, lose: float, relative_error: float, upper: bool) -> float:
         """The largest of the upper bounds, or of the lower ones."""
-        return float(self.deltas(keep, lose, doubt)[upper].max())
+        return float(self.deltas(keep, lose, relative_error)[upper].max())
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
         found = self.nodes.first_above(t, threshold, guess)

@@ -37,7 +37,7 @@ from p2p_sim.privacy.overlays.sparse_neighbourhood import Neighbourhood
 from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Divergence
 from p2p_sim.privacy.overlays.three_point_pairs import TargetLevels
 from p2p_sim.privacy.overlays.user_bound import UserBound
-from p2p_sim.privacy.overlays.user_kinds import Places
+from p2p_sim.privacy.overlays.user_kinds import UserKinds
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_flip_prob
 from p2p_sim.privacy.where_bounds_hold import REALISED
@@ -223,8 +223,8 @@ class FetchDistribution(Accountant):
         return self._columns.indices[part], self._columns.data[part]
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self._rows, self._columns, self._rates, self._members, self._revealed)
+    def _places(self) -> UserKinds:
+        return UserKinds(self._rows, self._columns, self._rates, self._members, self._revealed)
 
     @cached_property
     def _alike(self) -> NDArray[np.int64]:

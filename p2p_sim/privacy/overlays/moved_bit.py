@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.overlays.moved_bit_levels import Bands, Cell, Crowd
-from p2p_sim.privacy.overlays.row_offsets import WIDE, WIDER, Plan
+from p2p_sim.privacy.overlays.moved_bit_levels import Crowd, MovedBitCell, OffsetBands
+from p2p_sim.privacy.overlays.row_offsets import WIDE, WIDER, OffsetPlan
 from p2p_sim.privacy.overlays.shifted_pairs import Shift, ShiftLaw, product
 
 _LINES = 8
@@ -78,8 +78,8 @@ class Block:
 class Move:
     """What is worked out of one cell: M may be any function of x in each direction."""
 
-    cell: Cell
-    bands: Bands
+    cell: MovedBitCell
+    bands: OffsetBands
     blocks: list[Block]
     flip_prob: float
     moved: float
@@ -148,7 +148,7 @@ class MovedBit:
     weights: Floats
     rates: Floats
     columns: NDArray[np.int64]
-    plan: Plan
+    plan: OffsetPlan
     _moves: dict[tuple[int, int], Move] = field(default_factory=dict, init=False, repr=False)
     _slots: dict[tuple[float, float], list[Shift]] = field(default_factory=dict, init=False, repr=False)
     _bounds: dict[tuple[float, float | None], float] = field(default_factory=dict, init=False, repr=False)
@@ -225,7 +225,7 @@ class MovedBit:
             self._moves[place, level] = Move(cell, bands, blocks, self.crowd.flip_prob, self.plan.moved)
         return self._moves[place, level]
 
-    def _blocks(self, bands: Bands, share: float) -> Iterator[Block]:
+    def _blocks(self, bands: OffsetBands, share: float) -> Iterator[Block]:
         mean = float(bands.law @ bands.ones)
         deviation = math.sqrt(mean * (1.0 - self.crowd.flip_prob))
         width, start = max(1, round(share * mean)), 0

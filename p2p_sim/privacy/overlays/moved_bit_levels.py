@@ -23,7 +23,7 @@ _EXACT = 1e-12
 
 
 @dataclass(frozen=True)
-class Cell:
+class MovedBitCell:
     """Data sets with `least` to `most` known ones, of which H = `hidden` bits of others are left."""
 
     least: int
@@ -32,7 +32,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Bands:
+class OffsetBands:
     """What is known of p_i given X = x, in one cell, but for what is charged.
 
     ones: (K,) values x. law: (K,) their probabilities. low, high: (K,) with low <= p_i <= high for all users i.
@@ -62,7 +62,7 @@ class Crowd:
     rates: Floats
     flip_prob: float
     told: int = 0
-    _found: dict[tuple[Cell, float], Bands] = field(default_factory=dict, init=False, repr=False)
+    _found: dict[tuple[MovedBitCell, float], OffsetBands] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def others(self) -> int:
@@ -70,7 +70,7 @@ class Crowd:
         return int(self.rows.shape[1]) - 1
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[MovedBitCell]:
         """Cells for every number of known ones from none to half."""
         half, ends = self.others // 2, [0]
         if self.others <= half + self.told:
@@ -78,7 +78,7 @@ class Crowd:
         while ends[-1] < half:
             ends.append(min(2 * ends[-1] + 1 + self.others // 200, half))
         starts = [0, *(end + 1 for end in ends[:-1])]
-        return [Cell(a, b + self.told, self.others - b - self.told) for a, b in zip(starts, ends, strict=True)]
+        return [MovedBitCell(a, b + self.told, self.others - b - self.told) for a, b in zip(starts, ends, strict=True)]
 
     @cached_property
     def offsets(self) -> Offsets:
@@ -102,13 +102,13 @@ class Crowd:
         ends = (self.rows.max(axis=1), self.rows.min(axis=1))
         return (ends[0] - ends[1])[:, None], self.rows.var(axis=1)[:, None] * (1.0 + 1e-9)
 
-    def bands(self, cell: Cell, log_stray: float) -> Bands:
+    def bands(self, cell: MovedBitCell, log_stray: float) -> OffsetBands:
         """Bands which one user leaves with probability at most 2 exp(log_stray)."""
         if (cell, log_stray) not in self._found:
             self._found[cell, log_stray] = self._bands(cell, log_stray)
         return self._found[cell, log_stray]
 
-    def _bands(self, cell: Cell, log_stray: float) -> Bands:
+    def _bands(self, cell: MovedBitCell, log_stray: float) -> OffsetBands:
         hidden, alpha = cell.hidden, self.flip_prob
         first, last = bernstein_window(hidden * alpha, hidden * alpha * (1.0 - alpha), hidden, LOG_TAIL)
         ones = np.arange(first, last + 1)
@@ -128,7 +128,7 @@ class Crowd:
             low, high = np.maximum(least, low - reach) * (1.0 - 1e-9), np.minimum(most, high + reach) + 1e-9
         high = np.minimum(high + self.known[:, None], 1.0)
         stray = 0.0 if even else 2.0 * math.exp(log_stray)
-        return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0), stray)
+        return OffsetBands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0), stray)
 
     def _reach(self, hidden: int, ones: NDArray[np.int64], budget: float) -> Floats:
         """How far x entries drawn without replacement stray from their mean, but with probability exp(-budget).

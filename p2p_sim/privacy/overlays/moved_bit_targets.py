@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.overlays.moved_bit import MovedBit
 from p2p_sim.privacy.overlays.moved_bit_levels import LARGEST_TABLE, Crowd
-from p2p_sim.privacy.overlays.user_kinds import Places
+from p2p_sim.privacy.overlays.user_kinds import UserKinds
 
 LEAST_MOVED = 1e-9
 """α below which no bit is moved."""
@@ -37,7 +37,7 @@ class MovingTargets:
 
     rows: "scipy.sparse.csr_array"
     columns: "scipy.sparse.csc_array"
-    places: Places
+    places: UserKinds
     alike: Ints
     flip_prob: float
     rates: Floats

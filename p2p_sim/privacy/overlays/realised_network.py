@@ -14,7 +14,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats, share_of, some
 from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
-from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.inversion import cross, invert
 from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward
@@ -114,10 +114,10 @@ class UniformSources(Accountant):
         return self._setting.satisfies(epsilon, spare / (1.0 - self._met))
 
     @property
-    def _setting(self) -> Setting:
+    def _setting(self) -> ClusterExchange:
         """What is left when all that is known, or may be, is revealed."""
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
-        return Setting(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
+        return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:

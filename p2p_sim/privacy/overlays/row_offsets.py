@@ -35,7 +35,7 @@ _FINE = 4.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class OffsetPlan:
     """limit: larger offsets have wide slots. share, wide: κ for the others, and for wide slots. users: who have these.
 
     size: what the variance of the log likelihood ratio is then, about; moved: what share of the shift is best moved.
@@ -76,7 +76,7 @@ class Offsets:
         sizes = np.abs(self._offsets).ravel()
         return np.sort(sizes[sizes > 0.0])
 
-    def plan(self, weights: Floats, rates: Floats, spread: float, hiding: float) -> Plan:
+    def plan(self, weights: Floats, rates: Floats, spread: float, hiding: float) -> OffsetPlan:
         """The best of a few plans; one that moves nothing if none of them has room.
 
         Args:
@@ -84,9 +84,9 @@ class Offsets:
         """
         if not self._sizes.size:
             own = spread * float(rates @ weights**2)
-            return Plan(0.0, 0.0, 0.0, 0, own * hiding / (own + hiding), own / (own + hiding), 1.0)
+            return OffsetPlan(0.0, 0.0, 0.0, 0, own * hiding / (own + hiding), own / (own + hiding), 1.0)
         found = [plan for limit in self._limits for plan in self._plans(limit, weights, rates, spread, hiding)]
-        still = Plan(0.0, 0.0, 0.0, 0, spread * float(rates @ weights**2), 0.0, 1.0)
+        still = OffsetPlan(0.0, 0.0, 0.0, 0, spread * float(rates @ weights**2), 0.0, 1.0)
         return min(found, key=lambda its: its.size, default=still)
 
     @cached_property
@@ -94,7 +94,9 @@ class Offsets:
         largest = float(self._sizes[-1])
         return sorted({0.0, *(float(np.quantile(self._sizes, q)) for q in (0.5, 0.9, 0.99)), largest})
 
-    def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[Plan]:
+    def _plans(
+        self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float
+    ) -> Iterator[OffsetPlan]:
         users, within, beyond = self._energies(limit)
         few, most = 1.0 / spread, float(weights.max())
         energy, rate = float(rates @ weights**2), float(rates.max())
@@ -104,7 +106,9 @@ class Offsets:
             own = spread * (energy / (1.0 - 2.0 * share) + users * rate * most**2 / (1.0 - 2.0 * wide))
             side = 2.0 * spread * ((within / share if share else 0.0) + (beyond / wide if users else 0.0))
             total = own * (hiding + side) / (own + hiding + side)
-            yield Plan(limit, share, wide, users, total, own / (own + hiding + side), math.sqrt(side / 2.0) / _FINE)
+            yield OffsetPlan(
+                limit, share, wide, users, total, own / (own + hiding + side), math.sqrt(side / 2.0) / _FINE
+            )
 
     def _energies(self, limit: float) -> tuple[int, float, float]:
         """Most wide slots of two columns; the mean column's sums of squares of smaller and larger offsets."""
@@ -115,7 +119,7 @@ class Offsets:
         wide = min(int(counts[-2:].sum()), self.rows.shape[0])
         return wide, float(squares.sum()) / columns - beyond, beyond
 
-    def law(self, plan: Plan, columns: NDArray[np.int64], low: float, high: float) -> ShiftLaw | None:
+    def law(self, plan: OffsetPlan, columns: NDArray[np.int64], low: float, high: float) -> ShiftLaw | None:
         """The laws of both slots, averaged over who is moved, for one target or for all given ones together.
 
         None where p is not in [low, high] with room for the slots' shifts.
@@ -134,7 +138,7 @@ class Offsets:
         mine = self._laws[own]
         return mine.times(moved) if mine.law.any() and moved.law.any() else None
 
-    def room(self, plan: Plan, columns: NDArray[np.int64], low: float) -> float:
+    def room(self, plan: OffsetPlan, columns: NDArray[np.int64], low: float) -> float:
         """Below which p does not fall in main slots, if it is at least `low` over all; negative where there is no room.
 
         A side slot has the same p, or the least with room for a negative shift d/κ, which leaves less for the others.
@@ -158,7 +162,7 @@ class Offsets:
         """The largest offset."""
         return float(self._sizes[-1]) if self._sizes.size else 0.0
 
-    def _average(self, plan: Plan, low: float, high: float) -> ShiftLaw:
+    def _average(self, plan: OffsetPlan, low: float, high: float) -> ShiftLaw:
         counts, shares = self._classes(plan)
         laws = [self._slot(plan, its, -1.0, low, high) for its in counts]
         if not all(law.law.any() for law in laws):
@@ -170,7 +174,7 @@ class Offsets:
             lost += share * np.array(law.lost)
         return ShiftLaw(total, first, laws[0].grid, (float(lost[0]), float(lost[1])))
 
-    def _slot(self, plan: Plan, counts: NDArray[np.int64], sign: float, low: float, high: float) -> ShiftLaw:
+    def _slot(self, plan: OffsetPlan, counts: NDArray[np.int64], sign: float, low: float, high: float) -> ShiftLaw:
         """Law of one slot of all users; counts: (2, B) above 0 and below, how many offsets exceed each bin's start."""
         edges, rate, shifts = self._bins(plan.limit)[0], float(self.rates.max()), []
         for way, above in zip((sign, -sign), counts.tolist(), strict=True):
@@ -196,7 +200,7 @@ class Offsets:
             self._counted[limit] = edges, np.array(counts)
         return self._counted[limit]
 
-    def _classes(self, plan: Plan) -> tuple[NDArray[np.int64], Floats]:
+    def _classes(self, plan: OffsetPlan) -> tuple[NDArray[np.int64], Floats]:
         """Counts that no column of a class exceeds, (C, 2, B), and the classes' shares of the columns."""
         counts = np.moveaxis(self._bins(plan.limit)[1], 2, 0)
         lines, number = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

@@ -34,7 +34,7 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
-from p2p_sim.privacy.overlays.symmetric_pairs import LossLaw, Pair, product
+from p2p_sim.privacy.overlays.symmetric_pairs import Pair, SymmetricLosses, product
 
 _UNITS = 32
 """Steps into which the mean weight of a row's cells is cut if they are not equal."""
@@ -63,7 +63,7 @@ class Neighbourhood:
     members: Bools
     draws: int = 1
 
-    def law(self, target: int) -> LossLaw:
+    def law(self, target: int) -> SymmetricLosses:
         """Loss law that bounds what is seen of the target's noisy bit, given that no member fetched it.
 
         Args:

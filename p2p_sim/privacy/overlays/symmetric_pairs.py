@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
-from p2p_sim.privacy.randomized_response import outward, worth
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, outward
 
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
 """Levels τ that are tried, as shares of α."""
@@ -49,7 +49,7 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False)
-class LossLaw:
+class SymmetricLosses:
     """Law of the loss under P: probabilities of (first + 0, 1, ...) · grid, off by `error` times themselves; `lost` has
     an infinite loss."""
 
@@ -71,7 +71,7 @@ class LossLaw:
         return min(1.0, float(self.law[above] @ excess) * (1.0 + 1e-11 + self.error) + self.lost)
 
 
-def product(pairs: Sequence[Pair]) -> LossLaw:
+def product(pairs: Sequence[Pair]) -> SymmetricLosses:
     """Upper bound on the product of all users' pairs."""
     law, first, lost, hidden, error = np.ones(1), 0, 0.0, 0.0, 0.0
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
@@ -87,7 +87,7 @@ def product(pairs: Sequence[Pair]) -> LossLaw:
         error += doubt + (min(len(law), len(power)) + 1) * UNIT
         law, first, cut = _trim(np.convolve(law, power), first + start)
         lost += missed + cut
-    return LossLaw(law, first, grid, lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12), error)
+    return SymmetricLosses(law, first, grid, lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12), error)
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
@@ -173,7 +173,7 @@ class Levels:
     leaks: tuple[float, ...] = ()
     always: tuple[float, ...] = ()
     strays: tuple[float, ...] = ()
-    laws: tuple[LossLaw, ...] = ()
+    laws: tuple[SymmetricLosses, ...] = ()
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
         """Upper bound of HS_ratio, averaged over the revealed bits."""
@@ -206,10 +206,10 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
 
 def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
     """keep, rounded up, and r, rounded down, of `amplified_delta`."""
-    keep, lose, doubt = worth(flip_prob, epsilon)
+    keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
         return 0.0, 1.0
-    most = keep * (1.0 + doubt)
+    most = keep * (1.0 + relative_error)
     return most, max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300
 
 

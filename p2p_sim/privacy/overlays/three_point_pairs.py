@@ -9,7 +9,7 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats
 from p2p_sim.privacy.overlays.row_tails import Lacking
-from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Levels, LossLaw, Pair, product
+from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Levels, Pair, SymmetricLosses, product
 
 MOST_LINES = 128
 """Most different weights of one target's fetchers that are kept apart."""
@@ -38,7 +38,7 @@ class TargetLevels:
     flip_prob: float
     tails: Lacking | None
     copies: Floats
-    _made: dict[int, "tuple[float, float, float, LossLaw] | None"] = field(default_factory=dict, init=False)
+    _made: dict[int, "tuple[float, float, float, SymmetricLosses] | None"] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if np.unique(self.weights).size > MOST_LINES:
@@ -80,14 +80,14 @@ class TargetLevels:
             chosen, _ = tried[best], rest.pop(best)
         return chosen
 
-    def _level(self, level: int) -> "tuple[float, float, float, LossLaw] | None":
+    def _level(self, level: int) -> "tuple[float, float, float, SymmetricLosses] | None":
         """What leaks, what always leaks, the chance that anybody strays, and the law; None if it would say little more
         than the exposure."""
         if level not in self._made:
             self._made[level] = self._make(level)
         return self._made[level]
 
-    def _make(self, place: int) -> "tuple[float, float, float, LossLaw] | None":
+    def _make(self, place: int) -> "tuple[float, float, float, SymmetricLosses] | None":
         if self.flip_prob < LEAST_FLIP or not self.weights.size:
             return None
         assert self.tails is not None

@@ -31,7 +31,7 @@ class Kinds:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class UserKinds:
     """The places of a table's users.
 
     Args:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
-from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.inversion import bisect
 from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
 from p2p_sim.privacy.rivals.released_share import released_delta
@@ -238,7 +238,7 @@ class ClusterResampling(Accountant):
                 yield probability, tau, tau + x
 
 
-@kept
+@disk_cached
 def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
 
@@ -254,7 +254,7 @@ def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
 
 
-@kept
+@disk_cached
 def _bounded_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """0, and an ε that holds at δ: the pure ε where nothing smaller is certified."""
 

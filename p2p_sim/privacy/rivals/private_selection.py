@@ -110,9 +110,9 @@ class Selection(Accountant):
     law: RunLaw
 
     @property
-    def kept(self) -> bool:
+    def cacheable(self) -> bool:
         """As one run's."""
-        return self.base.kept
+        return self.base.cacheable
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -210,12 +210,12 @@ class Selection(Accountant):
         return epsilon + _MARGIN * abs(epsilon) if math.isfinite(epsilon) else epsilon
 
     @cached_property
-    def _bands(self) -> "Bands":
-        return Bands.of(self.base.loss_law(), self.law)
+    def _bands(self) -> "RunLawBands":
+        return RunLawBands.of(self.base.loss_law(), self.law)
 
 
 @dataclass(frozen=True, eq=False)
-class Bands:
+class RunLawBands:
     """Bands of the probability u that another run is better.
 
     law: of one run's privacy loss. widths, log_weights, log_ratios: (b,), in ascending u: how much of u a band covers,
@@ -231,7 +231,7 @@ class Bands:
     silent: float | None
 
     @staticmethod
-    def of(loss: LossLaw, runs: RunLaw) -> "Bands":
+    def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """Bands of one run's loss law and a law of the number of runs."""
         corners, reached = _corners(loss)
         start = runs.scale / 200.0
@@ -242,7 +242,7 @@ class Bands:
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
         weights = runs.log_weight(edges[:-1]) + _ROUNDING
         worst = np.maximum(ratios[:-1], ratios[1:])
-        return Bands(loss, np.diff(edges) + 2.0 * UNIT * edges[1:], edges[1:], weights, worst, runs.silent)
+        return RunLawBands(loss, np.diff(edges) + 2.0 * UNIT * edges[1:], edges[1:], weights, worst, runs.silent)
 
     @property
     def most(self) -> float:

@@ -150,7 +150,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
 
 @dataclass(frozen=True)
-class Poisson(RunLaw):
+class PoissonRuns(RunLaw):
     """K is Poisson: it may be 0, and then a constant is released. φ'(1-u) = μ e^(-μu).
 
     Args:
@@ -197,7 +197,7 @@ class Poisson(RunLaw):
 
 
 @dataclass(frozen=True)
-class Binomial(RunLaw):
+class BinomialRuns(RunLaw):
     """K is binomial: it may be 0, and then a constant is released. φ'(1-u) = np (1-pu)^(n-1).
 
     Args:
@@ -247,7 +247,7 @@ class Binomial(RunLaw):
 
 
 @dataclass(frozen=True)
-class Threshold(RunLaw):
+class ThresholdStop(RunLaw):
     """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
 
     After each failure the search ends with probability γ, and nothing is released: there are at most K runs, with K

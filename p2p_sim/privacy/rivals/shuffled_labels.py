@@ -25,9 +25,9 @@ from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
 from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
-from p2p_sim.privacy.exchange.other_users import World
+from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.inversion import invert
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward, worth
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
 from p2p_sim.privacy.ranges import check_delta, check_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
@@ -101,7 +101,7 @@ def _laws(n: int, flip_prob: float, step: int) -> Floats:
     """Pr[X = k] for m = 0, step, 2 step, ... up to (n-1)/2, each from its own first k on: (M, N)."""
     tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
     half = (n - 1) // 2 if step == 1 else (n + step - 2) // 2
-    found = [World(n, n - 1 - m, m, flip_prob).noisy_ones(tail)[1] for m in range(0, min(half, n - 1) + 1, step)]
+    found = [OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail)[1] for m in range(0, min(half, n - 1) + 1, step)]
     table = np.zeros((len(found), max(len(weights) for weights in found)))
     for row, weights in zip(table, found, strict=True):
         row[: len(weights)] = weights
@@ -111,22 +111,22 @@ def _laws(n: int, flip_prob: float, step: int) -> Floats:
 @lru_cache(maxsize=8)
 def _others_zero(n: int, flip_prob: float) -> Floats:
     """The same for m = 0 alone: (1, N)."""
-    return World(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL)[1][None, :]
+    return OtherUsers(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL)[1][None, :]
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     """The largest hockey-stick divergence over data sets and directions, with its rounding.
 
-    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `World.rounding`; the
-    sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
+    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `OtherUsers.rounding`;
+    the sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
     """
-    keep, lose, doubt = worth(flip_prob, epsilon)
+    keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
         return Bracket(0.0, 0.0)
     same, more = np.pad(laws, ((0, 0), (0, 1))), np.pad(laws, ((0, 0), (1, 0)))
     values = 2 * laws.shape[1] + 2
     error, sums = rounding(values) + 2e-15, (laws.shape[1] + 4) * UNIT
-    less, most = keep * (1.0 - error - doubt), keep * (1.0 + error + doubt)
+    less, most = keep * (1.0 - error - relative_error), keep * (1.0 + error + relative_error)
     missed = 8.0 * tail_mass(_LOG_TAIL) * min(1, laws.shape[1] // (SUMMED_IN_FULL + 1))
     tiny, lower, upper = (keep + lose) * 2.0 * values * values * SUBNORMAL, 0.0, 0.0
     for own, other in ((same, more), (more, same)):

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket
 from p2p_sim.privacy.exchange.kary import COARSE, LARGEST_CLUSTER, VISITED
 from p2p_sim.privacy.exchange.visited_users import visited
@@ -143,7 +143,7 @@ class ShuffledMessages(Accountant):
         return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, *worths, growth * (1.0 - 2.0**-50))
 
 
-@kept
+@disk_cached
 def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
     """ε(δ) where δ(0) is above δ."""
     high = messages.local_epsilon

@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange
-from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
-from p2p_sim.privacy.exchange.one_cluster import Setting
-from p2p_sim.privacy.exchange.other_users import World
-from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from p2p_sim.privacy.inversion import root
 
 
@@ -59,15 +59,15 @@ def test_every_data_set_is_certified(n, alpha, theta, least, accepted):
 @pytest.mark.slow_where(lambda sources: sources in {150, 300})
 def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
     """ε and δ are those of all data sets one by one; `mixed`: in the worst not all others hold the same label."""
-    setting = Setting(sources, alpha, trials, rate)
-    scan, everybody = Scan(setting, math.log(delta)), range((sources - 1) // 2 + 1)
+    setting = ClusterExchange(sources, alpha, trials, rate)
+    scan, everybody = DeltaEvaluator(setting, math.log(delta)), range((sources - 1) // 2 + 1)
     found, attained = setting.epsilon(delta), [scan.attained(m, delta) for m in everybody]
     assert found.lower == pytest.approx(max(attained), rel=1e-6)
     assert max(attained) <= found.upper
     assert found.upper == pytest.approx(max(scan.raised([m], delta, attained[m]) for m in everybody), rel=1e-8)
     assert (attained[0] < max(attained) * (1.0 - 1e-6)) == mixed
     one = setting.delta(0.9 * found.lower)
-    own = [Scan(setting, setting._log_delta(0.9 * found.lower)).at(m, 0.9 * found.lower) for m in everybody]
+    own = [DeltaEvaluator(setting, setting._log_delta(0.9 * found.lower)).at(m, 0.9 * found.lower) for m in everybody]
     assert one.lower == pytest.approx(max(bracket.lower for bracket in own), rel=1e-9)
     assert one.upper == pytest.approx(max(bracket.upper for bracket in own), rel=1e-9)
 
@@ -78,8 +78,8 @@ def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
 )
 def test_what_sums_over_some_values_of_x_miss(sources, ones, alpha, submissions):
     """Any event is off by what `skipped` says at most; control: twice the step and more misses far more than that."""
-    world, budget = World(sources, sources - 1 - ones, ones, alpha), -36.0
-    at_once = Submissions((submissions,), np.ones(1), np.ones(1), 0.0)
+    world, budget = OtherUsers(sources, sources - 1 - ones, ones, alpha), -36.0
+    at_once = SubmissionCounts((submissions,), np.ones(1), np.ones(1), 0.0)
     step = spacing(world, submissions, budget)
     assert step >= 3
     assert skipped(world, submissions, step) <= math.exp(budget - 16.0) < skipped(world, submissions, step + 1)
@@ -100,7 +100,7 @@ def test_what_sums_over_some_values_of_x_miss(sources, ones, alpha, submissions)
 )
 def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, step):
     """The errors of one sign over all k are the largest error of any event; it is large enough to be seen here."""
-    world = World(sources, sources - 1, 0, alpha)
+    world = OtherUsers(sources, sources - 1, 0, alpha)
     first, pmf = world.spaced_ones(-math.inf, 1)
     noisy = first + np.arange(len(pmf))
     table = binom.pmf(np.arange(submissions + 1)[:, None], submissions, noisy[None, :] / sources) * pmf
@@ -112,7 +112,7 @@ def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, step):
 
 
 def test_spaced_values_are_those_of_the_whole_law():
-    world = World(3000, 2000, 990, 0.2, known_ones=5)
+    world = OtherUsers(3000, 2000, 990, 0.2, known_ones=5)
     first, pmf = world.noisy_ones(-40.0)
     for step in (2, 7):
         low, some = world.spaced_ones(-40.0, step)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sparse
 
 import p2p_sim
-from p2p_sim.exchange.adversaries import AdversariesConfig, Coalition, FreeRiders
-from p2p_sim.exchange.fetch_laws import Table
+from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, FreeRiders
+from p2p_sim.exchange.fetch_laws import FetchTable
 from p2p_sim.exchange.network_record import realised
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.network_config import NetworkConfig
@@ -37,12 +37,12 @@ def facts(case):
 @pytest.mark.parametrize("overlay", [RegularOverlay(degree=3), ScaleFreeOverlay(attachments=2)])
 @pytest.mark.parametrize("silent", [0.0, 0.3])
 def test_sparse_tables_are_the_dense_ones_to_the_last_bit(overlay, silent):
-    roles = AdversariesConfig(coalition=Coalition(share=0.3), free_riders=FreeRiders(share=silent))
+    roles = AdversariesConfig(coalition=CoalitionConfig(share=0.3), free_riders=FreeRiders(share=silent))
     config = NetworkConfig(overlay=overlay, loss=0.2, latency=Exponential(mean_s=0.1))
     for seed in range(5):
         found, exchange = facts(Case(config, (9, 6, 2), 0.7, seed, roles))
         journey, law = exchange.journey, found.law
-        assert isinstance(law, Table)
+        assert isinstance(law, FetchTable)
         assert law.asked is not None
         graph = journey.overlay
         step = np.zeros((17, 17))

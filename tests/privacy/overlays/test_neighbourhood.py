@@ -8,7 +8,7 @@ import scipy.sparse as sparse
 import p2p_sim.privacy.overlays.sparse_neighbourhood as room
 from p2p_sim.privacy import FetchDistribution, local_epsilon
 from p2p_sim.privacy.overlays.sparse_neighbourhood import Neighbourhood
-from p2p_sim.privacy.overlays.symmetric_pairs import LossLaw, Pair, amplified_delta, product
+from p2p_sim.privacy.overlays.symmetric_pairs import Pair, SymmetricLosses, amplified_delta, product
 from tests.reference import fetch as reference
 
 EPSILONS = (0.0, 0.2, 0.5, 1.0, 1.6)
@@ -205,7 +205,7 @@ def test_rounding_losses_to_the_grid_is_upwards_and_small():
     for ratio in (1.0, 1.3, 2.0, 5.0, 20.0):
         exact = float(np.maximum(p - ratio * q, 0.0).sum())
         assert exact <= law.divergence(ratio) <= 1.05 * exact
-    below = LossLaw(law.law, law.first - 1, law.grid, law.lost)
+    below = SymmetricLosses(law.law, law.first - 1, law.grid, law.lost)
     assert below.divergence(2.0) < float(np.maximum(p - 2.0 * q, 0.0).sum())
 
 

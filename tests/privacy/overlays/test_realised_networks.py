@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from p2p_sim.exchange.adversaries import AdversariesConfig, Coalition, FreeRiders, Liars
-from p2p_sim.exchange.network_record import RealisedShard, realised
+from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, FreeRiders, Liars
+from p2p_sim.exchange.network_record import NetworkRecord, realised
 from p2p_sim.mechanisms import exchange_accounting
 from p2p_sim.mechanisms.audited_users import target_deltas
-from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, decisive
+from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, clusters_to_evaluate
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.latency import Exponential
@@ -24,16 +24,16 @@ from p2p_sim.privacy.overlays.realised_network import UniformSources
 from tests.reference import fetch as reference
 from tests.small_networks import Case
 
-COALITION = AdversariesConfig(coalition=Coalition(share=0.25))
+COALITION = AdversariesConfig(coalition=CoalitionConfig(share=0.25))
 
 
-def study(case: Case) -> RealisedShard:
+def study(case: Case) -> NetworkRecord:
     exchange = case.exchange(record=False)
     exchange.run()
     return realised(exchange)
 
 
-def coalition_truth(case: Case, facts: RealisedShard, epsilon: float, draws: int = 1) -> float:
+def coalition_truth(case: Case, facts: NetworkRecord, epsilon: float, draws: int = 1) -> float:
     """δ(ε) of the coalition on a network where every request is answered, by enumeration."""
     overlay = case.network.shard_overlay(case.shard)
     weights = np.full((case.shard.size,) * 2, 1 / case.shard.size)
@@ -59,7 +59,7 @@ def test_members_see_what_they_fetch_even_if_they_submit_nothing(overlay, seed):
 
 def test_members_who_ask_those_who_do_not_answer_ask_others_the_more():
     """With one of two neighbours silent, whatever a member gets is from the other."""
-    roles = AdversariesConfig(coalition=Coalition(share=0.25), free_riders=FreeRiders(share=0.25))
+    roles = AdversariesConfig(coalition=CoalitionConfig(share=0.25), free_riders=FreeRiders(share=0.25))
     for seed in range(8):
         case = Case(NetworkConfig(overlay=RegularOverlay(degree=2)), (4,), 0.5, seed, roles)
         facts = study(case)
@@ -132,7 +132,7 @@ def test_a_label_that_comes_after_the_deadline_has_been_seen():
 
 
 def test_where_nobody_answers_there_is_nobody_to_meet():
-    riders = AdversariesConfig(free_riders=FreeRiders(share=0.99), coalition=Coalition(share=0.5))
+    riders = AdversariesConfig(free_riders=FreeRiders(share=0.99), coalition=CoalitionConfig(share=0.5))
     [found] = cluster_privacy([study(Case(NetworkConfig(), (4,), 1.0, 1, riders))], RandomizedResponse(0.2, 2), 0.01)
     assert (found.coalition.epsilon_upper, found.meets, found.unmet) == (0.0, None, None)
 
@@ -205,7 +205,7 @@ def test_few_clusters_hold_the_largest_and_the_smallest_figure():
     """Those of all clusters are those of the decisive ones; of any others a figure is missed."""
     network, rng = NetworkConfig(loss=0.3), np.random.default_rng(1)
     facts = [study(Case(network, tuple(rng.integers(20, 60, 80).tolist()), 0.5, 3))]
-    noise, chosen = RandomizedResponse(0.2, 2), decisive(facts)
+    noise, chosen = RandomizedResponse(0.2, 2), clusters_to_evaluate(facts)
     every = np.array([found.learner.epsilon_upper for found in cluster_privacy(facts, noise, 1e-4)])
     few = [found.learner.epsilon_upper for found in cluster_privacy(facts, noise, 1e-4, chosen)]
     assert len(few) == chosen.sum() < 50
@@ -218,5 +218,5 @@ def test_few_clusters_hold_the_largest_and_the_smallest_figure():
 def test_a_cluster_of_which_more_is_known_is_always_looked_at():
     """Members, liars and users who fell back."""
     liars = AdversariesConfig(liars=Liars(share=0.5, answer="one"))
-    assert decisive([study(Case(NetworkConfig(), (40,) * 30, 0.5, 2, liars))]).all()
-    assert not decisive([study(Case(NetworkConfig(), (40,) * 30, 0.5, 2))]).all()
+    assert clusters_to_evaluate([study(Case(NetworkConfig(), (40,) * 30, 0.5, 2, liars))]).all()
+    assert not clusters_to_evaluate([study(Case(NetworkConfig(), (40,) * 30, 0.5, 2))]).all()
