@@ -97,14 +97,14 @@ class _Events:
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
-    def hockey_stick_coefficients(self, epsilon: float) -> tuple[float, float]:
+    def coefficients(self, epsilon: float) -> tuple[float, float]:
         """keep, rounded down, and lose, rounded up."""
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def event(self, epsilon: float) -> tuple[int, float]:
         """The s with the largest worth at ε, and that worth."""
-        keep, lose = self.worth(epsilon)
+        keep, lose = self.coefficients(epsilon)
         worths = keep * self.tails[0] - lose * self.tails[1]
         return int(worths.argmax()), float(worths.max())
 
@@ -159,7 +159,7 @@ class _Sample:
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
         """A lower bound of δ(ε)."""
-        its, (tilt, psi, most), (keep, lose) = self.its, self.tilt, self.its.worth(epsilon)
+        its, (tilt, psi, most), (keep, lose) = self.its, self.tilt, self.its.coefficients(epsilon)
         if keep <= 0.0:
             return 0.0
         # E F0, rounded down, and F0, rounded up

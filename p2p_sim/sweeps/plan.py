@@ -49,7 +49,7 @@ class SweepPlan:
         """The sweep in one line."""
         keys = ", ".join(self.keys)
         return (
-            f"Plan({self.name!r}, {count(self.size, 'point')} over {keys}, {count(self.replicates, 'replicate')} each)"
+            f"SweepPlan({self.name!r}, {count(self.size, 'point')} over {keys}, {count(self.replicates, 'replicate')} each)"
         )
 
     @property

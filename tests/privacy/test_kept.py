@@ -166,7 +166,7 @@ def names_imported(path: Path) -> Iterator[str]:
 
 def with_figures(root: Path) -> list[str]:
     """The modules with a function whose results are kept."""
-    paths = [path for path in (root / "p2p_sim" / "privacy").rglob("*.py") if "\n@kept\n" in path.read_text()]
+    paths = [path for path in (root / "p2p_sim" / "privacy").rglob("*.py") if "\n@disk_cached\n" in path.read_text()]
     return [".".join(path.relative_to(root).with_suffix("").parts) for path in paths]
 
 

@@ -12,7 +12,7 @@ from p2p_sim.cli.printing.network_summary import print_network
 from p2p_sim.exchange.transcript import LEARNER, REPLY
 from p2p_sim.figures import message_times as figures
 from p2p_sim.network.overlay_graph import from_pairs
-from p2p_sim.replicate import network_record as module
+from p2p_sim.replicate import observed_network as module
 from p2p_sim.replicate.observed_network import books, look, observe, record, worst_part
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange

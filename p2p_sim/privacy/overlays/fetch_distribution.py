@@ -79,7 +79,7 @@ class FetchDistribution(Accountant):
     """
 
     requires = REALISED
-    kept = False  # tables are not compared
+    cacheable = False  # tables are not compared
     basis = f"{ANY_FETCHES}: three-point pairs, neighbourhoods, direct exposure"
 
     weights: "NDArray[np.float64] | scipy.sparse.sparray"

@@ -158,7 +158,7 @@ class CappedFetch(Accountant):
     """
 
     requires = REALISED_REQUIRED
-    kept = False  # caps are not compared
+    cacheable = False  # caps are not compared
     conditions = (*REALISED_CONDITIONS, CAPPED_FETCHES)
 
     caps: Floats
