@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_contents import MessageContents
-from p2p_sim.exchange.message_timing import NEVER, MessageTiming
-from p2p_sim.exchange.message_trace import MessageTrace, Spans
-from p2p_sim.exchange.traffic import Ledger, Traffic
-from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
 from p2p_sim.network.event_queue import Actor, Engine, Times, Users
 from p2p_sim.network.network_config import OnTimeout
 from p2p_sim.network.open_network import Network
@@ -37,48 +37,29 @@ def message_kind(what: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> in
     return ((attempt * HOPS + hop) * COPIES + copy) * 8 + what
 
 
-class ShardExchange:
-    """One shard's label exchange, message by message.
+class ShardExchange(ExchangeRun):
+    """One shard's label exchange, in windows of messages.
 
     Args:
-        shard: the users.
+        shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
         payload: (shard.size, ...) what each answers when asked, drawn once.
-        sampling_rate: θ.
-        network: opened.
-        streams: the replicate's random streams.
-        roles: who does not follow the protocol; None: everybody does.
-        record: keep every delivered message for a transcript.
-        num_classes: K.
+        probe_every_s: between probes of an adversary. num_classes: K.
     """
 
     def __init__(
-        self,
-        shard: Shard,
-        payload: NDArray[np.generic],
-        sampling_rate: float,
-        network: Network,
-        streams: Streams,
-        roles: Roles | None = None,
-        record: bool = False,
-        payload_bytes: int = 1,
-        probe_every_s: float = 1.0,
+        self, shard: Shard, payload: NDArray[np.generic], sampling_rate: float, network: Network, streams: Streams,
+        roles: Roles | None = None, record: bool = False, payload_bytes: int = 1, probe_every_s: float = 1.0,
         num_classes: int = 2,
-    ) -> None:
-        self._shard, self._payload, self._config = shard, payload, network.config
-        self._roles = Roles.without_adversaries(shard.size) if roles is None else roles
-        self.journey = MessageTiming(shard, network, streams, self._roles, sampling_rate, payload_bytes)
+    ) -> None:  # fmt: skip
+        super().__init__(
+            shard, network, streams, roles=roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes,
+            record=record,
+        )  # fmt: skip
+        self._payload, self._every_s = payload, probe_every_s
         self._contents = MessageContents(payload, self.journey.faults, num_classes)
         self._once = self._config.on_timeout == OnTimeout()
-        self.source = self.journey.choices.peer if self._once else self.journey.choices.peer.copy()
-        """Whose label a user passes on, (m,), if anything of hers arrives."""
-        self.fallback = np.zeros(shard.size, dtype=np.bool_)
-        """Who passes on her own label for want of a reply, (m,)."""
-        self.arrival = np.full(shard.size, NEVER)
-        """When a user's submission reaches the learner, seconds, (m,)."""
-        self.probed = np.zeros(shard.size, dtype=np.bool_)
-        """Who told a prober her noisy label, (m,)."""
-        self.ledger = Ledger(shard.start, record)
-        self._every_s = probe_every_s
+        if not self._once:
+            self.source = self.source.copy()
         probers = np.flatnonzero(self._roles.prober)
         self._probers = np.full(len(shard.offsets) - 1, -1, dtype=np.int32)  # at most one in a cluster
         self._probers[np.searchsorted(shard.offsets, probers, side="right") - 1] = probers
@@ -102,32 +83,8 @@ class ShardExchange:
         self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
         return self.ledger.traffic(self.journey.bytes["submission"])
 
-    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
-        """What arrived in time: who submitted (index in the population, ascending), and the label she passed on.
-
-        In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
-        """
-        users = np.flatnonzero(self.in_time)
-        return users + self._shard.start, self._contents.submitted(users, self.source)
-
-    @property
-    def in_time(self) -> NDArray[np.bool_]:
-        """Whose submission the learner takes, (m,)."""
-        limit = self._config.deadline_s
-        return np.isfinite(self.arrival) if limit is None or self._config.batch_submission else self.arrival <= limit
-
-    def messages(self) -> Messages:
-        """All delivered messages, if they were recorded."""
-        return self.ledger.messages()
-
-    def trace(self) -> MessageTrace:
-        """What happened besides deliveries, if messages were recorded."""
-        sent, expired = self.ledger.noted()
-        online = self.journey.availability
-        if online is None:
-            return MessageTrace(sent, expired, None)
-        users = np.repeat(np.arange(self._shard.size, dtype=np.int32), np.diff(online.indptr))
-        return MessageTrace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))
+    def labels_of(self, users: NDArray[np.int64]) -> NDArray[np.generic]:
+        return self._contents.submitted(users, self.source)
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
         """Deliver messages of one kind."""

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from p2p_sim.base.growing_array import Growing
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
+from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.learner_link import Finished, served
 from p2p_sim.exchange.message_trace import MessageTrace
 from p2p_sim.exchange.network_record import NetworkRecord, realised
+from p2p_sim.exchange.processes import LabelExchange, ProcessExchange
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Messages, Transcript
@@ -24,7 +26,7 @@ from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import People
 from p2p_sim.population.shards import Shard
 
-EngineName = Literal["events", "vectorised"]
+EngineName = Literal["events", "processes", "vectorised"]
 Payload = NDArray[np.generic]
 Part = tuple[int, int] | None
 """Shards first to last - 1 alone; None: all."""
@@ -58,7 +60,7 @@ class _Log:
     times: list[NDArray[np.float64]] = field(default_factory=list)
     facts: list[NetworkRecord] = field(default_factory=list)
 
-    def note(self, exchange: ShardExchange, counts: Traffic) -> None:
+    def note(self, exchange: ExchangeRun, counts: Traffic) -> None:
         self.traffic += counts
         if self.record:
             self.messages.append(exchange.messages())
@@ -74,7 +76,8 @@ class Exchange:
     Args:
         randomizer: what a message carries.
         sampling_rate: θ.
-        engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
+        engine: "events" (messages over the network, in windows), "processes" (the same, a process for each user) or
+            "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
     """
 
@@ -145,24 +148,29 @@ class Exchange:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
         queue: list[Finished] = []
         for shard, payload, roles in self._answers(population, network, part):
-            exchange = ShardExchange(
-                shard,
-                payload,
-                self.sampling_rate,
-                network,
-                network.streams,
-                roles,
-                record,
-                payload_bytes=-(-self.randomizer.payload_bits // 8),
-                probe_every_s=self.adversaries.sybil.probe_every_s or 1.0,
-                num_classes=population.num_classes,
-            )
+            exchange = self._on_messages(shard, payload, roles, network, population.num_classes, record)
             counts = exchange.run()
             if network.config.learner_bandwidth_bps is None:
                 yield exchange, counts
             else:
                 queue.append((exchange, counts))
         yield from served(queue)
+
+    def _on_messages(
+        self, shard: Shard, payload: Payload, roles: Roles, network: Network, num_classes: int, record: bool
+    ) -> ExchangeRun:
+        """One shard's exchange over the network, ready to run."""
+        size = -(-self.randomizer.payload_bits // 8)
+        every_s = self.adversaries.sybil.probe_every_s or 1.0
+        if self.engine == "processes":
+            return ProcessExchange(
+                LabelExchange(self.sampling_rate), shard, payload, network, network.streams, roles=roles,
+                sampling_rate=self.sampling_rate, record=record, payload_bytes=size, probe_every_s=every_s,
+                num_classes=num_classes,
+            )  # fmt: skip
+        return ShardExchange(
+            shard, payload, self.sampling_rate, network, network.streams, roles, record, size, every_s, num_classes
+        )
 
 
 def _chosen(population: People, part: Part) -> tuple[Shard, ...]:

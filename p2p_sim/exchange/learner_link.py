@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from p2p_sim.exchange.batched_exchange import ShardExchange
+from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.network.shared_link import departures
 
-Finished = tuple[ShardExchange, Traffic]
+Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished]) -> Iterator[Finished]:

@@ -67,7 +67,7 @@ class MessageTiming:
             self.choices.peer[:] = self._peers.again(users, 0, np.where(np.isfinite(self.start), self.start, 0.0))
         self.bytes = dict(zip(LEGS, (0, payload_bytes, payload_bytes), strict=True))
         self.bytes = {leg: size + self.config.header_bytes for leg, size in self.bytes.items()}
-        self.bytes |= {"probe": self.bytes["request"], "confession": self.bytes["reply"]}
+        self.bytes |= {"probe": self.bytes["request"], "confession": self.bytes["reply"], "push": self.bytes["reply"]}
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
 
     @cached_property
@@ -99,11 +99,15 @@ class MessageTiming:
         """Whom the request of an attempt reaches, hop by hop; the last one answers; -1: there is no neighbour."""
         if self.config.on_timeout.retry == "same_peer":
             attempt = 0
+        return self.drawn_path(users, attempt, self.sent(users, attempt))
+
+    def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
+        """The same by the number of a draw, from 0, and the times at which the requests are sent."""
         if self.hops > 1:
-            return self._peers.path(users, attempt)
-        if attempt == 0:
+            return self._peers.path(users, draw)
+        if draw == 0:
             return [self.choices.peer[users]]
-        return [self._peers.again(users, attempt, self.sent(users, attempt))]
+        return [self._peers.again(users, draw, times)]
 
     def serves(self, users: Users) -> Bools | None:
         """Who answers and forwards requests; None: everybody."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.batched_exchange import ShardExchange
+from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.fetch_laws import FetchLaw, Uniform, Unknown, fetch_law
 from p2p_sim.exchange.message_timing import Bools
 from p2p_sim.population.shards import Shard
@@ -59,7 +59,7 @@ class NetworkRecord:
         return replace(self, **known, offsets=offsets, users=counts[kept])
 
 
-def realised(exchange: ShardExchange) -> NetworkRecord:
+def realised(exchange: ExchangeRun) -> NetworkRecord:
     """Note what a finished run leaves behind."""
     journey = exchange.journey
     arrived = np.isfinite(exchange.arrival)
@@ -81,7 +81,7 @@ def realised(exchange: ShardExchange) -> NetworkRecord:
     )
 
 
-def _times_tell(exchange: ShardExchange) -> bool:
+def _times_tell(exchange: ExchangeRun) -> bool:
     """Whether the moment of a submission may say whose label it is."""
     journey, config = exchange.journey, exchange.journey.config
     if config.batch_submission:

@@ -47,10 +47,8 @@ class SweepPlan:
 
     def __repr__(self) -> str:
         """The sweep in one line."""
-        keys = ", ".join(self.keys)
-        return (
-            f"SweepPlan({self.name!r}, {count(self.size, 'point')} over {keys}, {count(self.replicates, 'replicate')} each)"
-        )
+        keys, each = ", ".join(self.keys), count(self.replicates, "replicate")
+        return f"SweepPlan({self.name!r}, {count(self.size, 'point')} over {keys}, {each} each)"
 
     @property
     def keys(self) -> tuple[str, ...]:

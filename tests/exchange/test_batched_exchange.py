@@ -1,4 +1,4 @@
-"""The windowed event engine against one event per message, and its own invariants."""
+"""The windowed event engine against a process for each user and an event for each message; its own invariants."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.batched_exchange import ShardExchange
+from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import MessageTiming
-from p2p_sim.exchange.transcript import Messages
 from p2p_sim.network import event_queue as engine_room
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.event_queue import Engine
@@ -19,45 +19,42 @@ from p2p_sim.network.network_config import NetworkConfig, OnTimeout
 from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
-from tests.reference.plain_engine import PlainEngine, PlainRun
 from tests.small_networks import Case, cases
 
 
-def plain_run(case: Case) -> PlainRun:
-    return PlainEngine(case.journey(), case.payload, case.probe_every_s).run()
-
-
-def rows(m: Messages) -> list[tuple]:
-    """The messages as the reference has them, sorted."""
-    columns = (m.time_s, m.kind, m.sender, m.receiver, m.label, m.late)
-    return sorted(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def differences(exchange: ShardExchange, plain: PlainRun) -> list[str]:
-    """In what a run differs from the reference; messages are compared if they are recorded."""
+def left_behind(exchange: ExchangeRun) -> dict[str, object]:
+    """Everything that a run leaves behind; messages and what happened besides if they are recorded."""
     traffic = exchange.run()
     users, labels = exchange.submissions()
-    users = users - exchange.journey.shard.start
-    submitted = dict(
-        zip(users.tolist(), zip(exchange.source[users].tolist(), labels.tolist(), strict=True), strict=True)
-    )
     came = np.flatnonzero(np.isfinite(exchange.arrival))
-    said = rows(exchange.messages()) if exchange.ledger.records else sorted(plain.messages)
-    pairs = {
-        "submitted": (submitted, plain.submitted),
-        "arrivals": (dict(zip(came.tolist(), exchange.arrival[came].tolist(), strict=True)), plain.arrivals),
-        "fallback": (set(np.flatnonzero(exchange.fallback).tolist()), plain.fallback),
-        "probed": (set(np.flatnonzero(exchange.probed).tolist()), plain.probed),
-        "messages": (said, sorted(plain.messages)),
-        "traffic": (traffic, plain.traffic),
+    found = {
+        "traffic": traffic,
+        "submitted": (users.tolist(), labels.tolist()),
+        "sources": exchange.source[came].tolist(),
+        "arrivals": exchange.arrival.tolist(),
+        "fallback": exchange.fallback.tolist(),
+        "probed": exchange.probed.tolist(),
     }
-    return [name for name, (one, other) in pairs.items() if one != other]
+    if exchange.ledger.records:
+        messages, trace = exchange.messages(), exchange.trace()
+        found |= {"messages": rows(messages), "sent": rows(trace.sent), "expired": rows(trace.expired)}
+    return found
+
+
+def rows(table: object) -> list[tuple]:
+    """The lines of a class of arrays, sorted."""
+    return sorted(zip(*(column.tolist() for column in vars(table).values()), strict=True))
+
+
+def differences(exchange: ExchangeRun, lived: dict[str, object]) -> list[str]:
+    """In what a run differs from what another one left behind."""
+    return [name for name, value in left_behind(exchange).items() if value != lived[name]]
 
 
 @settings(max_examples=15, deadline=None)
 @given(case=cases, window=st.sampled_from([1, 16, 8192]), most=st.sampled_from([3, engine_room.SLICE]))
 def test_windowed_engine_equals_one_event_per_message_bit_for_bit(case, window, most):
-    plain = plain_run(case)
+    plain = left_behind(case.processes())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_room, "SLICE", most)
         assert differences(case.exchange(True, window), plain) == []
@@ -109,7 +106,7 @@ MISTAKES: dict[str, tuple[Case, type, str, Callable]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
     case, owner, name, wrong = MISTAKES[mistake]
-    plain = plain_run(case)
+    plain = left_behind(case.processes())
     assert differences(case.exchange(), plain) == []
     exchange = case.exchange()
     monkeypatch.setattr(owner, name, wrong(getattr(owner, name)))
@@ -139,7 +136,7 @@ def test_who_has_left_before_her_start_asks_nobody(leave_mean_s):
     exchange = case.exchange()
     here = np.isfinite(exchange.journey.start)
     assert 0 < here.sum() < 20
-    assert differences(exchange, plain_run(case)) == []
+    assert differences(exchange, left_behind(case.processes())) == []
     traffic = case.exchange().run()
     assert traffic.fetches == here.sum()
     assert np.isfinite(traffic.completion_time_s)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, Liars
 from p2p_sim.exchange.batched_exchange import ShardExchange
+from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.transcript import REPLY, SUBMISSION, Messages
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -21,7 +22,6 @@ from p2p_sim.network.overlay import GeometricOverlay
 from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
 from tests.planted import Truthful
-from tests.reference.plain_engine import PlainEngine
 from tests.small_networks import Case, adversaries, cases, networks
 
 TRUTH = 2
@@ -59,10 +59,20 @@ def test_who_passes_on_her_own_label_is_counted():
     assert exchange.run().fallbacks == np.count_nonzero(exchange.fallback) > 10
 
 
+def outcomes_of(exchange: ProcessExchange) -> dict[tuple[int, int], str]:
+    """What became of each request, by user and attempt."""
+    found = {}
+    for question in exchange.questions:
+        reply = question.reply
+        outcome = "failed" if not reply.triggered else "expired" if reply.value is None else "answered"
+        found[question.user, question.attempt] = outcome
+    return found
+
+
 @settings(max_examples=25, deadline=None)
 @given(case=cases)
 def test_requests_follow_each_other_and_at_most_one_of_a_user_is_answered(case):
-    outcomes = PlainEngine(case.journey(), case.payload, case.probe_every_s).run().outcomes
+    outcomes = outcomes_of(case.lived())
     for (user, attempt), outcome in outcomes.items():
         assert attempt < case.config.on_timeout.attempts
         assert attempt == 0 or outcomes[user, attempt - 1] == "expired"
@@ -230,10 +240,14 @@ def test_free_riders_and_liars_change_nobodys_choices(case, share):
 def test_loss_touches_only_those_whose_messages_it_takes(case, losses):
     """Whatever users do when a fetch fails: who is answered at the first request in both runs passes on the same."""
     little, much = (changed(case, loss=loss) for loss in losses)
-    first = [PlainEngine(c.journey(), c.payload, c.probe_every_s).run() for c in (little, much)]
+    runs = [c.lived() for c in (little, much)]
+    first = [outcomes_of(run) for run in runs]
+    passed_on = [dict(zip(*(column.tolist() for column in run.submissions()), strict=True)) for run in runs]
     for user in range(case.shard.size):
-        if all(run.outcomes.get((user, 0)) == "answered" and user in run.submitted for run in first):
-            assert first[0].submitted[user] == first[1].submitted[user]
+        number = user + case.shard.start
+        if all(found.get((user, 0)) == "answered" for found in first) and all(number in done for done in passed_on):
+            assert passed_on[0][number] == passed_on[1][number]
+            assert runs[0].source[user] == runs[1].source[user]
 
 
 def test_chances_drawn_in_the_order_of_events_would_be_seen(monkeypatch):

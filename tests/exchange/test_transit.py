@@ -22,9 +22,8 @@ from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.network.faults import NetworkFault
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.scenario import Scenario, load_scenario
-from tests.exchange.test_batched_exchange import differences
+from tests.exchange.test_batched_exchange import differences, left_behind
 from tests.plug_ins import EXAMPLE, install
-from tests.reference.plain_engine import PlainEngine
 from tests.small_networks import LEADING, Case, cases
 
 ERROR = 1e-9
@@ -227,7 +226,7 @@ def test_both_engines_of_messages_agree_to_the_last_bit(faulty, examples):
         latency = case.config.latency
         assume(latency.kind != "constant" and getattr(latency, "sigma", 1.0) > 0.0)  # copies that come at one instant
         case = replace(case, config=case.config.model_copy(update={"in_transit": every}))
-        plain = PlainEngine(case.journey(), case.payload, case.probe_every_s).run()
+        plain = left_behind(case.processes())
         assert differences(case.exchange(True), plain) == []
         assert differences(case.exchange(False), plain) == []
 
@@ -238,7 +237,7 @@ def test_a_corruption_that_is_forgotten_is_seen(faulty, monkeypatch):
     from p2p_sim.exchange.message_contents import MessageContents
 
     case = Case(network(*EVERY), (50,))
-    plain = PlainEngine(case.journey(), case.payload, case.probe_every_s).run()
+    plain = left_behind(case.processes())
     assert differences(case.exchange(), plain) == []
     monkeypatch.setattr(MessageContents, "arrived", lambda self, kind, users, source: self._payload[source])
     assert differences(case.exchange(), plain) != []

@@ -7,7 +7,6 @@ import numpy as np
 
 from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.network.network_config import GossipView
-from tests.reference.plain_engine import PlainEngine
 from tests.small_networks import Case
 
 
@@ -22,14 +21,15 @@ def weights(case: Case, late: np.ndarray | None = None) -> np.ndarray:
     lists = peers_of(case)
     for digits in itertools.product(range(max(len(peers) for peers in lists)), repeat=draws * case.config.hops):
         choices = np.array(digits).reshape(draws, case.config.hops)
-        journey = case.journey()
+        exchange = case.processes()
+        journey = exchange.journey
         walks = [[walk(lists, user, row) for row in choices] for user in range(shard.size)]
         force(journey, walks)
-        done = PlainEngine(journey, case.payload, case.probe_every_s).run()
-        for user, source in done.sources.items():
+        exchange.run()
+        for user in np.flatnonzero(np.isfinite(exchange.arrival) & ~exchange.fallback).tolist():
             in_time = late is None or not late[user]
-            if user not in done.fallback and (user in done.submitted) == in_time:
-                joint[user, source] += chance(journey, lists, user, walks[user])
+            if exchange.in_time[user] == in_time:
+                joint[user, exchange.source[user]] += chance(journey, lists, user, walks[user])
     total = joint.sum(axis=1, keepdims=True)
     return np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
 
@@ -59,6 +59,7 @@ def force(journey: MessageTiming, walks: list[list[list[int]]]) -> None:
         return list(np.array(rows, dtype=np.int32).T)
 
     journey.path = path
+    journey.drawn_path = lambda users, draw, times: path(users, draw)
 
 
 def chance(journey: MessageTiming, lists: list[list[int]], user: int, walks: list[list[int]]) -> float:

@@ -1,0 +1,331 @@
+"""The protocol as SimPy processes: one process for each user, one event for each message.
+
+`LabelExchange` is the protocol of the clustering paper as its users live it; `ProcessExchange` carries the messages of
+any protocol. Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for the label
+exchange both leave the same behind to the last bit, and `batched_exchange` is some hundred times faster.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request, Steps
+from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
+from p2p_sim.network.clock import Clock
+from p2p_sim.network.open_network import Network
+from p2p_sim.population.shards import Shard
+
+SEEN_AS = {
+    "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,
+    "submission": SUBMISSION,
+}  # fmt: skip
+"""The kind of a message on a leg, as an observer sees it."""
+
+
+@dataclass(frozen=True)
+class LabelExchange(Protocol):
+    """Algorithm 2 of the clustering paper. sampling_rate: θ."""
+
+    sampling_rate: float
+
+    def user(self, me: Me) -> Steps:
+        """Ask a random peer; with probability θ pass on what she replied."""
+        reply = yield me.ask()
+        if reply is not None and me.coin("submit", self.sampling_rate):
+            me.submit(reply)
+
+
+@dataclass
+class Question:
+    """A request of a user: which attempt, until when it counts (seconds), and the event that her process waits for."""
+
+    user: int
+    attempt: int
+    deadline: float
+    reply: simpy.Event
+
+
+class ProcessExchange(ExchangeRun):
+    """One shard's run of a protocol, message by message.
+
+    Args:
+        protocol: what users do. payload: (m,) each one's noisy label, drawn once.
+        shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
+        probe_every_s: between probes of an adversary. num_classes: K.
+    """
+
+    def __init__(
+        self, protocol: Protocol, shard: Shard, payload: NDArray[np.generic], network: Network, streams: Streams, *,
+        roles: Roles | None = None, sampling_rate: float = 1.0, record: bool = False, payload_bytes: int = 1,
+        probe_every_s: float = 1.0, num_classes: int = 2,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            shard, network, streams, roles=roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes,
+            record=record,
+        )  # fmt: skip
+        self._protocol, self._num_classes, self._every_s, self._streams = protocol, num_classes, probe_every_s, streams
+        self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
+        self._times_before = Counter[tuple[int, str]]()
+        self.questions: list[Question] = []
+        self._submitted = payload.copy()
+        self.source = self.source.copy()
+        self.clock = Clock()
+
+    def run(self) -> Traffic:
+        """Run every user's process to its end."""
+        for me, start in zip(self._users, self.journey.start.tolist(), strict=True):
+            if math.isfinite(start):
+                self.clock.process(self._life(me, start))
+        for prober in np.flatnonzero(self._roles.prober).tolist():
+            self.clock.process(self._probing(prober))
+        self.clock.run()
+        self.ledger.count("failed", sum(not question.reply.triggered for question in self.questions))
+        self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
+        return self.ledger.traffic(self.journey.bytes["submission"])
+
+    # -- what a user does: see `Me` ----------------------------------------------------------------------------------
+
+    def labels_of(self, users: NDArray[np.int64]) -> NDArray[np.generic]:
+        return self._submitted[users]
+
+    def _life(self, me: Me, start: float) -> Steps:
+        yield self.clock.until(start)
+        self.ledger.event(np.array([start]))
+        yield from self._protocol.user(me)
+
+    def ask(self, user: int) -> simpy.Process:
+        """As `Me.ask`: a process whose value is the reply."""
+        return self.clock.process(self._asking(user))
+
+    def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
+        """Ask; wait for a reply or for the time-out; ask again, fall back on one's own label, or give up."""
+        rule = self._config.on_timeout
+        earlier = self._number(user, "request", rule.attempts)
+        for attempt in range(rule.attempts):
+            self.ledger.count("retries", int(attempt > 0))
+            draw = earlier if rule.retry == "same_peer" else earlier + attempt
+            reply: Reply | None = yield self._request(user, earlier + attempt, draw, self._config.timeout_s(attempt))
+            if reply is not None:
+                return reply
+            # she goes on when she is online again, if ever
+            back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+            if back == NEVER:
+                self.ledger.count("departed", 1)
+                return None
+            if attempt + 1 < rule.attempts or rule.fallback == "own_label":
+                yield self.clock.until(back)
+        return Reply(self._users[user].noisy_label, user, own=True) if rule.fallback == "own_label" else None
+
+    def submit(self, user: int, reply: Reply | int) -> None:
+        """As `Me.submit`: at once, or in a batch at the network's deadline."""
+        given = reply if isinstance(reply, Reply) else Reply(int(reply), user)
+        if not self._config.batch_submission:
+            self._submit(user, given)
+        elif self.clock.now <= (self._config.deadline_s or 0.0):
+            self.clock.at(self._config.deadline_s or 0.0, lambda: self._submit(user, given))
+
+    def _submit(self, user: int, reply: Reply) -> None:
+        if self._config.batch_submission and not self._online(user):
+            return
+        number = self._number(user, "submission")
+        self.source[user] = reply.source
+        self.fallback[user] |= reply.own
+        for copy in range(self.journey.copies):
+            self._send("submission", user, None, lambda label: self._on_submission(user, label),
+                       owner=user, attempt=number, copy=copy, payload=reply.label)  # fmt: skip
+
+    def _on_submission(self, user: int, label: float) -> None:
+        """A label reaches the learner: the first of a user counts."""
+        self._deliver(SUBMISSION, user, None, label)
+        if self.clock.now < self.arrival[user]:
+            self.arrival[user], self._submitted[user] = self.clock.now, label
+
+    def push(self, sender: int, peer: int, payload: float) -> None:
+        """As `Me.send`."""
+        if not 0 <= peer < self._shard.size:
+            raise InputError(f"me.send: peer {peer}: must be 0 to {self._shard.size - 1}")
+        number = self._number(sender, "push")
+        for copy in range(self.journey.copies):
+            self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
+                       owner=sender, attempt=number, copy=copy, payload=payload)  # fmt: skip
+
+    def _on_push(self, sender: int, peer: int, payload: float) -> None:
+        self._deliver(REQUEST, sender, peer, payload)
+        if (
+            not self._roles.silent[peer]
+            and self._protocol.answer(self._users[peer], Request(sender, payload)) is not None
+        ):
+            raise InputError("Protocol.answer: what was sent unasked gets no reply; return None, or use me.send")
+
+    def coin(self, user: int, name: str, probability: float) -> bool:
+        """As `Me.coin`; those of the label exchange are drawn beforehand, as the other engines need them."""
+        if isinstance(self._protocol, LabelExchange):
+            return bool(self.journey.choices.keep[user])
+        number = self._number(user, f"coin {name}")
+        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
+        return bool(uniform[0] < probability)
+
+    def random_peer(self, user: int) -> int | None:
+        """As `Me.random_peer`."""
+        draw = self._number(user, "request")
+        peer = int(self.journey.drawn_path(_one(user), draw, np.array([self.clock.now]))[-1][0])
+        return peer if peer >= 0 else None
+
+    def neighbours(self, user: int) -> NDArray[np.int32]:
+        """As `Me.neighbours`."""
+        overlay = self.journey.overlay
+        if overlay is not None:
+            return np.sort(overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]])
+        return np.array(self._cluster(user), dtype=np.int32)
+
+    def _number(self, user: int, what: str, numbers: int = 1) -> int:
+        """How often a user has done something before: which of the random numbers for it is the next."""
+        before = self._times_before[user, what]
+        self._times_before[user, what] = before + numbers
+        return before
+
+    def wait(self, seconds: float) -> simpy.Event:
+        """As `Me.wait`."""
+        over = self.clock.event()
+        self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
+        return over
+
+    # -- requests and replies ----------------------------------------------------------------------------------------
+
+    def _request(self, user: int, attempt: int, draw: int, timeout_s: float) -> simpy.Event:
+        """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
+        question = Question(user, attempt, self.clock.now + timeout_s, self.clock.event())
+        self.questions.append(question)
+        self.ledger.count("fetches", 1)
+        if self._config.request_timeout_s is not None:
+            self.clock.at(question.deadline, partial(self._expire, question), timer=True)
+        path = [int(step[0]) for step in self.journey.drawn_path(_one(user), draw, np.array([self.clock.now]))]
+        if path[0] >= 0:
+            for copy in range(self.journey.copies):
+                self._forward(user, question, copy, [user, *path])
+        return question.reply
+
+    def _forward(self, user: int, question: Question, copy: int, path: list[int], hop: int = 0) -> None:
+        self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
+                   owner=user, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
+
+    def _on_request(self, user: int, question: Question, copy: int, path: list[int], hop: int) -> None:
+        """A request arrives: it is forwarded on its walk, or answered."""
+        node = path[hop + 1]
+        self._deliver(REQUEST, path[hop], node)
+        if self._roles.silent[node]:
+            return
+        if hop + 2 < len(path):
+            self._forward(user, question, copy, path, hop + 1)
+            return
+        label = self._protocol.answer(self._users[node], Request(user))
+        if label is None:
+            return
+        for number in range(2 * copy, 2 * copy + self.journey.copies):
+            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived),
+                       owner=user, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
+
+    def _on_reply(self, user: int, question: Question, node: int, label: float) -> None:
+        """A reply arrives: the first in time counts."""
+        late = self._config.request_timeout_s is not None and self.clock.now > question.deadline
+        self.ledger.count("late_replies", int(late))
+        self._deliver(REPLY, node, user, label, late)
+        if not question.reply.triggered:
+            self.ledger.count("answered", 1)
+            question.reply.succeed(Reply(int(label), node))
+
+    def _expire(self, question: Question) -> None:
+        if not question.reply.triggered:
+            self.ledger.expired(_one(question.user), np.array([self.clock.now]))
+            question.reply.succeed(None)
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def _send(
+        self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
+        attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
+    ) -> None:  # fmt: skip
+        """Put a message on its way; odd copies are the network's duplicates. No receiver: the learner."""
+        j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
+        ends = None if receiver is None else (_one(sender), _one(receiver))
+        message = j.message(leg, _one(owner), np.array([self.clock.now]), attempt, copy, hop, ends)
+        message = message.only(j.exists(message))
+        if not message.user.size:
+            return
+        count("messages_sent" if first else "messages_duplicated", 1)
+        count("bytes_sent", j.bytes[leg] * first)
+        goes = j.kept(message)
+        arriving = message.only(goes)
+        arrives = arriving.sent_s + j.travel(arriving)
+        self.ledger.sent(SEEN_AS[leg], message, goes, arrives, self.source)
+        if not arrives.size:
+            count("messages_lost", 1)
+            return
+        if isinstance(payload, int) and payload >= 0 and j.faults["corrupted"]:
+            label = np.array([payload], dtype=self._submitted.dtype)
+            payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
+        self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
+
+    def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
+        """Hand a message over, if its receiver is online."""
+        if receiver is None or self._online(receiver):
+            arrive(payload)
+        else:
+            self.ledger.count("messages_undelivered", 1)
+
+    def _deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
+        """Note a delivered message."""
+        to = None if receiver is None else _one(receiver)
+        shown = None if label < 0 else np.array([label])
+        self.ledger.delivered(kind, np.array([self.clock.now]), _one(sender), to, shown, np.array([late]))
+
+    def _online(self, user: int) -> bool:
+        online = self.journey.online(_one(user), np.array([self.clock.now]))
+        return online is None or bool(online[0])
+
+    # -- an adversary who asks everybody -----------------------------------------------------------------------------
+
+    def _probing(self, prober: int) -> Steps:
+        """Ask all users of the cluster, one after another; whoever is offline waits."""
+        moment = 0.0
+        for user in self._cluster(prober):
+            if user == prober:
+                continue
+            moment = float(self.journey.next_online(_one(prober), np.array([moment]))[0])
+            if moment == NEVER:
+                return
+            yield self.clock.until(max(moment, self.clock.now))
+            self._send("probe", prober, user, partial(self._on_probe, prober, user), owner=user)
+            moment += self._every_s
+
+    def _on_probe(self, prober: int, user: int, _: float) -> None:
+        self._deliver(REQUEST, prober, user)
+        if not self._roles.silent[user]:
+            told = partial(self._on_confession, prober, user)
+            self._send("confession", user, prober, told, owner=user, payload=self._users[user].noisy_label)
+
+    def _on_confession(self, prober: int, user: int, label: float) -> None:
+        self._deliver(REPLY, user, prober, label)
+        self.probed[user] = True
+
+    def _cluster(self, user: int) -> range:
+        offsets = self._shard.offsets
+        last = int(np.searchsorted(offsets, user, side="right"))
+        return range(int(offsets[last - 1]), int(offsets[last]))
+
+
+def _one(user: int) -> NDArray[np.int32]:
+    return np.array([user], dtype=np.int32)
