@@ -3,12 +3,14 @@
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request
 from p2p_sim.exchange.randomizer import Randomizer
 from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
 from p2p_sim.network.faults import InTransit, NetworkFault
@@ -32,6 +34,7 @@ __all__ = [
     "LabelRelease",
     "Learner",
     "LocalMechanism",
+    "Me",
     "Mechanism",
     "MechanismBase",
     "ModelRelease",
@@ -41,9 +44,13 @@ __all__ = [
     "Population",
     "Predictor",
     "PrivacyBound",
+    "Protocol",
+    "ProtocolConfig",
     "RandomizedResponse",
     "Randomizer",
     "Received",
+    "Reply",
+    "Request",
     "Sample",
     "Shard",
     "Source",

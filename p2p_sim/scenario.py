@@ -33,6 +33,7 @@ from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, Pr
 from p2p_sim.mechanisms.pate import PateConfig
 from p2p_sim.mechanisms.private_density import PrivateDensityConfig
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
@@ -97,7 +98,8 @@ class Scenario(Extended, metaclass=OneLine):
     replicates: int = Field(default=10, ge=1)
     """Independent repetitions, at least 1; more of them extend a finished run."""
     engine: EngineName = "events"
-    """"events": messages over the simulated network; "vectorised": one draw from the same law."""
+    """"events": messages over the simulated network; "processes": the same, slower, as a SimPy process for each user,
+    which protocols of plug-ins need; "vectorised": one draw from the same law."""
     later: ClassVar[tuple[str, ...]] = ("groups", "noise_salt")
     groups: tuple[str, ...] = ()
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
@@ -179,7 +181,11 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _clocks(self) -> Self:
-        beyond = [*self.network.faults, *self.adversaries.active]
+        beyond, kind = [*self.network.faults, *self.adversaries.active], self.mechanism.kind
+        if isinstance(self.mechanism, ProtocolConfig) and self.engine != "processes":
+            raise ValueError(f"engine = {self.engine!r}: mechanism.kind = {kind!r} is a protocol; it needs 'processes'")
+        if self.engine == "processes" and self.mechanism.sends and self.mechanism.releases not in ("hard", "signed"):
+            raise ValueError(f"engine = 'processes': carries labels alone; mechanism.kind = {kind!r} sends others")
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
         spoilt = set(self.network.faults) - CALIBRATED
@@ -276,6 +282,8 @@ class Scenario(Extended, metaclass=OneLine):
     @property
     def mechanism_claimed_by(self) -> str:
         """The package that claims the mechanism's ε; empty for the simulator's own mechanisms."""
+        if isinstance(self.mechanism, ProtocolConfig):
+            return ""  # of a protocol p2p-sim itself states ε₀
         return str(offer_of(MECHANISMS, self.mechanism.kind) or "")
 
     @property

@@ -1,4 +1,4 @@
-"""Kinds that other packages add by entry points: mechanisms, overlays, learners, populations and faults."""
+"""Kinds that other packages add by entry points: mechanisms, protocols, overlays, learners, populations, faults."""
 
 import importlib.metadata
 import inspect
@@ -19,8 +19,9 @@ from p2p_sim.base.package_code import code_digest
 
 MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
 LEARNERS, POPULATIONS, FAULTS = "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults"
-GROUPS = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
-"""The groups of entry points in which packages offer kinds."""
+PROTOCOLS = "p2p_sim.protocols"
+GROUPS = (MECHANISMS, PROTOCOLS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
+"""The groups of entry points in which packages offer kinds; a protocol is a kind of mechanism."""
 _OTHER = "plug-in"
 """The tag under which a union holds all kinds that are not its own."""
 _MISSING = "no installed plug-in has this kind (pip install adds one)"
@@ -91,7 +92,8 @@ class Offer:
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
     """What the installed packages offer to a group, by kind; nothing is imported."""
     found: dict[str, tuple[Offer, ...]] = {}
-    for entry in importlib.metadata.entry_points(group=group):
+    groups = (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,)
+    for entry in (entry for name in groups for entry in importlib.metadata.entry_points(group=name)):
         package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
         found[entry.name] = (*found.get(entry.name, ()), Offer(package, version, entry))
     return {kind: tuple(sorted(found[kind], key=str)) for kind in sorted(found)}
@@ -109,7 +111,7 @@ def codes() -> dict[str, str]:
 
 def offers_of_all() -> list[Offer]:
     """What the installed packages offer to any group."""
-    return [one for group in GROUPS for every in offers(group).values() for one in every]
+    return [one for group in GROUPS if group != PROTOCOLS for every in offers(group).values() for one in every]
 
 
 def offer_of(group: str, kind: str) -> Offer | None:

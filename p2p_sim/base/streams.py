@@ -68,6 +68,27 @@ class Streams:
         return np.random.SeedSequence(self.seed, spawn_key=address)
 
 
+NOISE = frozenset({"flip", "half"})
+"""Purposes of the noise on labels."""
+
+
+class PublicStreams(Streams):
+    """The streams of a replicate as a protocol may use them: all but those of noise and users.
+
+    It guards against accidents; code in the same process cannot be kept from reading anything.
+    """
+
+    def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
+        if purpose in NOISE | OF_THE_USERS:
+            raise PermissionError(f"the random stream {purpose!r} is not for protocols")
+        return super()._sequence(purpose, shard, attempt)
+
+    @classmethod
+    def of(cls, streams: Streams) -> "PublicStreams":
+        """The public part of the streams of a replicate."""
+        return cls(streams.seed, streams.replicate, streams.noise_salt)
+
+
 @dataclass(frozen=True)
 class Uniforms:
     """A stream whose numbers are looked up: the index alone says which number it is.

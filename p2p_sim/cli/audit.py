@@ -35,7 +35,7 @@ def audit(
         typer.Option(
             metavar="NAME",
             help="events or vectorised; overrides the scenario (of at most 30 users a cluster: always events).",
-            autocompletion=one_of("events", "vectorised"),
+            autocompletion=one_of("events", "processes", "vectorised"),
         ),
     ] = None,
     epsilon: Annotated[

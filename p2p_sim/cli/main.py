@@ -78,7 +78,7 @@ def run(
         typer.Option(
             metavar="NAME",
             help="events or vectorised; overrides the scenario.",
-            autocompletion=one_of("events", "vectorised"),
+            autocompletion=one_of("events", "processes", "vectorised"),
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -150,8 +150,8 @@ def _exports(
         check_release(scenario)
     if export is not None and export == transcript:
         raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
-    if transcript is not None and scenario.engine != "events":
-        raise InputError(f"--transcript {transcript}: needs engine = 'events', not {scenario.engine!r}")
+    if transcript is not None and scenario.engine == "vectorised":
+        raise InputError(f"--transcript {transcript}: needs engine = 'events' or 'processes', not 'vectorised'")
     if transcript is not None:
         check_transcript(scenario)
     return found

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.growing_array import Growing
+from p2p_sim.base.streams import PublicStreams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.exchange_run import ExchangeRun
@@ -18,6 +19,7 @@ from p2p_sim.exchange.learner_link import Finished, served
 from p2p_sim.exchange.message_trace import MessageTrace
 from p2p_sim.exchange.network_record import NetworkRecord, realised
 from p2p_sim.exchange.processes import LabelExchange, ProcessExchange
+from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Messages, Transcript
@@ -54,6 +56,7 @@ class _Log:
     """What is noted of finished shards."""
 
     record: bool
+    accounted: bool
     traffic: Traffic = field(default_factory=Traffic)
     messages: list[Messages] = field(default_factory=list)
     traces: list[MessageTrace] = field(default_factory=list)
@@ -66,7 +69,8 @@ class _Log:
             self.messages.append(exchange.messages())
             self.traces.append(exchange.trace())
         self.times.append(exchange.arrival[exchange.in_time])
-        self.facts.append(realised(exchange))
+        if self.accounted:
+            self.facts.append(realised(exchange))
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,15 @@ class Exchange:
         engine: "events" (messages over the network, in windows), "processes" (the same, a process for each user) or
             "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
+        protocol: what users do instead of the label exchange, as processes; what is known of the run is then no
+            ground for more than ε₀, and is not kept.
     """
 
     randomizer: Message
     sampling_rate: float
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
+    protocol: Protocol | None = None
 
     def run(self, population: People, network: Network, record: bool, part: Part) -> Submissions:
         """Exchange the population's labels.
@@ -100,7 +107,7 @@ class Exchange:
         expected = int(self.sampling_rate * asked + 4 * asked**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
-        log = _Log(record)
+        log = _Log(record, self.protocol is None)
         for submitter, fetched in self._submissions(population, network, log, part):
             users.append(submitter)
             labels.append(fetched)
@@ -112,7 +119,7 @@ class Exchange:
             log.traffic,
             Transcript(Messages.join(log.messages), MessageTrace.join(log.traces)) if record else None,
             np.concatenate([np.zeros(0), *log.times]),
-            tuple(log.facts),
+            None if self.protocol else tuple(log.facts),
         )
 
     def _submissions(
@@ -163,8 +170,9 @@ class Exchange:
         size = -(-self.randomizer.payload_bits // 8)
         every_s = self.adversaries.sybil.probe_every_s or 1.0
         if self.engine == "processes":
+            protocol = self.protocol or LabelExchange(self.sampling_rate)
             return ProcessExchange(
-                LabelExchange(self.sampling_rate), shard, payload, network, network.streams, roles=roles,
+                protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles,
                 sampling_rate=self.sampling_rate, record=record, payload_bytes=size, probe_every_s=every_s,
                 num_classes=num_classes,
             )  # fmt: skip

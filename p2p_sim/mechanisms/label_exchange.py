@@ -48,6 +48,7 @@ class LabelExchangeConfig(OwnMechanism):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
+    sends: ClassVar[bool] = True
     by_shard: ClassVar[bool] = True
     described: ClassVar[str] = "label exchange"
     conditions: ClassVar[tuple[str, ...]] = LEARNER_CONDITIONS

@@ -80,10 +80,12 @@ class MechanismBase(Config):
     described: its name in a report, after "Labels are privatised by"; empty: its kind.
     conditions: the conditions of its bounds for the learner, as a report lists them.
     adjacency: what differs between the data sets of its bounds: one user's label, or a whole row ("example").
+    sends: whether users send each other messages over the network.
     by_shard: whether `Mechanism.release_on` takes users who are drawn shard by shard (`People`), if nobody lies.
     """
 
     kind: str
+    sends: ClassVar[bool] = False
     by_shard: ClassVar[bool] = False
     described: ClassVar[str] = ""
     conditions: ClassVar[tuple[str, ...]] = ()

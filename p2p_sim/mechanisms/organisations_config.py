@@ -55,6 +55,7 @@ UNDERSTOOD = (
 class OrganisationsConfig(OwnMechanism, Extended):
     """What both ways to use the models of others share."""
 
+    sends: ClassVar[bool] = True
     described: ClassVar[str] = "organisations that exchange private models"
     later: ClassVar[tuple[str, ...]] = NEW_KEYS
     conditions: ClassVar[tuple[str, ...]] = (*OBJECTIVE_PERTURBATION_CONDITIONS, *MODEL_EXCHANGE_CONDITIONS)

@@ -96,6 +96,16 @@ ROW_FREE = Condition(
     "network-independent-of-rows", "who is online, what is lost and when anything arrives do not depend on rows"
 )
 
+IDEAL_NOISE = Condition("ideal-noise", "each user's noise is drawn once, independently, and stays secret")
+LABEL_BEHIND_NOISE = Condition(
+    "label-behind-noise", "her label enters the protocol only through her noisy label: processes never hold true labels"
+)
+REST_LABEL_FREE = Condition(
+    "rest-label-free",
+    "features, clusters, overlay, availability, faults, adversaries, settings depend on labels only through noisy ones",
+)
+
+PROTOCOL_CONDITIONS = (ONE_LABEL, LABEL_BEHIND_NOISE, REST_LABEL_FREE, IDEAL_NOISE)
 LEARNER_CONDITIONS = (SET_SEEN, UNIFORM_PEERS, LABEL_FREE)
 LOCAL_CONDITIONS = (ONE_LABEL,)
 REALISED_CONDITIONS = (REALISED_NETWORK, SET_SEEN, ONE_LABEL)

@@ -112,8 +112,8 @@ class ObservedNetwork:
 
 def check(scenario: Scenario, replicate: int, directory: Path) -> None:
     """Refuse what cannot work before anything runs."""
-    if scenario.engine != "events":
-        raise InputError(f"engine = {scenario.engine!r}: sends no messages; what happened needs engine = 'events'")
+    if scenario.engine == "vectorised":
+        raise InputError("engine = 'vectorised': sends no messages; what happened needs engine = 'events'")
     if replicate < 0:
         raise InputError(f"--replicate {replicate}: must be at least 0")
     found = next(path for path in (directory, *directory.parents) if path.exists())
@@ -127,7 +127,7 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
     """Run one replicate with its transcript and return its network.
 
     Args:
-        scenario: with engine = "events".
+        scenario: with engine = "events" or "processes".
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """

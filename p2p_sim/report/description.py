@@ -13,6 +13,7 @@ from p2p_sim.report.privacy_statement import Mechanisms
 
 ENGINES = {
     "events": "sent as messages over a simulated network",
+    "processes": "sent as messages over a simulated network, by a process for each user",
     "vectorised": "drawn at once from the law of the exchange, without messages",
 }
 POPULATIONS = {

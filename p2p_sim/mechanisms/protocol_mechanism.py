@@ -1,0 +1,137 @@
+"""A protocol as a mechanism: users exchange noisy labels as it says, and ε₀ of the noise protects her from everybody.
+
+*Proof.* A user's randomizer is run once and is ε₀-private for her label (a). Processes, faults and adversaries get
+noisy labels, public features and coins that depend on no label (b, c, d). So whatever anybody sees, the learner, a
+peer, a coalition or an eavesdropper, with all times, is a function of the noisy labels of all users and of randomness
+independent of labels: post-processing. If one user's label changes, one noisy label changes its law, by e^ε₀ at most.
+A noisy label that is sent again tells nothing new; r independent draws would cost r ε₀. ∎
+
+Accuracy and heterogeneity in a row are computed from true labels and belong to nobody's view.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
+from p2p_sim.exchange.engines import Exchange
+from p2p_sim.exchange.protocol import Protocol
+from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup, Trust
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.network.open_network import Network
+from p2p_sim.population.clustering import ClustersConfig
+from p2p_sim.population.population import People
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS
+from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.where_bounds_hold import Situation
+
+BASIS = "pure: post-processing of noisy labels"
+
+
+class ProtocolConfig(OwnMechanism):
+    """The base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`."""
+
+    sends: ClassVar[bool] = True
+    conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
+    flip_prob: float | None = Field(default=None, ge=0, le=1)
+    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε₀ of a noisy label, above 0, at most 100; chooses α."""
+
+    @abstractmethod
+    def protocol(self) -> Protocol:
+        """What users do."""
+
+    @property
+    def releases(self) -> Literal["hard"]:
+        return "hard"
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> "ProtocolConfig":
+        if (self.flip_prob is None) == (self.target_epsilon is None):
+            raise ValueError("give either flip_prob or target_epsilon")
+        return self
+
+    def check(self, num_classes: int) -> None:
+        if self.flip_prob is not None:
+            check_flip_prob(self.flip_prob, num_classes)
+
+    def check_surroundings(
+        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
+    ) -> None:
+        """Everything has a meaning: noisy labels are all that anybody gets."""
+
+    def built(self, setup: Setup) -> "ProtocolMechanism":
+        if self.target_epsilon is None:
+            assert self.flip_prob is not None
+            flip_prob = self.flip_prob
+        else:
+            flip_prob = local_flip_prob(self.target_epsilon, setup.num_classes)
+        noise = RandomizedResponse(check_flip_prob(flip_prob, setup.num_classes), setup.num_classes)
+        return ProtocolMechanism(noise, self.protocol(), setup.adversaries)
+
+
+@dataclass(frozen=True)
+class ProtocolMechanism(Mechanism):
+    """A protocol among users with randomised response as noise; what anybody learns is protected by ε₀."""
+
+    trust: ClassVar[Trust] = "nobody"
+
+    randomizer: RandomizedResponse
+    protocol: Protocol
+    adversaries: AdversariesConfig = NOBODY
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return self.randomizer.parameters
+
+    def release_on(
+        self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
+    ) -> Outcome:
+        exchange = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol)
+        done = exchange.run(population, opened, record, part)
+        release = LabelRelease(done.user, done.payload)
+        return Outcome(release, done.traffic, done.transcript, done.arrival_s, overlay=opened.overlay)
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε₀ against the learner, whatever the cluster."""
+        return [self._bound("learner", delta)] * len(sizes)
+
+    def _bound(self, observer: str, delta: float) -> PrivacyBound:
+        epsilon = self.randomizer.local_epsilon
+        return PrivacyBound(0.0, epsilon, delta, observer, "label", BASIS, PROTOCOL_CONDITIONS)
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        return {"epsilon_local": self.randomizer.local_epsilon}
+
+    def account(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
+    ) -> Accounted:
+        """The same ε₀ for the learner, for one who sees times, for a coalition and for an eavesdropper."""
+        learner = self._bound("learner", delta)
+        statements = {
+            "epsilon_upper": learner,
+            "epsilon_times_upper": self._bound("learner-times", delta),
+            "epsilon_coalition_upper": self._bound("coalition", delta),
+            "epsilon_local": self._bound("eavesdropper", delta),
+        }
+        return Accounted((learner,) * len(cluster_sizes), dict(statements))
+
+    def local_advantage(self, num_classes: int) -> float | None:
+        return self.randomizer.advantage(num_classes)
+
+    @property
+    def local_conditions(self) -> tuple[str, ...]:
+        return PROTOCOL_CONDITIONS
+
+    def without_adversaries(self) -> "ProtocolMechanism | None":
+        if self.adversaries == NOBODY:
+            return None
+        return ProtocolMechanism(self.randomizer, self.protocol)
