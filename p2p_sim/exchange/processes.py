@@ -153,7 +153,7 @@ class ProcessExchange(ExchangeRun):
         if self.clock.now < self.arrival[user]:
             self.arrival[user], self._submitted[user] = self.clock.now, label
 
-    def push(self, sender: int, peer: int, payload: float) -> None:
+    def send(self, sender: int, peer: int, payload: float) -> None:
         """As `Me.send`."""
         if not 0 <= peer < self._shard.size:
             raise InputError(f"me.send: peer {peer}: must be 0 to {self._shard.size - 1}")

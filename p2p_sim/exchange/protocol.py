@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from p2p_sim.exchange.processes import ProcessExchange
+from p2p_sim.network.clock import Clock
 
 Steps = Generator[simpy.Event, Any, None]
 """A user's process: it yields what it waits for."""
@@ -60,6 +60,20 @@ class Protocol(ABC):
         return me.noisy_label if request.payload is None else None
 
 
+class Surroundings(Interface):
+    """What carries out what users do; each method is `Me`'s of that name, for the user of a number."""
+
+    clock: Clock
+
+    def neighbours(self, user: int) -> NDArray[np.int32]: ...
+    def random_peer(self, user: int) -> int | None: ...
+    def coin(self, user: int, name: str, probability: float) -> bool: ...
+    def wait(self, seconds: float) -> simpy.Event: ...
+    def ask(self, user: int) -> simpy.Event: ...
+    def send(self, user: int, peer: int, payload: float) -> None: ...
+    def submit(self, user: int, reply: Reply | int) -> None: ...
+
+
 class Me:
     """A user as her own process sees her: her noisy label, her clock, her neighbours.
 
@@ -68,7 +82,7 @@ class Me:
 
     __slots__ = ("_exchange", "noisy_label", "number")
 
-    def __init__(self, number: int, noisy_label: int, exchange: "ProcessExchange") -> None:
+    def __init__(self, number: int, noisy_label: int, exchange: Surroundings) -> None:
         self.number, self.noisy_label, self._exchange = number, noisy_label, exchange
 
     @property
@@ -103,7 +117,7 @@ class Me:
 
     def send(self, peer: int, payload: float) -> None:
         """Send a label or a number to a peer, whose `answer` receives it."""
-        self._exchange.push(self.number, peer, payload)
+        self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:
         """Pass a label on to the learner."""

@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import chi2
 
 from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.exchange.algorithm import label_exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.network_config import GossipView, NetworkConfig, OnTimeout, RandomWalk
 from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeOverlay
 from p2p_sim.population.population import Population
-from tests.reference import plain_loop
 from tests.reference.enumeration import NOTHING, law
 
 LABELS = (0, 1, 1)
@@ -73,9 +73,12 @@ def test_faults_that_know_no_user_only_lower_the_sampling_rate(faults, arriving)
     assert p_value(counts, THETA if arriving < 1.0 else 0.98 * THETA) < FALSE_ALARM
 
 
-def test_plain_loop_draws_from_the_joint_law():
+def test_the_algorithm_as_printed_draws_from_the_joint_law():
     clusters = [(3 * c, 3 * c + 1, 3 * c + 2) for c in range(CLUSTERS)]
-    released = plain_loop.exchange(population().labels, clusters, ALPHA, THETA, np.random.default_rng(7))
+    released = label_exchange(
+        population().labels.tolist(), clusters, flip_prob=ALPHA, sampling_rate=THETA, num_classes=2,
+        rng=np.random.default_rng(7),
+    )  # fmt: skip
     assert p_value(outcomes(np.array(list(released)), np.array(list(released.values())))) > FALSE_ALARM
 
 

@@ -33,13 +33,13 @@ SHARD = 40
 def trees(draw) -> dict[str, Any]:
     """Scenarios of two or three classes, one or several shards, any faults and adversaries."""
     classes = draw(st.sampled_from([2, 3]))
-    two = {"kind": "synthetic", "users": draw(st.integers(12, 120)), "num_clusters": draw(st.integers(1, 4))}
+    two = {"kind": "synthetic", "users": draw(st.integers(20, 120)), "num_clusters": 2}
     network = draw(networks())
     narrow = draw(st.sampled_from([None, None, 2e3])) if not network.batch_submission else None
     return {
         "seed": draw(st.integers(0, 2**32)),
         "population": two if classes == 2 else {"kind": "wine"},
-        "clusters": {"kind": "given"} if classes == 2 else {"kind": "kmeans", "count": 6, "min_size": 6},
+        "clusters": {"kind": "kmeans", "count": draw(st.integers(1, 6)), "min_size": 2},
         "mechanism": {"flip_prob": 0.2, "sampling_rate": draw(st.sampled_from([0.5, 1.0]))},
         "network": {**network.model_dump(exclude_none=True), **({"learner_bandwidth_bps": narrow} if narrow else {})},
         "adversaries": draw(adversaries).model_dump(exclude_none=True),

@@ -20,9 +20,9 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, share_of, some
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
+from p2p_sim.privacy.definition import delta_by_summation
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket
-from p2p_sim.privacy.exchange.kary_enumeration import bracket
 from p2p_sim.privacy.exchange.kary_lower_end import statistics
 from p2p_sim.privacy.exchange.visited_users import Blocks, visited
 from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
@@ -90,7 +90,7 @@ class KaryExchange(Accountant):
         if self.flip_prob == 0.0:  # whether anybody submits the target's label, as for two classes
             return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
         if self.enumerable:
-            found = bracket(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
+            found = delta_by_summation(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
             return outward(found.lower, min(found.upper, capped))
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 

@@ -6,13 +6,13 @@ import math
 import pytest
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
+from p2p_sim.privacy.definition import delta_by_summation
 from p2p_sim.privacy.exchange.blanket import Blanket
 from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.exchange.kary_enumeration import bracket
 
 
 def exact_delta(n, classes, flip_prob, sampling_rate, epsilon):
-    found = bracket(n, classes, flip_prob, sampling_rate, epsilon)
+    found = delta_by_summation(n, classes, flip_prob, sampling_rate, epsilon)
     return (found.lower + found.upper) / 2.0
 
 

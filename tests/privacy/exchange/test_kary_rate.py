@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from p2p_sim.privacy import ShuffledMessages, local_epsilon
-from p2p_sim.privacy.exchange import kary, kary_enumeration, visited_users
+from p2p_sim.privacy import ShuffledMessages, definition, local_epsilon
+from p2p_sim.privacy.definition import delta_by_summation
+from p2p_sim.privacy.exchange import kary, visited_users
 from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.exchange.kary_enumeration import bracket
 from p2p_sim.privacy.inversion import bisect
 
 
@@ -39,13 +39,13 @@ def compared(count: int) -> list[float]:
         local = local_epsilon(alpha, k)
 
         def above(epsilon: float, n=n, alpha=alpha, theta=theta, k=k, delta=delta) -> bool:
-            return bracket(n, k, alpha, theta, epsilon).upper > delta
+            return delta_by_summation(n, k, alpha, theta, epsilon).upper > delta
 
         low, high = bisect(above, 0.0, local, 1e-6) if above(0.0) else (0.0, 0.0)
         assert found.epsilon_lower <= high
         assert low <= found.epsilon_upper
         for epsilon in (low, 0.5 * local):
-            truth, certified = bracket(n, k, alpha, theta, epsilon), exchange.delta(epsilon)
+            truth, certified = delta_by_summation(n, k, alpha, theta, epsilon), exchange.delta(epsilon)
             assert certified.lower <= truth.upper
             assert truth.lower <= certified.upper
         ratios.append(found.epsilon_upper / low if low > 0.0 else 1.0)
@@ -81,7 +81,10 @@ def test_planted_errors_leave_the_exact_value(monkeypatch, name):
     for n, alpha, theta, k in drawn(60):
         if n <= 7 and k == 3:
             epsilon = 0.5 * local_epsilon(alpha, k)
-            violated += Certified(n, alpha, theta, k).delta(epsilon).upper < bracket(n, k, alpha, theta, epsilon).lower
+            violated += (
+                Certified(n, alpha, theta, k).delta(epsilon).upper
+                < delta_by_summation(n, k, alpha, theta, epsilon).lower
+            )
     assert violated > 0
 
 
@@ -94,7 +97,7 @@ def test_a_due_too_large_leaves_the_exact_value(monkeypatch):
         return type(walk)(*(getattr(walk, f) for f in walk.__dataclass_fields__ if f != "growth"), walk.growth * 1.03)
 
     exchange = Certified(5, 0.3, 0.05, 3)
-    truth = bracket(5, 3, 0.3, 0.05, 0.1).lower
+    truth = delta_by_summation(5, 3, 0.3, 0.05, 0.1).lower
     assert exchange.delta(0.1).upper >= truth
     monkeypatch.setattr(KaryExchange, "_walk", wrong)
     assert exchange.delta(0.1).upper < truth
@@ -134,12 +137,12 @@ def test_the_law_of_visited_users_at_a_known_number_of_submissions(trials):
 @pytest.mark.parametrize("submissions", [1, 2, 4, 6])
 def test_a_known_number_of_submissions_tells_no_more_than_certified(n, k, alpha, submissions):
     """Every δ of every data set, by enumeration; a bound for one submission less fails."""
-    table, ratios, broken = kary_enumeration._releases(n, k, submissions), [], 0
+    table, ratios, broken = definition._releases(n, k, submissions), [], 0
     for epsilon in (0.0, 0.2, 0.5 * local_epsilon(alpha, k)):
         truth = 0.0
-        for others in kary_enumeration.compositions(n - 1, k):
-            zero = kary_enumeration._noisy(n, k, alpha, (others[0] + 1, *others[1:])) @ table
-            one = kary_enumeration._noisy(n, k, alpha, (others[0], others[1] + 1, *others[2:])) @ table
+        for others in definition.compositions(n - 1, k):
+            zero = definition._noisy(n, k, alpha, (others[0] + 1, *others[1:])) @ table
+            one = definition._noisy(n, k, alpha, (others[0], others[1] + 1, *others[2:])) @ table
             truth = max(truth, float(np.maximum(zero - math.exp(epsilon) * one, 0.0).sum()))
         found, fewer = (
             kary.FetchedLabels(n, alpha, 1.0, k, t).delta(epsilon).upper for t in (submissions, submissions // 2)

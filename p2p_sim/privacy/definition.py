@@ -1,4 +1,18 @@
-"""Exact δ(ε) of the K-ary exchange in a tiny cluster, by enumerating noisy counts and released counts."""
+"""What ε and δ of the label exchange are, by summation over all data sets: exact for tiny clusters of K classes.
+
+The learner of one cluster sees which label each user submitted, or none. For labels y of the n users let P_y be the law
+of what she sees. The exchange is (ε, δ)-private for labels if, for all y and y' that differ in one user's label and all
+sets S, P_y(S) <= e^ε P_y'(S) + δ. So the smallest δ at an ε is
+
+    δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
+
+Given the numbers of noisy labels J = (J_1, ..., J_K), each submission is a draw from J/n, whoever made it. So the
+numbers R of released labels of each class are all that tells y from y', and
+
+    P_y(R) = Σ_t Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
+
+Faster accountants (`exchange/`) are held against this sum; where a case is small enough it is computed.
+"""
 
 import math
 from functools import lru_cache
@@ -11,6 +25,36 @@ from p2p_sim.privacy.bound import Bracket
 Counts = tuple[int, ...]
 
 
+def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
+    """δ(ε) of the learner in a cluster of n users with K classes, α and θ; both ends include all rounding.
+
+    Every term is a product of non-negative numbers: of n chances of flips, each of which with its sum of K terms adds
+    (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The sum over N noisy counts adds (N+1)u,
+    and e^ε 2u (an ulp, measured): that is `slack`. The probability of t adds 4nu, sums over views and t their number.
+    Underflow adds at most the smallest positive number for each operation, times 1 + e^ε; if t = 0 nothing is seen.
+    """
+    grow, best = math.exp(epsilon), [0.0, 0.0]
+    # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, released counts R)
+    mass = [math.comb(n, t) * sampling_rate**t * (1.0 - sampling_rate) ** (n - t) for t in range(n + 1)]
+    tables = [_releases(n, num_classes, t) for t in range(n + 1)]
+    noisy, views = len(tables[-1]), sum(table.shape[1] for table in tables)
+    slack, sums = (n * (num_classes + 6) + noisy + num_classes + 16) * UNIT, (4 * n + views + 8) * UNIT
+    tiny = (n * num_classes + noisy) * noisy * SUBNORMAL * (1.0 + grow)
+    underflow = views * SUBNORMAL + tiny * sum(w * t.shape[1] for w, t in zip(mass[1:], tables[1:], strict=True))
+    # every data set of the others; by symmetry the target's label changes from class 0 to class 1
+    for others in compositions(n - 1, num_classes):
+        zero = _noisy(n, num_classes, flip_prob, (others[0] + 1, *others[1:]))
+        one = _noisy(n, num_classes, flip_prob, (others[0], others[1] + 1, *others[2:]))
+        total = [0.0, 0.0]
+        for weight, table in zip(mass[1:], tables[1:], strict=True):
+            p, q = zero @ table, grow * (one @ table)
+            # Σ_R max(0, P(R) - e^ε Q(R)), rounded down and up
+            for end, sign in enumerate((-slack, slack)):
+                total[end] += weight * float(np.maximum((1.0 + sign) * p - (1.0 - sign) * q, 0.0).sum())
+        best = [max(pair) for pair in zip(best, total, strict=True)]
+    return Bracket(max(0.0, best[0] * (1.0 - sums) - underflow), best[1] * (1.0 + sums) + underflow)
+
+
 @lru_cache(maxsize=64)
 def compositions(total: int, parts: int) -> tuple[Counts, ...]:
     """All ways to write `total` as an ordered sum of `parts` non-negative integers."""
@@ -19,39 +63,9 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
     return tuple((first, *rest) for first in range(total + 1) for rest in compositions(total - first, parts - 1))
 
 
-def bracket(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
-    """Largest hockey-stick divergence of the learner's view over all neighbouring data sets, with its rounding.
-
-    Given noisy counts J the t released labels are independent with law J/n, so the counts of released classes are
-    sufficient, t ~ Bin(n, θ). By symmetry the target's label changes from class 0 to class 1.
-
-    Every term is a product of non-negative numbers: of n chances of flips, each of which with its sum of K terms adds
-    (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The sum over N noisy counts adds (N+1)u,
-    and e^ε 2u (an ulp, measured): that is `slack`. The probability of t adds 4nu, sums over views and t their number.
-    Underflow adds at most the smallest positive number for each operation, times 1 + e^ε; if t = 0 nothing is seen.
-    """
-    grow, best = math.exp(epsilon), [0.0, 0.0]
-    mass = [math.comb(n, t) * sampling_rate**t * (1.0 - sampling_rate) ** (n - t) for t in range(n + 1)]
-    tables = [_releases(n, num_classes, t) for t in range(n + 1)]
-    noisy, views = len(tables[-1]), sum(table.shape[1] for table in tables)
-    slack, sums = (n * (num_classes + 6) + noisy + num_classes + 16) * UNIT, (4 * n + views + 8) * UNIT
-    tiny = (n * num_classes + noisy) * noisy * SUBNORMAL * (1.0 + grow)
-    doubt = views * SUBNORMAL + tiny * sum(w * table.shape[1] for w, table in zip(mass[1:], tables[1:], strict=True))
-    for others in compositions(n - 1, num_classes):
-        zero = _noisy(n, num_classes, flip_prob, (others[0] + 1, *others[1:]))
-        one = _noisy(n, num_classes, flip_prob, (others[0], others[1] + 1, *others[2:]))
-        total = [0.0, 0.0]
-        for weight, table in zip(mass[1:], tables[1:], strict=True):
-            p, q = zero @ table, grow * (one @ table)
-            for place, sign in enumerate((-slack, slack)):
-                total[place] += weight * float(np.maximum((1.0 + sign) * p - (1.0 - sign) * q, 0.0).sum())
-        best = [max(pair) for pair in zip(best, total, strict=True)]
-    return Bracket(max(0.0, best[0] * (1.0 - sums) - doubt), best[1] * (1.0 + sums) + doubt)
-
-
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """Pr[released counts | noisy counts] for t released labels: (noisy counts, released counts)."""
+    """Multinomial(R; t, J/n): (noisy counts J, released counts R)."""
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)
     ways = [float(math.factorial(t) // math.prod(map(math.factorial, r))) for r in compositions(t, num_classes)]
@@ -60,7 +74,7 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """Pr[noisy counts] for the given numbers of true labels, in the order of `compositions`."""
+    """Pr[J | y] for data sets with these numbers of true labels, in the order of `compositions`."""
     shape = (n + 1,) * (num_classes - 1)
     law = np.zeros(shape)
     law[(0,) * (num_classes - 1)] = 1.0
@@ -71,7 +85,7 @@ def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats
 
 
 def _add_user(law: Floats, true: int, flip_prob: float, num_classes: int) -> Floats:
-    """One more user's noisy label; the last class is implied by the others."""
+    """The law of J with one more user's noisy label; the last class is implied by the others."""
     out = np.zeros_like(law)
     for noisy in range(num_classes):
         chance = 1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1)

@@ -1,0 +1,44 @@
+"""Algorithm 2 of Esfandiari et al., "Label differential privacy via clustering": the label exchange, user by user.
+
+This is the definition. `vectorised_draw` draws from the same law all at once; `processes` and `batched_exchange` send
+its messages over a network. Tests hold all of them against it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def label_exchange(
+    labels: Sequence[int],
+    clusters: Sequence[Sequence[int]],
+    *,
+    flip_prob: float,
+    sampling_rate: float,
+    num_classes: int,
+    rng: np.random.Generator,
+) -> dict[int, int]:
+    """The labels that the learner gets, by user.
+
+    Args:
+        labels: of each user, 0 to K-1. clusters: the users of each cluster. flip_prob: α. sampling_rate: θ.
+        num_classes: K.
+
+    >>> rng = np.random.default_rng(1)
+    >>> label_exchange([0, 1, 1], [[0, 1], [2]], flip_prob=0.0, sampling_rate=1.0, num_classes=2, rng=rng)
+    {0: 1, 1: 1, 2: 1}
+    """
+    # each user flips her label with probability α: to one of the K-1 others, all equally likely
+    noisy = []
+    for label in labels:
+        flips = rng.random() < flip_prob
+        noisy.append((label + rng.integers(1, num_classes) * flips) % num_classes)
+    released = {}
+    for cluster in clusters:
+        for user in cluster:
+            # she fetches the noisy label of a random user of her cluster, perhaps her own
+            peer = cluster[int(rng.integers(len(cluster)))]
+            # with probability θ she passes it on to the learner
+            if rng.random() < sampling_rate:
+                released[user] = int(noisy[peer])
+    return released
