@@ -114,12 +114,14 @@ def frame(tmp_path: Path) -> Frame:
 def folder(tmp_path, monkeypatch):
     """An empty folder on the import path; what is installed there is forgotten afterwards."""
     from p2p_sim.base import plugins
+    from p2p_sim.sweeps import tasks
 
     place = tmp_path / "site"
     place.mkdir()
     monkeypatch.syspath_prepend(place)
     before = set(sys.modules)
     plugins.offers.cache_clear()
+    tasks._scenario.cache_clear()
     yield place
     plugins.offers.cache_clear()
     for name in set(sys.modules) - before:

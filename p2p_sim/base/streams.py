@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.errors import InputError
+
 BLOCK = 65_536
 """Users whose numbers are drawn in one go; a constant of the model, because it fixes the order of draws."""
 
@@ -80,7 +82,7 @@ class PublicStreams(Streams):
 
     def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
         if purpose in NOISE | OF_THE_USERS:
-            raise PermissionError(f"the random stream {purpose!r} is not for protocols")
+            raise InputError(f"the random stream {purpose!r} is not for protocols")
         return super()._sequence(purpose, shard, attempt)
 
     @classmethod

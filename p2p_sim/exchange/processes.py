@@ -91,7 +91,10 @@ class ProcessExchange(ExchangeRun):
                 self.clock.process(self._life(me, start))
         for prober in np.flatnonzero(self._roles.prober).tolist():
             self.clock.process(self._probing(prober))
-        self.clock.run()
+        try:
+            self.clock.run()
+        except Exception as copied:  # SimPy raises a copy, whose cause says where it happened
+            raise copied.__cause__ or copied from None
         self.ledger.count("failed", sum(not question.reply.triggered for question in self.questions))
         self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
         return self.ledger.traffic(self.journey.bytes["submission"])
@@ -131,7 +134,9 @@ class ProcessExchange(ExchangeRun):
 
     def submit(self, user: int, reply: Reply | int) -> None:
         """As `Me.submit`: at once, or in a batch at the network's deadline."""
-        given = reply if isinstance(reply, Reply) else Reply(int(reply), user)
+        given = reply if isinstance(reply, Reply) else Reply(reply, user)
+        if given.label not in range(self._num_classes):
+            raise InputError(f"me.submit: label {given.label}: must be 0 to {self._num_classes - 1}")
         if not self._config.batch_submission:
             self._submit(user, given)
         elif self.clock.now <= (self._config.deadline_s or 0.0):

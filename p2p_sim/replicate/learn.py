@@ -20,6 +20,7 @@ from p2p_sim.learning.squared_loss import value_figures, value_floor
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.replicate import KEPT, Replicate
 
@@ -47,6 +48,8 @@ def learn(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcom
     if isinstance(outcome.release, DensityRelease):
         assert isinstance(people, Population)
         return LearnedModel(Risk(None, None), None, None, {}, density_figures(people, outcome.release))
+    if isinstance(mechanism, ProtocolMechanism) and not len(outcome.labels):
+        return LearnedModel(Risk(None, None), None, None, {})  # a protocol among users alone
     found = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.without_adversaries()) is not None:
         assert isinstance(people, Population)

@@ -180,7 +180,7 @@ class TrueLabels(Protocol):
 
 @pytest.mark.parametrize(
     ("protocol", "fault", "text"),
-    [(NoiseAgain(), PermissionError, "'flip' is not for protocols"), (TrueLabels(), AttributeError, "population")],
+    [(NoiseAgain(), p2p_sim.InputError, "'flip' is not for protocols"), (TrueLabels(), AttributeError, "population")],
 )
 def test_a_protocol_that_reaches_for_the_noise_or_for_true_labels_is_refused(protocol, fault, text, monkeypatch):
     with pytest.raises(fault, match=text):

@@ -1,0 +1,99 @@
+"""Protocols of plug-ins as mechanisms: what a scenario may say of them, what their rows state, what is refused."""
+
+import hashlib
+import importlib
+import math
+
+import pytest
+
+import p2p_sim
+from p2p_sim.privacy.randomized_response import local_epsilon
+from tests.commands import command
+from tests.plug_ins import EXAMPLE, install
+
+MODULE = """
+from typing import Literal
+from p2p_sim import extend
+
+class Behaviour(extend.Protocol):
+    def user(self, me):
+        {body}
+        yield me.wait(0.1)
+
+class Config(extend.ProtocolConfig):
+    kind: Literal["mine"] = "mine"
+
+    def protocol(self):
+        return Behaviour()
+"""
+TREE = {"population": {"kind": "synthetic", "users": 200}, "engine": "processes", "clusters": {"kind": "given"}}
+
+
+def mine(folder, body: str, **keys) -> p2p_sim.Scenario:
+    module = f"mine_{hashlib.sha256(body.encode()).hexdigest()[:8]}"  # each is another module, imported anew
+    install(folder, module, "1.0", {"p2p_sim.protocols": {"mine": f"{module}:Config"}}, MODULE.format(body=body))
+    importlib.invalidate_caches()
+    return p2p_sim.Scenario.from_tree({**TREE, "mechanism": {"kind": "mine", "flip_prob": 0.2, **keys}})
+
+
+def test_the_example_runs_and_its_row_states_the_noise_alone_for_everybody(installed):
+    result = p2p_sim.run(p2p_sim.load_scenario(EXAMPLE / "second_opinion.toml"), record=True)
+    row, local = result.row, local_epsilon(0.2)
+    stated = {name: row[name] for name in row if name.startswith("epsilon") and row[name] is not None}
+    everybody = [
+        "epsilon_upper",
+        "epsilon_best_cluster",
+        "epsilon_local",
+        "epsilon_times_upper",
+        "epsilon_coalition_upper",
+    ]
+    assert stated == dict.fromkeys(everybody, local) | {"epsilon_lower": 0.0}
+    said = result.terms["epsilon_upper"]["conditions"]
+    assert any("enters the protocol only through her noisy label" in str(condition) for condition in said)
+    assert 50 < row["submissions"] < 350
+    assert row["fetches"] > 700
+    assert len(result.transcript.messages) == row["messages_delivered"]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_a_target_is_that_of_the_noise(folder, epsilon):
+    row = p2p_sim.run(mine(folder, "me.submit(me.noisy_label)", flip_prob=None, target_epsilon=epsilon)).row
+    assert math.isclose(row["epsilon_upper"], epsilon, rel_tol=1e-9)
+    assert row["epsilon_upper"] <= epsilon * (1.0 + 1e-12)
+    assert row["submissions"] == 200
+
+
+def test_a_protocol_without_submissions_has_a_row_without_a_learner(folder):
+    row = p2p_sim.run(mine(folder, "me.send(me.random_peer(), me.noisy_label)")).row
+    assert row["submissions"] == 0
+    assert row["messages_delivered"] == 200
+    assert row["error_rate"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("me._exchange._streams.generator('flip')", "the random stream 'flip' is not for protocols"),
+        ("me._exchange.population.labels", "has no attribute 'population'"),
+        ("me.submit(7)", "me.submit: label 7: must be 0 to 1"),
+        ("me.send(10_000, 1)", "me.send: peer 10000: must be 0 to 199"),
+    ],
+)
+def test_what_a_protocol_does_wrong_is_one_line(folder, tmp_path, monkeypatch, body, line):
+    mine(folder, body)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(
+        'engine = "processes"\n[population]\nkind = "synthetic"\nusers = 200\n[clusters]\nkind = "given"\n'
+        '[mechanism]\nkind = "mine"\nflip_prob = 0.2\n'
+    )
+    status, _, err = command("run", "mine.toml", "--out", "out", "--workers", "1", "--set", "replicates=1")
+    assert status != 0
+    assert line in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("engine", ["events", "vectorised"])
+def test_another_engine_is_refused(folder, engine):
+    scenario = mine(folder, "pass")
+    with pytest.raises(p2p_sim.InputError, match=f"engine = '{engine}': mechanism.kind = 'mine' is a protocol"):
+        scenario.replace(engine=engine)
