@@ -104,7 +104,7 @@ class _Events:
 
     def event(self, epsilon: float) -> tuple[int, float]:
         """The s with the largest worth at ε, and that worth."""
-        keep, lose = self.worth(epsilon)
+        keep, lose = self.hockey_stick_coefficients(epsilon)
         worths = keep * self.tails[0] - lose * self.tails[1]
         return int(worths.argmax()), float(worths.max())
 
@@ -159,7 +159,8 @@ class _Sample:
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
         """A lower bound of δ(ε)."""
-        its, (tilt, psi, most), (keep, lose) = self.its, self.tilt, self.its.worth(epsilon)
+        its, (tilt, psi, most) = self.its, self.tilt
+        keep, lose = its.hockey_stick_coefficients(epsilon)
         if keep <= 0.0:
             return 0.0
         # E F0, rounded down, and F0, rounded up
