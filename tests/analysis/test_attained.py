@@ -73,7 +73,7 @@ def test_a_wrong_worth_is_caught(monkeypatch, worth):
         grow, keep = np.exp(epsilon), 1.0 - flip_prob
         return (1.0, grow, 0.0) if worth == "without the flip" else (keep, grow * keep - flip_prob, 0.0)
 
-    monkeypatch.setattr(attained, "worth", wrong)
+    monkeypatch.setattr(attained, "hockey_stick_coefficients", wrong)
     assert above_the_truth()[0] > 0
 
 
