@@ -34,7 +34,8 @@ ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
 TABLE, MANIFEST = "rows.parquet", "manifest.json"
-Task, Result = TypeVar("Task"), TypeVar("Result")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Frame:
                     write_whole(running[done], pickle.dumps(done.result()))
         return [pickle.loads(path.read_bytes()) for path in files]
 
-    def table(self, name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]], form: str = "%.6g") -> Path:
+    def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
         """Write rows as a CSV table; return its path."""
         self.out.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(rows).to_csv(self.out / name, index=False, float_format=form)

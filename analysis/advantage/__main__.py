@@ -4,6 +4,7 @@ The runs are those of `analysis.comparison`, whose rows hold every parameter; th
 Run as `python -m analysis.advantage`; a figure that is there already is not computed again.
 """
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ SMALL = ("synthetic", "adult")
 MARKED = (0.1, 1.0, 4.0)
 """ε whose own advantage is marked."""
 
-Line = dict[str, Any]
+Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:

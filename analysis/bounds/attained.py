@@ -159,7 +159,8 @@ class _Sample:
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
         """A lower bound of δ(ε)."""
-        its, (tilt, psi, most), (keep, lose) = self.its, self.tilt, self.its.coefficients(epsilon)
+        its, (tilt, psi, most) = self.its, self.tilt
+        keep, lose = its.coefficients(epsilon)
         if keep <= 0.0:
             return 0.0
         # E F0, rounded down, and F0, rounded up

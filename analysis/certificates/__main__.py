@@ -16,6 +16,7 @@ from analysis.internet_scale.privacy_growth import DELTA, FLIP_PROB
 from analysis.study import PUBLISHED, ROOT, SWEEPS, Frame, command
 from p2p_sim import load_scenario
 from p2p_sim.base.whole_files import write_whole
+from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.privacy import LabelExchange, certificate
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
@@ -75,32 +76,35 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
 
 
 def _shipped() -> Iterator[CertifiedFigure]:
-    table = pd.read_csv(PUBLISHED / "shipped" / "table.csv").set_index("panel")
+    epsilons = pd.read_csv(PUBLISHED / "shipped" / "table.csv").set_index("panel")["epsilon_upper"]
     for file in FILES:
         name = Path(file).stem
-        yield _worst(name, load_scenario(ROOT / "scenarios" / file), table.loc[name, "epsilon_upper"])
+        yield _worst(name, load_scenario(ROOT / "scenarios" / file), epsilons[name])
     for file in PLANS:
         plan = load_sweep(SWEEPS / file)
-        for point, epsilon in zip(plan.points(), table.loc[plan.name, "epsilon_upper"], strict=True):
+        for point, epsilon in zip(plan.points(), epsilons[plan.name], strict=True):
             yield _worst(plan.name, plan.scenario(point), epsilon)
 
 
 def _internet_scale() -> Iterator[CertifiedFigure]:
     where = "internet-scale/table.csv"
     table = pd.read_csv(PUBLISHED / where)
-    for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].itertuples():
-        [rate] = NUMBER.findall(row.setting)
-        yield CertifiedFigure(LabelExchange(int(row.at), FLIP_PROB, float(rate)), DELTA, f"{where}, learner", row.value)
-    for row in table[(table["quantity"] == "smallest_cluster") & (table["value"] <= LARGEST)].itertuples():
-        alpha, rate = NUMBER.findall(row.setting)
-        exchange = LabelExchange(int(row.value), float(alpha), float(rate))
-        yield CertifiedFigure(exchange, DELTA, f"{where}, cluster sizes", target=row.at)
+    for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].to_dict("records"):
+        [rate] = NUMBER.findall(row["setting"])
+        exchange = LabelExchange(int(row["at"]), FLIP_PROB, float(rate))
+        yield CertifiedFigure(exchange, DELTA, f"{where}, learner", row["value"])
+    for row in table[(table["quantity"] == "smallest_cluster") & (table["value"] <= LARGEST)].to_dict("records"):
+        alpha, rate = NUMBER.findall(row["setting"])
+        exchange = LabelExchange(int(row["value"]), float(alpha), float(rate))
+        yield CertifiedFigure(exchange, DELTA, f"{where}, cluster sizes", target=row["at"])
 
 
 def _worst(name: str, scenario: Scenario, epsilon: float) -> CertifiedFigure:
     """The figure of the smallest cluster of all replicates."""
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = scenario.mechanism
+    assert isinstance(mechanism, LabelExchangeConfig)
+    assert mechanism.flip_prob is not None
     exchange = LabelExchange(smallest, mechanism.flip_prob, mechanism.sampling_rate)
     return CertifiedFigure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}", epsilon)
 

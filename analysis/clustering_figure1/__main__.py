@@ -60,7 +60,7 @@ def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
     sets, lines = list(table["population"].unique()), []
     for (population, mechanism), part in table.groupby(["population", "mechanism"], sort=False, observed=True):
         [colour] = [place for place, label in enumerate(labels) if label.startswith(str(mechanism))]
-        line = Curve.of(f"{SHORT[population]}: {mechanism}", part, "clusters.count", "relative_accuracy")
+        line = Curve.of(f"{SHORT[str(population)]}: {mechanism}", part, "clusters.count", "relative_accuracy")
         lines.append(replace(line, look=(colour, sets.index(population))))
     return Panel("number of clusters asked for", RELATIVE, lines, log_y=False, title="ε = 0.5", apart=True)
 

@@ -13,7 +13,7 @@ from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.population import Examples
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30
-KINDS = {
+KINDS: dict[str, KMeansClusters | BalancedClusters] = {
     "k-means": KMeansClusters(count=CLUSTERS),
     "mini-batch k-means": KMeansClusters(count=CLUSTERS, minibatch=True),
     "balanced": BalancedClusters(count=CLUSTERS),

@@ -17,6 +17,7 @@ from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
 
 Floats = NDArray[np.float64]
+Transform = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"
 LONGEST = 1.5 * 2**0.5
 """Rows are centred and scaled to root mean square norm 1, a constant 1 is appended; longer ones than this are cut."""
@@ -48,7 +49,7 @@ def _rows(
     cube = _unit_cube(people.features)
     for epsilon in epsilons:
         rng, seed = streams.generator(f"models at {epsilon:g}"), streams.integer_seed(f"votes at {epsilon:g}")
-        settings = {"l2": PENALTY, "norm_bound": LONGEST, "tight": True, "random_state": rng}
+        settings: dict[str, Any] = {"l2": PENALTY, "norm_bound": LONGEST, "tight": True, "random_state": rng}
         models = {PLR: PrivateLogisticRegression(epsilon, **settings), STACKING: SampleStacking(epsilon, 5, **settings)}
         for name, model in models.items():
             model.fit(scaling.apply(people.features), people.labels)
@@ -79,7 +80,7 @@ def _unit_cube(features: NDArray[np.floating]) -> Callable[[NDArray[np.floating]
     return lambda rows: np.clip((rows - low) / span, 0.0, 1.0)
 
 
-def _accuracy(people: Population, model: ClassifierMixin, transform: Callable[[Floats], Floats]) -> float:
+def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
     """Share of right answers: exact where the law is known, else on the holdout."""
     if people.law is not None:
         guess = model.predict(transform(people.law.points)).astype(int)

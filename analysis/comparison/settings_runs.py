@@ -75,6 +75,7 @@ def learned(task: Task) -> list[Line]:
     for name in names:
         scenario = case.scenario.replace(learner=LEARNERS[name])
         risk = learn(replace(case, scenario=scenario), people, mechanism, outcome).risk
+        assert risk.error_rate is not None
         assert risk.nonprivate_error_rate is not None
         accuracies = {"accuracy": 1.0 - risk.error_rate, "nonprivate_accuracy": 1.0 - risk.nonprivate_error_rate}
         lines.append(known | {"learner": name} | accuracies)

@@ -99,8 +99,10 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 def freely(rows: pd.DataFrame) -> dict[tuple[str, float], str]:
     """The option with the largest mean accuracy in the replicates that choose, by mechanism and ε."""
-    mean = rows[rows["replicate"] < CHOOSING].groupby(["mechanism", EPSILON, "option"], sort=False)["accuracy"].mean()
-    return {point: part.idxmax()[-1] for point, part in mean.groupby(level=[0, 1], sort=False)}
+    choosing, keys = rows[rows["replicate"] < CHOOSING], ["mechanism", EPSILON]
+    mean = choosing.groupby([*keys, "option"], sort=False, as_index=False)["accuracy"].mean()
+    best = mean.loc[mean.groupby(keys, sort=False)["accuracy"].idxmax()]
+    return {(line["mechanism"], line[EPSILON]): line["option"] for line in best.to_dict("records")}
 
 
 def chosen_rows(
@@ -109,10 +111,11 @@ def chosen_rows(
     """A row for each reported replicate and way to choose."""
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
     lines: list[dict[str, Any]] = []
-    for (name, epsilon), part in reported.groupby(["mechanism", EPSILON], sort=False):
+    for (name, epsilon), favourite in free.items():
+        part = reported[(reported["mechanism"] == name) & (reported[EPSILON] == epsilon)]
         point = {"mechanism": name, EPSILON: epsilon, "way": way(name)}
         first = part["option"].iloc[0]
-        for choice, option in ((DEFAULT, first), (FREE, free[name, epsilon])):
+        for choice, option in ((DEFAULT, first), (FREE, favourite)):
             lines += _taken(part[part["option"] == option], point | {"choice": choice})
         paid = point | {"choice": PAID}
         if way(name) == RELEASED:
@@ -128,7 +131,8 @@ def chosen_rows(
 
 def _taken(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
     wanted = ["replicate", "option", "accuracy", "epsilon_upper"]
-    return [point | line for line in part[wanted].to_dict("records")]
+    values = part[wanted].itertuples(index=False, name=None)
+    return [point | dict(zip(wanted, line, strict=True)) for line in values]
 
 
 def _selected(base: Scenario, name: str, epsilon: float, frame: Frame, count: int) -> Iterator[dict[str, Any]]:

@@ -72,6 +72,7 @@ def tried(task: Task) -> list[Line]:
     tree, name, replicate, data_dir, wanted = task
     base = Scenario.from_tree(tree)
     epsilon, lines, done = tree["mechanism"]["target_epsilon"], list[Line](), None
+    stated = Line()
     found = options(base, name, epsilon)
     for option, scenario in ((one, found[one]) for one in wanted or found):
         case = Replicate(scenario, replicate, data_dir)
@@ -79,9 +80,9 @@ def tried(task: Task) -> list[Line]:
             done = exchange(case)
             bound = account(case, done.population, done.mechanism, done.outcome).statements["epsilon_upper"]
             assert isinstance(bound, PrivacyBound)
+            stated = {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": done.mechanism.trust}
         parts = done.population, done.mechanism, done.outcome
-        line = {"replicate": replicate, "option": option, "accuracy": accuracy(case, *parts)}
-        line |= {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": done.mechanism.trust}
+        line = {"replicate": replicate, "option": option, "accuracy": accuracy(case, *parts), **stated}
         if way(name) == RELEASED:
             shown = judged(case, *parts)
             line["shown"] = shown.lower if shown.value is None else shown.value
@@ -108,7 +109,9 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
 def accuracy(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome) -> float:
     """Of the case's learner: exact where the law is known, else on users who were held out."""
     model = learned_from(case, people, mechanism, outcome)
-    return 1.0 - measured(predict(people, model, None), "zero_one").error_rate
+    error_rate = measured(predict(people, model, None), "zero_one").error_rate
+    assert error_rate is not None
+    return 1.0 - error_rate
 
 
 def with_target(base: Scenario, name: str, epsilon: float) -> dict[str, Any]:

@@ -158,8 +158,9 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
 
 def chosen(rows: pd.DataFrame) -> dict[tuple[str, float], str]:
     """The learner with the largest mean accuracy for each mechanism and ε; of equally good ones the first."""
-    mean = rows.groupby([*KEYS, "learner"], sort=False)["accuracy"].mean()
-    return {point: part.idxmax()[-1] for point, part in mean.groupby(level=[0, 1], sort=False)}
+    mean = rows.groupby([*KEYS, "learner"], sort=False, as_index=False)["accuracy"].mean()
+    best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
+    return {(name, epsilon): learner for name, epsilon, learner in _cells(best)}
 
 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -182,8 +183,8 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     used = rows[rows["chosen"]]
     for epsilon, part in used.groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
-        named, seen = cells.loc[False].mean(), cells.loc[True]
-        for group, names in {**TRUST, ALL: tuple(cells)}.items():
+        named, seen = cells.query("not reported").mean(), cells.query("reported")
+        for group, names in {**TRUST, ALL: tuple(map(str, cells))}.items():
             present = [name for name in names if name in cells]
             if len(present) < 2:
                 continue

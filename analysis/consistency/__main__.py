@@ -18,8 +18,9 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.figures.curves import Panel
 from p2p_sim.figures.panels import plot_study
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
+from p2p_sim.histograms.concepts import HalfSpaceNet
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
-from p2p_sim.histograms.partitions import even_side
+from p2p_sim.histograms.partitions import Cubes, even_side
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
 from p2p_sim.measures.product_laws import Harmonic, ProductLaw, Sine, box_centres
@@ -113,7 +114,9 @@ def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tup
     models = {NONPRIVATE: HistogramClassifier(side), VOTES: PCL(EPSILON, side, seed), EXCHANGE: exchange}
     rows = []
     for method, model in models.items():
-        edges = model.fit(points, labels).partition_.edges()
+        partition = model.fit(points, labels).partition_
+        assert isinstance(partition, Cubes)
+        edges = partition.edges()
         value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
         epsilon = EPSILON if method == VOTES else math.inf
         rows.append(Row("excess error", name, n, replicate, method, value, epsilon, 0.0))
@@ -146,7 +149,9 @@ def _threshold_row(n: int, replicate: int) -> Row:
     points = rng.standard_normal((LABELLED, 1))
     learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
     learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
-    error = abs(float(ndtr(learner.net_.cuts[learner.chosen_, 0])) - 0.5)
+    net = learner.net_
+    assert isinstance(net, HalfSpaceNet)
+    error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
     return Row("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
 

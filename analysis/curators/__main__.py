@@ -62,7 +62,8 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
     """
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns="mechanism", values="error_rate")
     lines: list[dict[str, object]] = []
-    for epsilon, part in error.groupby(level=0):
+    for epsilon in error.index.unique(EPSILON):
+        part = error.loc[epsilon]
         for first, second, claimed in _claims(epsilon):
             if not {first, second} <= set(part):
                 continue

@@ -95,7 +95,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     )
     drawn = table[table[EPSILON] == DRAWN]
     panels = [
-        Marks(TITLES.get((panel, kind), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
+        Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
         for (panel, kind), part in drawn.groupby(["panel", "kind"], sort=False)
     ]
     figure = frame.out / "groups.png"

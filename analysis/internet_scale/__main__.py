@@ -130,9 +130,9 @@ def _exact(network: str, laws: tuple[UserLaw, UserLaw], users: int) -> Iterator[
     yield figure("last_s", users, "law", middle, early.last(users, low), late.last(users, high))
     for rate in LINK_BPS:
         load = 8.0 * LABEL / rate
-        ends = [early.served(users, load, low), late.served(users, load, high)]
+        first, last = early.served(users, load, low), late.served(users, load, high)
         middle = (early.served(users, load) + late.served(users, load)) / 2
-        yield figure(f"served_{rate:g}_s", users, "law", middle, *ends)
+        yield figure(f"served_{rate:g}_s", users, "law", middle, first, last)
 
 
 def _within(times: Sequence[float], users: int, laws: tuple[UserLaw, UserLaw]) -> float:
@@ -201,12 +201,13 @@ def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> floa
 
 def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
     """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
-    for line in counted.itertuples():
-        figure = partial(GrowthFigure, "network", str(line.setting))
-        yield figure(str(line.quantity), line.n, BEYOND, line.value, replicates=1)
-        if line.quantity == "last_s":
-            late, early = (one.arrival.last_level(line.n, line.value) for one in laws[str(line.setting)])
-            yield figure("last_level", line.n, BEYOND, (early + late) / 2, early, late, 1)
+    for line in counted.to_dict("records"):
+        network, users, value = line["setting"], line["n"], line["value"]
+        figure = partial(GrowthFigure, "network", network)
+        yield figure(line["quantity"], users, BEYOND, value, replicates=1)
+        if line["quantity"] == "last_s":
+            late, early = (one.arrival.last_level(users, value) for one in laws[network])
+            yield figure("last_level", users, BEYOND, (early + late) / 2, early, late, 1)
 
 
 # -- the simulator itself ----------------------------------------------------------------------------------------------
@@ -223,8 +224,8 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
         for seen, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
             past = part[part["users"].isin(seen)]
             e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
-            ends = (target * end for end in (e.value, e.low, e.high))
-            yield figure("cpu_s", target, _fit(seen[-1]), *ends, len(past))
+            value, low, high = (target * end for end in (e.value, e.low, e.high))
+            yield figure("cpu_s", target, _fit(seen[-1]), value, low, high, len(past))
         for basis, action in _ways(str(network), sizes[-1]):
             peak = _peak_bytes(action)
             yield figure("peak_mib", sizes[-1], basis, peak / 2**20)

@@ -59,8 +59,8 @@ def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
-    asked = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
-    yield GrowthFigure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
+    single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
+    yield GrowthFigure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", single.lower)
     yield GrowthFigure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
     for share in COLLUDING:
         figure = partial(GrowthFigure, "coalition", f"{100 * share:g}% of all users")

@@ -5,7 +5,7 @@ Run as `python -m analysis.privacy_tables`; three CPU minutes.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import networkx as nx
@@ -25,7 +25,7 @@ from p2p_sim.privacy import (
     theorem3,
 )
 
-Rows = Iterator[Mapping[str, object]]
+Rows = Iterator[dict[str, object]]
 NAME, DELTA = "privacy", 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
@@ -67,7 +67,7 @@ def main(frame: Frame) -> list[Path]:
     return [frame.table(f"{name}.csv", table) for name, table in zip(tables, found, strict=True)]
 
 
-def _computed(task: tuple[Callable[..., Rows], ...]) -> list[Mapping[str, object]]:
+def _computed(task: tuple[Callable[..., Rows], ...]) -> list[dict[str, object]]:
     return list(task[0](*task[1:]))
 
 
@@ -126,7 +126,7 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
     for degree in (*degrees, users):
         graph = nx.random_regular_graph(degree, users, seed=1) if degree < users else None
         table = np.full((users, users), 1.0) if graph is None else nx.to_scipy_sparse_array(graph, dtype=float)
-        weights = sparse.csr_array(table) / degree
+        weights = sparse.csr_array(table / degree)
         for theta in (0.1, 1.0):
             for delta in (1e-6, 1e-4):
                 at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}

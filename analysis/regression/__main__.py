@@ -33,8 +33,10 @@ from p2p_sim.privacy.rivals.rr_on_bins import best_bins
 from p2p_sim.privacy.rivals.unbiased_values import best_unbiased, two_output_law
 
 NAME, SEED = "regression", 11
-EPSILONS, LOSSES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-HETEROGENEITY, SPREADS = 0.1, (0.0, 0.05, 0.15, 0.2)
+EPSILONS: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
+LOSSES = (*EPSILONS, 8.0)
+HETEROGENEITY = 0.1
+SPREADS: tuple[float, ...] = (0.0, 0.05, 0.15, 0.2)
 ON_LAW, ON_SPREAD, ON_DIABETES = "law", "heterogeneity", "diabetes"
 DELTA = {ON_LAW: 1e-6, ON_SPREAD: 1e-6, ON_DIABETES: 1e-4}
 NONPRIVATE, CONSTANT = "no privacy", "mean of all labels"

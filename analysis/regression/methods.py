@@ -49,8 +49,9 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
         done = mechanism.release(people.population, NetworkConfig(), streams).labels
         bounds = mechanism.privacy(np.unique(people.population.cluster_sizes), delta)
         stated = max(bound.epsilon_upper for bound in bounds)
-        return Released(done.user, *_read(noise, done.payload, base), stated, noise.local_epsilon)
-    user, prior = np.arange(people.population.num_users), None
+        return Released(done.user, *_read(noise, done.payload.astype(np.intp), base), stated, noise.local_epsilon)
+    user: NDArray[np.integer] = np.arange(people.population.num_users)
+    prior = None
     if base.endswith(PAID):
         user, prior = _paid_prior(people, epsilon, streams)
     local = kind(epsilon, values, prior)
@@ -121,7 +122,7 @@ def learned(method: str, people: RegressionUsers, found: Released) -> Callable[[
 def without_privacy(people: RegressionUsers) -> Callable[[Floats], Floats]:
     """The same learner on the true labels of all users."""
     span = float(people.values[-1] - people.values[0])
-    features = people.population.features
+    features = people.population.features.astype(np.float64)
     return ridge(features, people.values[people.population.labels], 0.0, span, features.std(axis=0))
 
 

@@ -3,6 +3,7 @@
 A label is a place in a public grid of values, so that places go through the exchange as classes do.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -69,7 +70,7 @@ class LabelLaw:
     @property
     def points(self) -> Floats:
         """(4 · clusters, 2), cluster by cluster."""
-        along = self.heterogeneity / np.sqrt(2.0) / SLOPE
+        along = self.heterogeneity / math.sqrt(2.0) / SLOPE
         place = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
         r, v = (np.tile(side, self.clusters) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
         return np.stack([place + along * r, v], axis=1)
@@ -78,7 +79,7 @@ class LabelLaw:
     def mean(self) -> Floats:
         """f at every point."""
         points = self.points
-        return 0.5 + SLOPE * points[:, 0] + self.heterogeneity / np.sqrt(2.0) * points[:, 1]
+        return 0.5 + SLOPE * points[:, 0] + self.heterogeneity / math.sqrt(2.0) * points[:, 1]
 
     @property
     def residual(self) -> float:

@@ -118,8 +118,8 @@ class Branches(OrganisationsData):
         """Fresh rows from the fixed laws; a fifth of a branch's rows are for testing."""
         rng = streams.generator("stacking rows")
         laws = branches_of(self.groups, self.importance, len(self.sizes), self.law, self.signal, self.difference)
-        drawn = [law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]
-        drawn = [(rows, labels.astype(np.int64)) for rows, labels in drawn]
+        samples = [law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]
+        drawn = [(rows, labels.astype(np.int64)) for rows, labels in samples]
         return drawn[0], {str(b): _cut(part, 0.8, rng) for b, part in enumerate(drawn[1:], 1)}
 
 

@@ -18,6 +18,7 @@ from analysis.study import ROOT, Frame, command, curves
 from p2p_sim import load_scenario
 from p2p_sim.figures.curves import Curve, Panel
 from p2p_sim.figures.panels import plot_study
+from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.measures.intervals import mean_interval
@@ -124,12 +125,14 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> t
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
     done = exchange(Replicate(scenario, replicate))
-    population, release, circle = done.population, done.outcome.labels, scenario.population
+    population, release = done.population, done.outcome.labels
+    circle, learner = scenario.population, scenario.learner
     assert population.holdout is not None
     assert isinstance(circle, CircleConfig)
+    assert isinstance(learner, KnnConfig)
     vectors = label_vectors(release, population.num_classes, "knn")
     places = population.holdout.features.astype(np.float64)
-    learned = NeighbourMeans(population.features[release.user], vectors, scenario.learner.neighbours).at(places)
+    learned = NeighbourMeans(population.features[release.user], vectors, learner.neighbours).at(places)
     at = theorem_2(
         learned, circle.label_distribution(places), done.mechanism.privacy(np.array([2]), 1e-6)[0].epsilon_upper
     )
