@@ -1,13 +1,24 @@
 """Event engine against the same exchange by a process per user in SimPy and by a component per user in salabim."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from benchmarks.event_engine import FLIP_PROB, MEDIAN_S, SAMPLING_RATE, clean, exchange, population
+from benchmarks.event_engine import (
+    FLIP_PROB,
+    MECHANISM,
+    MEDIAN_S,
+    SAMPLING_RATE,
+    bare_loop,
+    clean,
+    exchange,
+    population,
+)
 from benchmarks.peers import plan, salabim_module, with_salabim, with_simpy
 from benchmarks.table import FASTER, Row
-from benchmarks.timing import paired_ratio
+from benchmarks.timing import paired_ratio, seconds, spread_of
 
-NAME = "other simulators"
+NAME, RATES = "other simulators", "events a second"
+PROCESSES = replace(MECHANISM, engine="processes")
 
 
 def rows(small: bool = False) -> Iterator[Row]:
@@ -30,6 +41,26 @@ def rows(small: bool = False) -> Iterator[Row]:
         ratio = paired_ratio(theirs, exchange(users, clean(window_s)))
         setting = f"{users.num_users:,} users, clusters of 100, starts over 20 medians"
         yield Row.of(NAME, peer, setting, FASTER, ratio, "the same release")
+    yield from rates(small)
+
+
+def rates(small: bool = False) -> Iterator[Row]:
+    """Protocol events a second of every program, in turn within one run; of the bare loop, timeouts a second."""
+    users, network, salabim = population(200 if small else 10_000, 100), clean(20 * MEDIAN_S), salabim_module()
+    events = exchange(users, network)()
+    programs: dict[str, Callable[[], object]] = {
+        "windows of messages": exchange(users, network),
+        "a process for each user": exchange(users, network, PROCESSES),
+        "SimPy, bare timeout loop": lambda: bare_loop(events),
+    }
+    if salabim is not None:
+        component = with_salabim(salabim)
+        drawn = plan(users, FLIP_PROB, SAMPLING_RATE, MEDIAN_S, 20 * MEDIAN_S)
+        programs["salabim, a component a user"] = lambda: component(drawn)
+    turns = [{name: seconds(program) for name, program in programs.items()} for _ in range(6)][1:]  # the first warms up
+    for name in programs:
+        spread = spread_of([events / turn[name] for turn in turns])
+        yield Row.of(RATES, name, f"{users.num_users:,} users, clusters of 100", "events a second", spread)
 
 
 def main() -> None:

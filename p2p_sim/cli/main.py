@@ -77,7 +77,7 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="events or vectorised; overrides the scenario.",
+            help="events, processes or vectorised; overrides the scenario.",
             autocompletion=one_of("events", "processes", "vectorised"),
         ),
     ] = None,

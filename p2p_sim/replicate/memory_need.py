@@ -19,9 +19,10 @@ Measured as the rise of the peak of the process (`ru_maxrss`) over that after th
 clusters and logistic regression. Label exchange, vectorised: 84 bytes with 1,000,000 users, 78 with 4,000,000; as
 events: 112 with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
 """
-SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110}
+SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110, "processes": 3_900}
 """The same for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
-26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries."""
+26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries; as processes 3,900 to
+4,100 with 20,000 and 60,000."""
 BYTES_A_POINT = 110
 """There, memory for each point of the law, before anything is learned; 112 with 1,000,000 points."""
 ASKED_FROM = 1_000_000

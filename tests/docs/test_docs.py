@@ -62,3 +62,17 @@ def test_extras_are_installed_without_replacing_the_installation():
     assert found == ["install.md"] * len(found)
     assert re.search(wrong, "pip install '.[tune]'")
     assert re.search(wrong, "pip install p2p-sim")
+
+
+def test_the_code_of_how_it_works_is_the_code_of_the_product():
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    modules = [
+        ROOT / "p2p_sim" / name for name in ("exchange/algorithm.py", "exchange/processes.py", "privacy/definition.py")
+    ]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in modules)
+    code = re.sub(
+        r'\n    """The labels that the learner gets.*?"""(?=\n)', "", code, flags=re.DOTALL
+    )  # the page says it in words
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 4
+    assert [block for block in blocks if block.rstrip() not in code] == []
