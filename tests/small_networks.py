@@ -95,7 +95,7 @@ class Case:
         """The same with a process for each user, not yet run."""
         return ProcessExchange(
             LabelExchange(self.theta), self.shard, self.payload, self.network, self.streams, roles=self.roles,
-            sampling_rate=self.theta, record=record, probe_every_s=self.probe_every_s, num_classes=self.num_classes,
+            record=record, probe_every_s=self.probe_every_s, num_classes=self.num_classes,
         )  # fmt: skip
 
     def lived(self) -> ProcessExchange:

@@ -172,9 +172,8 @@ class Exchange:
         if self.engine == "processes":
             protocol = self.protocol or LabelExchange(self.sampling_rate)
             return ProcessExchange(
-                protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles,
-                sampling_rate=self.sampling_rate, record=record, payload_bytes=size, probe_every_s=every_s,
-                num_classes=num_classes,
+                protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles, record=record,
+                payload_bytes=size, probe_every_s=every_s, num_classes=num_classes,
             )  # fmt: skip
         return ShardExchange(
             shard, payload, self.sampling_rate, network, network.streams, roles, record, size, every_s, num_classes

@@ -37,12 +37,12 @@ SEEN_AS = {
 
 @dataclass(frozen=True)
 class LabelExchange(Protocol):
-    """Algorithm 2 of the clustering paper. sampling_rate: θ."""
+    """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
 
     sampling_rate: float
 
     def user(self, me: Me) -> Steps:
-        """Ask a random peer; with probability θ pass on what she replied."""
+        """Ask a random user of the cluster, perhaps oneself; with probability θ pass on what she replied."""
         reply = yield me.ask()
         if reply is not None and me.coin("submit", self.sampling_rate):
             me.submit(reply)
@@ -63,24 +63,24 @@ class ProcessExchange(ExchangeRun):
 
     Args:
         protocol: what users do. payload: (m,) each one's noisy label, drawn once.
-        shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
+        shard, network, streams, roles, record, payload_bytes: as in `ExchangeRun`.
         probe_every_s: between probes of an adversary. num_classes: K.
     """
 
     def __init__(
         self, protocol: Protocol, shard: Shard, payload: NDArray[np.generic], network: Network, streams: Streams, *,
-        roles: Roles | None = None, sampling_rate: float = 1.0, record: bool = False, payload_bytes: int = 1,
-        probe_every_s: float = 1.0, num_classes: int = 2,
+        roles: Roles | None = None, record: bool = False, payload_bytes: int = 1, probe_every_s: float = 1.0,
+        num_classes: int = 2,
     ) -> None:  # fmt: skip
+        rate = protocol.sampling_rate if isinstance(protocol, LabelExchange) else 1.0
         super().__init__(
-            shard, network, streams, roles=roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes,
-            record=record,
-        )  # fmt: skip
+            shard, network, streams, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes, record=record
+        )
         self._protocol, self._num_classes, self._every_s, self._streams = protocol, num_classes, probe_every_s, streams
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[Question] = []
-        self._submitted = payload.copy()
+        self._submitted = np.zeros_like(payload)
         self.source = self.source.copy()
         self.clock = Clock()
 
@@ -116,6 +116,7 @@ class ProcessExchange(ExchangeRun):
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
         """Ask; wait for a reply or for the time-out; ask again, fall back on one's own label, or give up."""
         rule = self._config.on_timeout
+        # her attempts are numbered through all that she asks: each number has random numbers of its own
         earlier = self._number(user, "request", rule.attempts)
         for attempt in range(rule.attempts):
             self.ledger.count("retries", int(attempt > 0))
@@ -216,6 +217,7 @@ class ProcessExchange(ExchangeRun):
         self.questions.append(question)
         self.ledger.count("fetches", 1)
         if self._config.request_timeout_s is not None:
+            # a timer comes after all messages of its instant, so that a reply exactly at the deadline counts
             self.clock.at(question.deadline, partial(self._expire, question), timer=True)
         path = [int(step[0]) for step in self.journey.drawn_path(_one(user), draw, np.array([self.clock.now]))]
         if path[0] >= 0:
@@ -239,6 +241,7 @@ class ProcessExchange(ExchangeRun):
         label = self._protocol.answer(self._users[node], Request(user))
         if label is None:
             return
+        # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
             self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived),
                        owner=user, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
@@ -263,7 +266,10 @@ class ProcessExchange(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Put a message on its way; odd copies are the network's duplicates. No receiver: the learner."""
+        """Put a message on its way; no receiver: the learner.
+
+        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
+        """
         j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
         ends = None if receiver is None else (_one(sender), _one(receiver))
         message = j.message(leg, _one(owner), np.array([self.clock.now]), attempt, copy, hop, ends)

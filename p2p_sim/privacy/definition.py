@@ -1,8 +1,9 @@
-"""What ε and δ of the label exchange are, by summation over all data sets: exact for tiny clusters of K classes.
+"""What ε and δ of the label exchange are: the largest over data sets of a sum over views, for tiny clusters.
 
-The learner of one cluster sees which label each user submitted, or none. For labels y of the n users let P_y be the law
-of what she sees. The exchange is (ε, δ)-private for labels if, for all y and y' that differ in one user's label and all
-sets S, P_y(S) <= e^ε P_y'(S) + δ. So the smallest δ at an ε is
+This is the exchange of Algorithm 2, in which nothing is lost and nobody falls back on her own label. The learner of one
+cluster sees which label each user submitted, or none. For labels y of the n users let P_y be the law of what she sees.
+The exchange is (ε, δ)-private for labels if, for all y and y' that differ in one user's label and all sets S, P_y(S) <=
+e^ε P_y'(S) + δ. So the smallest δ at an ε is
 
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
@@ -28,26 +29,29 @@ Counts = tuple[int, ...]
 def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
     """δ(ε) of the learner in a cluster of n users with K classes, α and θ; both ends include all rounding.
 
-    Every term is a product of non-negative numbers: of n chances of flips, each of which with its sum of K terms adds
-    (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The sum over N noisy counts adds (N+1)u,
-    and e^ε 2u (an ulp, measured): that is `slack`. The probability of t adds 4nu, sums over views and t their number.
-    Underflow adds at most the smallest positive number for each operation, times 1 + e^ε; if t = 0 nothing is seen.
+    Rounding, with u = 2⁻⁵³ (`UNIT`). Every term is a product of non-negative numbers: of n chances of flips, each of
+    which with its sum of K terms adds (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The
+    sum over N noisy counts adds (N+1)u, and e^ε 2u (an ulp, measured): that is `slack`, with K + 13 in reserve. The
+    probability of t adds 4nu, sums over views and t their number. Underflow adds at most the smallest positive number
+    for each operation, times 1 + e^ε; if t = 0 nothing is seen.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]
     # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, released counts R)
     mass = [math.comb(n, t) * sampling_rate**t * (1.0 - sampling_rate) ** (n - t) for t in range(n + 1)]
     tables = [_releases(n, num_classes, t) for t in range(n + 1)]
-    noisy, views = len(tables[-1]), sum(table.shape[1] for table in tables)
-    slack, sums = (n * (num_classes + 6) + noisy + num_classes + 16) * UNIT, (4 * n + views + 8) * UNIT
-    tiny = (n * num_classes + noisy) * noisy * SUBNORMAL * (1.0 + grow)
-    underflow = views * SUBNORMAL + tiny * sum(w * t.shape[1] for w, t in zip(mass[1:], tables[1:], strict=True))
+    counts, views = len(tables[-1]), sum(table.shape[1] for table in tables)
+    slack, sums = (n * (num_classes + 6) + counts + num_classes + 16) * UNIT, (4 * n + views + 8) * UNIT
+    tiny = (n * num_classes + counts) * counts * SUBNORMAL * (1.0 + grow)
+    underflow = views * SUBNORMAL + tiny * sum(
+        w * table.shape[1] for w, table in zip(mass[1:], tables[1:], strict=True)
+    )
     # every data set of the others; by symmetry the target's label changes from class 0 to class 1
     for others in compositions(n - 1, num_classes):
-        zero = _noisy(n, num_classes, flip_prob, (others[0] + 1, *others[1:]))
-        one = _noisy(n, num_classes, flip_prob, (others[0], others[1] + 1, *others[2:]))
+        law = _noisy(n, num_classes, flip_prob, (others[0] + 1, *others[1:]))
+        changed = _noisy(n, num_classes, flip_prob, (others[0], others[1] + 1, *others[2:]))
         total = [0.0, 0.0]
         for weight, table in zip(mass[1:], tables[1:], strict=True):
-            p, q = zero @ table, grow * (one @ table)
+            p, q = law @ table, grow * (changed @ table)
             # Σ_R max(0, P(R) - e^ε Q(R)), rounded down and up
             for end, sign in enumerate((-slack, slack)):
                 total[end] += weight * float(np.maximum((1.0 + sign) * p - (1.0 - sign) * q, 0.0).sum())
