@@ -46,7 +46,7 @@ from tests.written_sweeps import AXES, write_sweep
         ("seed = [-0x1, 9223372036854775808]", "not valid TOML"),
         ('"a\\nb" = 1', "a\\nb: unknown key"),
         (f'population = {{kind = "{"x" * 20_000}"}}', "must be one of 'synthetic'"),
-        (f'engine = "{"x" * 20_000}"', "should be 'events' or 'vectorised'"),
+        (f'engine = "{"x" * 20_000}"', "should be 'events', 'processes' or 'vectorised'"),
         ("population = {kind = 'synthetic', task = 'even-odd'}", "population.task: unknown key for this kind"),
     ],
 )

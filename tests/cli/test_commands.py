@@ -132,7 +132,10 @@ def test_validate_and_schema(call, tmp_path):
             "--set mechanism.target_epsilon: does not go with --set mechanism.flip_prob; a scenario has one of the two",
         ),
         (["run", "small.toml", "--set", "mechanism.flip=0.7"], "mechanism.flip: unknown key; did you mean"),
-        (["run", "small.toml", "--engine", "warp"], "engine = \"warp\": should be 'events' or 'vectorised'"),
+        (
+            ["run", "small.toml", "--engine", "warp"],
+            "engine = \"warp\": should be 'events', 'processes' or 'vectorised'",
+        ),
         (["run", "small.toml", "--data-dir", "nowhere"], "--data-dir nowhere: there is no such directory"),
         (["run", "small.toml", "--set", 'population.kind="adult"'], "name the directory with --data-dir"),
         (

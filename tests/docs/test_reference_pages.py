@@ -75,7 +75,7 @@ def test_every_scenario_key_is_listed_with_what_it_takes():
     kinds = {t["properties"]["kind"]["const"] for t in tables if "const" in t["properties"].get("kind", ())}
     assert kinds == set(re.findall(r'^##+ `\[[\w.]+\]` kind = "([\w-]+)"$', page, re.MULTILINE))
     assert "| `sampling_rate` | number, ≥ 1e-09, ≤ 1 | `1.0` | θ" in page
-    assert '| `engine` | `"events"`, `"vectorised"` | `"events"` |' in page
+    assert '| `engine` | `"events"`, `"processes"`, `"vectorised"` | `"events"` |' in page
 
 
 def test_every_command_is_listed_with_its_options_and_example():
