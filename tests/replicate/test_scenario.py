@@ -72,7 +72,7 @@ def test_defaults_make_a_scenario_that_runs():
         ({"mechanism": {}}, "mechanism: give either flip_prob or target_epsilon"),
         ({"mechanism": {"flip_prob": 0.1, "target_epsilon": 1}}, "give either flip_prob or target_epsilon"),
         ({"mechanism": 3}, "mechanism = 3: should be an object"),
-        ({"engine": "evnts"}, 'engine = "evnts": should be \'events\' or \'vectorised\''),
+        ({"engine": "evnts"}, "engine = \"evnts\": should be 'events', 'processes' or 'vectorised'"),
         ({"seed": 1.5}, "seed = 1.5: should be a valid integer"),
         ({"replicates": 0}, "replicates = 0: should be greater than or equal to 1"),
         ({"name": "../x"}, "name = "),
