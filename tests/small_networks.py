@@ -10,7 +10,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, CoalitionConfig, FreeRiders, Liars, Roles, Sybil
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.message_timing import MessageTiming
-from p2p_sim.exchange.processes import LabelExchange, ProcessExchange
+from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Constant, Exponential, Lognormal
@@ -94,7 +94,7 @@ class Case:
     def processes(self, record: bool = True) -> ProcessExchange:
         """The same with a process for each user, not yet run."""
         return ProcessExchange(
-            LabelExchange(self.theta), self.shard, self.payload, self.network, self.streams, roles=self.roles,
+            LabelExchangeProtocol(self.theta), self.shard, self.payload, self.network, self.streams, roles=self.roles,
             record=record, probe_every_s=self.probe_every_s, num_classes=self.num_classes,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.learner_link import Finished, served
 from p2p_sim.exchange.message_trace import MessageTrace
 from p2p_sim.exchange.network_record import NetworkRecord, realised
-from p2p_sim.exchange.processes import LabelExchange, ProcessExchange
+from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
 from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.traffic import Traffic
@@ -170,7 +170,7 @@ class Exchange:
         size = -(-self.randomizer.payload_bits // 8)
         every_s = self.adversaries.sybil.probe_every_s or 1.0
         if self.engine == "processes":
-            protocol = self.protocol or LabelExchange(self.sampling_rate)
+            protocol = self.protocol or LabelExchangeProtocol(self.sampling_rate)
             return ProcessExchange(
                 protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles, record=record,
                 payload_bytes=size, probe_every_s=every_s, num_classes=num_classes,

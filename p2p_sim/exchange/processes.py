@@ -1,8 +1,8 @@
 """The protocol as SimPy processes: one process for each user, one event for each message.
 
-`LabelExchange` is the protocol of the clustering paper as its users live it; `ProcessExchange` carries the messages of
-any protocol. Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for the label
-exchange both leave the same behind to the last bit, and `batched_exchange` is some hundred times faster.
+`LabelExchangeProtocol` is the protocol of the clustering paper as its users live it; `ProcessExchange` carries the
+messages of any protocol. Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for
+the label exchange both leave the same behind to the last bit, and `batched_exchange` is some hundred times faster.
 """
 
 import math
@@ -36,7 +36,7 @@ SEEN_AS = {
 
 
 @dataclass(frozen=True)
-class LabelExchange(Protocol):
+class LabelExchangeProtocol(Protocol):
     """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
 
     sampling_rate: float
@@ -49,7 +49,7 @@ class LabelExchange(Protocol):
 
 
 @dataclass
-class Question:
+class PendingRequest:
     """A request of a user: which attempt, until when it counts (seconds), and the event that her process waits for."""
 
     user: int
@@ -72,14 +72,14 @@ class ProcessExchange(ExchangeRun):
         roles: Roles | None = None, record: bool = False, payload_bytes: int = 1, probe_every_s: float = 1.0,
         num_classes: int = 2,
     ) -> None:  # fmt: skip
-        rate = protocol.sampling_rate if isinstance(protocol, LabelExchange) else 1.0
+        rate = protocol.sampling_rate if isinstance(protocol, LabelExchangeProtocol) else 1.0
         super().__init__(
             shard, network, streams, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes, record=record
         )
         self._protocol, self._num_classes, self._every_s, self._streams = protocol, num_classes, probe_every_s, streams
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
-        self.questions: list[Question] = []
+        self.questions: list[PendingRequest] = []
         self._submitted = np.zeros_like(payload)
         self.source = self.source.copy()
         self.clock = Clock()
@@ -178,7 +178,7 @@ class ProcessExchange(ExchangeRun):
 
     def coin(self, user: int, name: str, probability: float) -> bool:
         """As `Me.coin`; those of the label exchange are drawn beforehand, as the other engines need them."""
-        if isinstance(self._protocol, LabelExchange):
+        if isinstance(self._protocol, LabelExchangeProtocol):
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
         uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
@@ -213,7 +213,7 @@ class ProcessExchange(ExchangeRun):
 
     def _request(self, user: int, attempt: int, draw: int, timeout_s: float) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
-        question = Question(user, attempt, self.clock.now + timeout_s, self.clock.event())
+        question = PendingRequest(user, attempt, self.clock.now + timeout_s, self.clock.event())
         self.questions.append(question)
         self.ledger.count("fetches", 1)
         if self._config.request_timeout_s is not None:
@@ -225,11 +225,11 @@ class ProcessExchange(ExchangeRun):
                 self._forward(user, question, copy, [user, *path])
         return question.reply
 
-    def _forward(self, user: int, question: Question, copy: int, path: list[int], hop: int = 0) -> None:
+    def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
         self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
                    owner=user, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
 
-    def _on_request(self, user: int, question: Question, copy: int, path: list[int], hop: int) -> None:
+    def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
         """A request arrives: it is forwarded on its walk, or answered."""
         node = path[hop + 1]
         self._deliver(REQUEST, path[hop], node)
@@ -246,7 +246,7 @@ class ProcessExchange(ExchangeRun):
             self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived),
                        owner=user, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
 
-    def _on_reply(self, user: int, question: Question, node: int, label: float) -> None:
+    def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
         late = self._config.request_timeout_s is not None and self.clock.now > question.deadline
         self.ledger.count("late_replies", int(late))
@@ -255,7 +255,7 @@ class ProcessExchange(ExchangeRun):
             self.ledger.count("answered", 1)
             question.reply.succeed(Reply(int(label), node))
 
-    def _expire(self, question: Question) -> None:
+    def _expire(self, question: PendingRequest) -> None:
         if not question.reply.triggered:
             self.ledger.expired(_one(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)
