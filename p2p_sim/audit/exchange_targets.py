@@ -20,10 +20,9 @@ from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.population import People, Population
-from p2p_sim.population.shards import Shard
-from p2p_sim.population.streamed_users import DrawnPeople
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import People, Population, Shard
+from p2p_sim.population.synthetic import DrawnPeople
 from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]

@@ -6,8 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.fetch_laws import Capped
-from p2p_sim.exchange.network_record import NetworkRecord
+from p2p_sim.exchange.network_record import Capped, NetworkRecord
 from p2p_sim.mechanisms.exchange_accounting import _Cluster, _clusters, _model
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

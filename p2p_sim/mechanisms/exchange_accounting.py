@@ -9,8 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.fetch_laws import Capped, FetchTable, Uniform, Unknown
-from p2p_sim.exchange.network_record import NetworkRecord
+from p2p_sim.exchange.network_record import Capped, FetchTable, NetworkRecord, Uniform, Unknown
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.privacy.accountant import Accountant

@@ -20,8 +20,7 @@ from p2p_sim.scenario import MODEL_VERSION, Scenario
 from p2p_sim.sweeps.default_directory import default_directory
 from p2p_sim.sweeps.interrupts import counted
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, done, perform
-from p2p_sim.tuning.chosen_on import check_goal, check_look
-from p2p_sim.tuning.goal import Goal, Measured
+from p2p_sim.tuning.goal import Goal, Measured, check_goal, check_look
 from p2p_sim.tuning.optuna_study import JOURNAL, Trial, Trials
 from p2p_sim.tuning.search import Search, best, nearest
 from p2p_sim.tuning.search_outcome import write_outcome
