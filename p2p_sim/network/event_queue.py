@@ -1,9 +1,10 @@
 """The event engine's clocks: SimPy's with events at absolute times, and a delivery queue in arrays.
 
-The queue knows no labels and no protocol. One SimPy event advances the clock by a *window* that holds some thousands of messages. The messages of a window are
-handed to their handlers in causal rounds: first those already queued, then the ones these gave rise to within the same
-window, and so on until none is left. Every message carries its own exact time, so the partition into windows shows in
-no result, as long as a handler's effect on one message does not depend on another message of the same window.
+The queue knows no labels and no protocol. One SimPy event advances the clock by a *window* that holds some thousands of
+messages. The messages of a window are handed to their handlers in causal rounds: first those already queued, then the
+ones these gave rise to within the same window, and so on until none is left. Every message carries its own exact time,
+so the partition into windows shows in no result, as long as a handler's effect on one message does not depend on
+another message of the same window.
 
 Scripted actors, few, may run beside as SimPy processes that post messages.
 """

@@ -16,8 +16,8 @@ __getattr__ = late(
         "FeatureStacking": "pst",
         "PrivateLogisticRegression": "plr",
         "SampleStacking": "pst",
-        "TransferStacking": "transfer",
-        "pphtl": "transfer",
+        "TransferStacking": "pst",
+        "pphtl": "pst",
     },
 )
 

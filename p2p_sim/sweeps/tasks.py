@@ -35,6 +35,12 @@ class Task:
     folder: str
     data_dir: str | None = None
 
+    @staticmethod
+    def of(scenario: "Scenario", point: str, replicate: int, data_dir: Path | None) -> "Task":
+        """A replicate of a scenario whose identity begins with `point`."""
+        data = None if data_dir is None else str(data_dir)
+        return Task(point, replicate, scenario.model_dump_json(), str(scenario.folder), data)
+
     @property
     def case(self) -> "Replicate":
         """The replicate.

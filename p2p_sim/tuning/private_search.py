@@ -1,12 +1,11 @@
 """Private selection as a search by a curator who holds true labels: independent runs, one winner, its cost."""
 
 import itertools
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cached
@@ -21,19 +20,18 @@ from p2p_sim.privacy.rivals.noisy_score import NoisyScore
 from p2p_sim.privacy.rivals.private_selection import Selection
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw, TruncatedNegativeBinomial
 from p2p_sim.privacy.worst_of_several import WorstOf
-from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.selection_scores import PRIVATE, row_scored
-from p2p_sim.results.rows import Row, Store, open_store, read_rows, write_manifest
+from p2p_sim.results.rows import Row, read_rows, write_manifest
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.interrupts import counted
+from p2p_sim.sweeps.session import Session, warn
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, done, perform
 from p2p_sim.tuning.goal import Measured
 from p2p_sim.tuning.optuna_study import Trial
-from p2p_sim.tuning.run_search import Found, Told, Tuned, Tuning
+from p2p_sim.tuning.run_search import Found, Told, Tuned
 from p2p_sim.tuning.search_outcome import write_outcome
 from p2p_sim.tuning.search_space import Settings, Space
-from p2p_sim.tuning.trial_runs import LOOK, TRIAL, scenario_with
+from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 
 FIRST_RUN = 1_000_000
 """Index of the replicate of the first run of a selection: its users are those of replicate 0, its noise is its own."""
@@ -185,32 +183,31 @@ def tune_privately(
         InputError: no noise is enough for ε, or no run could be run.
     """
     assert tuning.goal.epsilon is not None
-    base, executor = tuning.base, executor or Serial()
+    base = tuning.base
     plan = plan_of(base, tuning.space, tuning.goal.epsilon, mean_runs, tuning.data_dir)
-    for line in advice(Replicate(base, data_dir=tuning.data_dir)):
-        warnings.warn(line, stacklevel=2)
+    warn(base, tuning.data_dir)
     settings, drawn = candidates_of(base, tuning.space), plan.runs(base.seed)
     trials = [Trial(number, settings[place]) for number, place in enumerate(drawn)]
     directory, identity = out or tuning.directory, f"{tuning.identity} {mean_runs}"
     described = {**tuning.described, "kind": "tune", "mean_runs": mean_runs, "runs": len(trials)}
 
-    def check(row: Row) -> None:
-        if any(key not in row for key in (*tuning.space.keys, TRIAL, LOOK)):
-            raise InputError(f"{directory}: holds a row of another search")
+    with tuning.opened(directory, identity, executor or Serial(), len(trials)) as session:
 
-    with open_store(directory, identity, check) as store, ExitStack() as stop:
-        stop.enter_context(counted(lambda: (len(store.done), len(trials))))
+        def noted(done: int, total: int) -> None:
+            session.done = done
+            told(done, total)
+
         write_manifest(directory, base.name, base, identity, base.replicates, base.packages, described)
         tasks = [_task(plan, place, FIRST_RUN + number, tuning) for number, place in enumerate(drawn)]
         work = partial(perform_runs, noise_scale=plan.score_scale)
-        _run(store, executor, list(zip(tasks, trials, strict=True)), work, told)
+        _run(session, tuning, list(zip(tasks, trials, strict=True)), work, noted)
         rows = {row["replicate"]: row for row in read_rows(directory) if row["replicate"] >= FIRST_RUN}
         ended = [_ended(trial, rows[FIRST_RUN + trial.number]) for trial in trials]
         winner = min(ended, key=lambda one: (one.loss or 0.0, one.number))
         fresh = [_task(plan, drawn[winner.number], 1 + index, tuning) for index in range(base.replicates)]
-        _run(store, executor, [(task, winner) for task in fresh], perform, lambda done, total: None)
+        _run(session, tuning, [(task, winner) for task in fresh], perform, lambda done, total: None)
         worth = [row for row in read_rows(directory) if row["replicate"] < FIRST_RUN]
-        store.finish(lambda row: row[TRIAL], lambda row: True)
+        session.store.finish(lambda row: row[TRIAL], lambda row: True)
         measured = {one.number: Measured(-(one.loss or 0.0), plan.bound.epsilon_upper) for one in ended}
         chosen = (winner.settings, plan.bound.epsilon_upper)
         own = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
@@ -223,29 +220,27 @@ def tune_privately(
 def _task(plan: PrivateSearchPlan, place: int, replicate: int, tuning: Tuning) -> Task:
     scenario = plan.calibrated[place]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
-    data = None if tuning.data_dir is None else str(tuning.data_dir)
-    return Task(point, replicate, scenario.model_dump_json(), str(scenario.folder), data)
+    return Task.of(scenario, point, replicate, tuning.data_dir)
 
 
-def _run(store: Store, executor: Executor, wanted: list[tuple[Task, Trial]], work: Perform, told: Told) -> None:
-    """Run tasks that are not on disk yet, and keep their rows."""
-    missing = {task.replicate: (task, trial) for task, trial in wanted if not store.has(task.point, task.replicate)}
+def _run(session: Session, tuning: Tuning, wanted: list[tuple[Task, Trial]], work: Perform, told: Told) -> None:
+    """Run tasks that are not on disk yet, and keep their rows; the first failure ends it."""
+    trials = {task.replicate: trial for task, trial in wanted}
+    missing = [task for task, _ in wanted if not session.store.has(task.point, task.replicate)]
     ready = len(wanted) - len(missing)
     told(ready, len(wanted))
 
-    def batches() -> Iterator[tuple[Task, ...]]:
-        for task, _ in missing.values():
-            yield (task,)
+    def columns(task: Task) -> dict[str, Any]:
+        return tuning.columns(trials[task.replicate])
 
-    for results in executor.run(batches(), work):
-        for one in results:
-            trial = missing[one.task.replicate][1]
-            if one.row is None:
-                raise one.fault or InputError(f"run {trial.number}: {one.error}")
-            columns = {**trial.settings, TRIAL: trial.number, LOOK: "curator"}
-            store.append([{**one.row, **columns}], [one.wall_s], [one.terms])
+    def noted(results: Sequence[Done]) -> None:
+        nonlocal ready
         ready += len(results)
         told(ready, len(wanted))
+
+    failure = session.run(((task,) for task in missing), work, columns=columns, noted=noted, stop=True)
+    if failure is not None:
+        raise failure.fault or InputError(f"run {trials[failure.task.replicate].number}: {failure.error}")
 
 
 def _ended(trial: Trial, row: Row) -> Trial:
