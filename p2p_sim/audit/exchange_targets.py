@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.mechanisms.audited_users import target_deltas
+from p2p_sim.mechanisms.exchange_accounting import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels

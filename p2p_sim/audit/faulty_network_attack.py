@@ -22,7 +22,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
-from p2p_sim.mechanisms.audited_users import target_deltas
+from p2p_sim.mechanisms.exchange_accounting import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import LabelRelease

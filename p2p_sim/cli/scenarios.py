@@ -98,7 +98,7 @@ def against_randomised_response(
         Empty where the scenario has no flipped labels, or does not run with another mechanism.
     """
     from p2p_sim import load_scenario
-    from p2p_sim.sweeps.session import directory_of
+    from p2p_sim.replicate.replicate import directory_of
 
     alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
     if alpha.isna().any():

@@ -14,11 +14,11 @@ from p2p_sim.base.arguments import count_of, optional_path
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
-from p2p_sim.replicate.replicate import scenario_of
+from p2p_sim.replicate.replicate import default_directory, scenario_of
 from p2p_sim.results.rows import FAILURES, ROWS, Row, write_manifest
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
-from p2p_sim.sweeps.session import Session, default_directory, open_session, warn
+from p2p_sim.sweeps.session import Session, open_session, warn
 from p2p_sim.sweeps.sweep_file import axes_of, plots_of
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, perform
 

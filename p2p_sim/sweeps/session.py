@@ -12,7 +12,7 @@ from typing import Any
 
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Replicate, identity
+from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.results.rows import Row, Store, open_store
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task
@@ -20,16 +20,6 @@ from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with one line that says what is kept."""
-
-
-def default_directory(name: str, hash_: str) -> Path:
-    """Where results go if nothing else is said: results/<name>-<first 8 digits of the hash>."""
-    return Path("results") / f"{name}-{hash_[:8]}"
-
-
-def directory_of(scenario: Scenario, data_dir: Path | None = None) -> Path:
-    """Where the results of a scenario go if nothing else is said."""
-    return default_directory(scenario.name, identity(scenario, data_dir))
 
 
 def warn(scenario: Scenario, data_dir: Path | None) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import EITHER, drop_key
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.replicate import Replicate, default_directory
 from p2p_sim.results.rows import Row, read_rows
 from p2p_sim.scenario import MODEL_VERSION, Scenario
-from p2p_sim.sweeps.session import Session, default_directory, open_session
+from p2p_sim.sweeps.session import Session, open_session
 from p2p_sim.sweeps.tasks import Done, Executor, Perform, Task, perform
 from p2p_sim.tuning.goal import Goal, Measured
 from p2p_sim.tuning.optuna_study import Trial
