@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.cells import check_labels, check_parameters, check_points
+from p2p_sim.histograms.cell_estimator import check_labels, check_parameters, check_points
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint

@@ -3,10 +3,9 @@
 import io
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -18,6 +17,9 @@ from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @lru_cache(maxsize=1)
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
@@ -25,6 +27,8 @@ def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Exam
 
     states: of the files, so that changed ones are read again.
     """
+    import pandas as pd  # a second that other populations need not wait for
+
     frames = [_read_adult(path) for path in paths]
     both = pd.concat(frames, keys=["train", "test"])
     labels = both[14].str.rstrip(".").eq(">50K").to_numpy().astype(np.uint8)
@@ -46,7 +50,9 @@ _ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
 _ADULT_MOST = 1e12
 
 
-def _read_adult(path: Path) -> pd.DataFrame:
+def _read_adult(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
     text = read_bytes(path).decode("utf-8", errors="replace")
     try:
         frame = pd.read_csv(io.StringIO(text), header=None, skipinitialspace=True, comment="|")

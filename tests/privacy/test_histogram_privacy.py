@@ -15,7 +15,7 @@ from p2p_sim.histograms.cells import CellNoise
 from p2p_sim.histograms.classifiers import PCL, LabelPrivateHistogram, PCL2b, StabilityHistogram
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised, choice_law
-from p2p_sim.learning.histogram import ExchangeHistogram
+from p2p_sim.learning.exchange_histogram import ExchangeHistogram
 from p2p_sim.privacy.rivals.histograms import (
     choice_epsilon,
     counts_epsilon,

@@ -1,0 +1,99 @@
+"""The label exchange as voter: cells are clusters, and their users exchange noisy labels among themselves."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.histograms.cell_estimator import default_delta
+from p2p_sim.histograms.classifiers import HistogramClassifier
+from p2p_sim.histograms.partitions import Cubes, even_side
+from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
+from p2p_sim.mechanisms.mechanism import Setup
+from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.bound import PrivacyBound
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(eq=False, repr=False)
+class ExchangeHistogram(HistogramClassifier):
+    """Histogram rule on [0, 1]^d whose labels come by the exchange (clustering paper, Algorithm 2), trusting nobody.
+
+    Features are public, so cells and their sizes are, and the exact accountant of the exchange applies cell by cell. Of
+    t labels that arrive from a cell, k of them 1, the centred vote is (k - t/2)/(1-2α), which undoes the flips on
+    average. Users of cells with fewer than `smallest_cell` rows send nothing; such cells answer 0.
+
+    Args:
+        target_epsilon: ε that the smallest sufficient α is chosen for; None if `flip_prob` is given.
+        flip_prob: α in [0, 1/2). delta: δ in (0, 1), by default n^-2. sampling_rate: θ.
+        side: public side of the cubes; by default the least that is no less than n^(-1/(2d)) and cuts [0, 1] evenly.
+        smallest_cell: at least 2; small cells need a large α, which all cells share.
+        random_state: seed of flips and choices.
+    """
+
+    target_epsilon: float | None = 1.0
+    flip_prob: float | None = None
+    delta: float | None = None
+    sampling_rate: float = 1.0
+    side: float | None = None
+    smallest_cell: int = 2
+    random_state: int = 0
+
+    def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
+        super()._fit(points, labels)
+        place = self.table_.find(self.partition_.cells(points))
+        self.delta_ = default_delta(self.delta, len(points))
+        self._check()
+        sizes = self.counts_.astype(np.int64)
+        clusters = np.flatnonzero(sizes >= self.smallest_cell)
+        if not len(clusters):
+            raise InputError(f"smallest_cell = {self.smallest_cell}: no cell has as many rows")
+        taking_part = np.flatnonzero(sizes[place] >= self.smallest_cell)
+        users = taking_part[np.argsort(place[taking_part], kind="stable")]
+        self.sizes_ = np.unique(sizes[clusters])
+        self.mechanism_: LabelExchangeMechanism = self._mechanism()
+        offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
+        population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
+        outcome = self.mechanism_.release(population, NetworkConfig(), Streams(self.random_state, 0))
+        release = outcome.labels
+        self._count(place[users[release.user]], release.payload.astype(np.float64))
+        return self
+
+    def _partition(self, points: Floats) -> Cubes:
+        return Cubes(self.side or even_side(*points.shape), unit_cube=True)
+
+    def _mechanism(self) -> LabelExchangeMechanism:
+        config = LabelExchangeConfig(
+            flip_prob=self.flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
+        )
+        return config.built(Setup(self.sizes_, 2, self.delta_, "vectorised"))
+
+    def _check(self) -> None:
+        if (self.target_epsilon is None) == (self.flip_prob is None):
+            raise InputError("give either target_epsilon or flip_prob")
+        if self.target_epsilon is not None and not 0.0 < self.target_epsilon <= 100.0:
+            raise InputError(f"target_epsilon = {self.target_epsilon}: must be above 0 and at most 100")
+        if self.flip_prob is not None and not 0.0 <= self.flip_prob < 0.5:
+            raise InputError(f"flip_prob = {self.flip_prob}: must be at least 0 and below 1/2")
+        if not 1e-9 <= self.sampling_rate <= 1.0:
+            raise InputError(f"sampling_rate = {self.sampling_rate}: must lie in [1e-9, 1]")
+        if self.smallest_cell < 2:
+            raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
+
+    def _count(self, place: Ints, noisy: Floats) -> None:
+        """Replace the true votes by those of the labels that arrived."""
+        cells = len(self.counts_)
+        self.counts_ = np.bincount(place, minlength=cells).astype(np.float64)
+        ones = np.bincount(place, weights=noisy, minlength=cells)
+        self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
+
+    def privacy(self) -> PrivacyBound:
+        """What the learner sees of one label, in the worst cell."""
+        bounds = self.mechanism_.privacy(self.sizes_, self.delta_)
+        return max(bounds, key=lambda bound: bound.epsilon_upper)
