@@ -7,8 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, repeated
-from p2p_sim.histograms.classifiers import PCL, PCL2
-from p2p_sim.histograms.counts import PCL2b
+from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.measures.product_laws import ProductLaw, Sine
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import simpy
 
-from p2p_sim.exchange.draws import all_choices
+from p2p_sim.exchange.peers import all_choices
 from p2p_sim.extend import Population, RandomizedResponse, Streams, shards
 
 Released = dict[int, int]

@@ -19,25 +19,21 @@ from p2p_sim.base.shipped_files import find_scenario, lacking
 from p2p_sim.base.toml import read_toml
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName
-from p2p_sim.learning.compatibility import check_fit
-from p2p_sim.learning.learner_kinds import LearnerConfig
+from p2p_sim.learning.learner_kinds import LearnerConfig, check_fit
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
-from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
-from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
-from p2p_sim.mechanisms.label_dp_pro import LabelDpProConfig
+from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
+from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, LabelDpProConfig
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregatesConfig
 from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
 from p2p_sim.mechanisms.pate import PateConfig
-from p2p_sim.mechanisms.private_density import PrivateDensityConfig
-from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
+from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
-from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
+from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig, ShuffledResponseConfig
 from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
-from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.mechanisms.vector_approximation import VectorApproximationConfig
 from p2p_sim.network.network_config import CALIBRATED, NetworkConfig
 from p2p_sim.population.build import PopulationConfig

@@ -14,8 +14,7 @@ from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Constant, Exponential, Lognormal
-from p2p_sim.network.network_config import GossipView, NetworkConfig, OnTimeout, RandomWalk, UniformPeers
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import GossipView, Network, NetworkConfig, OnTimeout, RandomWalk, UniformPeers
 from p2p_sim.network.overlay import (
     CompleteOverlay,
     GeometricOverlay,
@@ -23,8 +22,7 @@ from p2p_sim.network.overlay import (
     ScaleFreeOverlay,
     SmallWorldOverlay,
 )
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Population, Shard
 
 LEADING = 3
 """Users of a cluster before the shard, so that its first user is not number 0."""

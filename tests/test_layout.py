@@ -111,7 +111,7 @@ def test_no_import_runs_up_and_none_in_a_circle():
 @pytest.mark.parametrize(
     "added",
     [
-        ("p2p_sim.network.event_queue", "p2p_sim.exchange.draws"),
+        ("p2p_sim.network.event_queue", "p2p_sim.exchange.peers"),
         ("p2p_sim.privacy.randomized_response", "p2p_sim.privacy.exchange.label_exchange"),
         ("p2p_sim.sweeps", "p2p_sim.report.page"),
         ("p2p_sim.results.plots", "analysis.study"),

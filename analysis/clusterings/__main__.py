@@ -16,8 +16,7 @@ from analysis.study import Frame, command, means
 from p2p_sim import run
 from p2p_sim.figures.curves import Curve, Panel
 from p2p_sim.figures.panels import plot_study
-from p2p_sim.population.balanced import BalancedClusters
-from p2p_sim.population.hdbscan import HdbscanClusters, density_clusters
+from p2p_sim.population.clustering import BalancedClusters, HdbscanClusters, density_clusters
 from p2p_sim.population.population import Examples
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario

@@ -8,8 +8,7 @@ import numpy as np
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.population.balanced import BalancedClusters
-from p2p_sim.population.clustering import KMeansClusters
+from p2p_sim.population.clustering import BalancedClusters, KMeansClusters
 from p2p_sim.population.population import Examples
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30

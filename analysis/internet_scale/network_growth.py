@@ -14,12 +14,9 @@ from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.measures.time_laws import GridLaw
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.latency import Lognormal
-from p2p_sim.network.network_config import NetworkConfig, OnTimeout
-from p2p_sim.network.open_network import Network
-from p2p_sim.network.shared_link import departures
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import shards
+from p2p_sim.network.latency import Lognormal, departures
+from p2p_sim.network.network_config import Network, NetworkConfig, OnTimeout
+from p2p_sim.population.population import Population, shards
 
 Floats = NDArray[np.float64]
 SEED, CLUSTER = 2022, 1000

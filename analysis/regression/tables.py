@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.clustering import merge_small
 from p2p_sim.population.population import Population
-from p2p_sim.population.small_clusters import merge_small
 
 Floats = NDArray[np.float64]
 SLOPE, GRID = 0.2, 17

@@ -18,14 +18,14 @@ from analysis.study import ROOT, Frame, command, curves
 from p2p_sim import load_scenario
 from p2p_sim.figures.curves import Curve, Panel
 from p2p_sim.figures.panels import plot_study
-from p2p_sim.learning.knn import KnnConfig
-from p2p_sim.learning.label_vectors import label_vectors
-from p2p_sim.learning.training import CHECKPOINTS
+from p2p_sim.learning.class_weights import label_vectors
+from p2p_sim.learning.local_averages import KnnConfig
+from p2p_sim.learning.networks import CHECKPOINTS
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import HIGH, LOW
 from p2p_sim.measures.vector_bound import theorem_2
-from p2p_sim.mechanisms.nearest_neighbours import NeighbourMeans
-from p2p_sim.population.gaussian_circle import CircleConfig
+from p2p_sim.mechanisms.rr_with_prior import NeighbourMeans
+from p2p_sim.population.drawn_features import CircleConfig
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 

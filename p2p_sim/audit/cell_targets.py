@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from p2p_sim.audit.one_run import Targets
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.cells import CellTable
-from p2p_sim.histograms.counts import PCL2b
+from p2p_sim.histograms.classifiers import PCL2b
 from p2p_sim.histograms.partitions import Cubes
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
-from p2p_sim.mechanisms.private_density import PrivateDensity
-from p2p_sim.mechanisms.private_histogram import CellRule, PrivateHistogram
+from p2p_sim.mechanisms.private_histogram import CellRule, PrivateDensity, PrivateHistogram
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta, stability_threshold

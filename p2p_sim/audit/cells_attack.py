@@ -11,8 +11,7 @@ from p2p_sim.audit.cell_targets import CellTargets, CellVoteTargets, CountTarget
 from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, Scope, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.private_density import PrivateDensity
-from p2p_sim.mechanisms.private_histogram import PrivateHistogram
+from p2p_sim.mechanisms.private_histogram import PrivateDensity, PrivateHistogram
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound

@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.mechanisms.audited_users import target_deltas
+from p2p_sim.mechanisms.exchange_accounting import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.population import People, Population
-from p2p_sim.population.shards import Shard
-from p2p_sim.population.streamed_users import DrawnPeople
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import People, Population, Shard
+from p2p_sim.population.synthetic import DrawnPeople
 from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]

@@ -33,7 +33,7 @@ from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation
 from p2p_sim.privacy.rivals.row_label import RowLabel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
-from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
+from p2p_sim.stacking.plr import PerturbedObjective, draw_noise
 from p2p_sim.stacking.pst import GroupModels
 
 Floats = NDArray[np.float64]

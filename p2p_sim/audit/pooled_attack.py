@@ -20,7 +20,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRR
 from p2p_sim.mechanisms.mechanism import Mechanism
-from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
+from p2p_sim.mechanisms.randomized_response import ShuffledRandomizedResponse
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR

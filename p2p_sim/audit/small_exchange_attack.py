@@ -4,19 +4,31 @@ A population of many copies of one small cluster is as many independent trials. 
 of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit import view_counts
-from p2p_sim.audit.by_mechanism import audit_at_own_size
+from p2p_sim.audit.cells_attack import audit_cells
 from p2p_sim.audit.curator_attack import CuratorAudit, audit_scenario
 from p2p_sim.audit.exchange_attack import audit_exchange, people_of
-from p2p_sim.audit.faulty_network_attack import PILOT, PILOT_SEED, RealisedAudit, audit_realised
-from p2p_sim.audit.model_attack import ModelAudit
+from p2p_sim.audit.faulty_network_attack import (
+    PILOT,
+    PILOT_SEED,
+    RealisedAudit,
+    audit_realised,
+    coalition_cells,
+    copies,
+    learner_cells,
+)
+from p2p_sim.audit.local_attack import audit_aggregates, audit_local
+from p2p_sim.audit.model_attack import ModelAudit, audit_model
 from p2p_sim.audit.one_run import OneRunAudit
+from p2p_sim.audit.organisations_attack import audit_organisations
+from p2p_sim.audit.pooled_attack import audit_pooled
+from p2p_sim.audit.votes_attack import audit_votes
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
@@ -37,6 +49,44 @@ from p2p_sim.privacy.ranges import LARGEST_EPSILON
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
+
+ATTACKED: dict[str, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
+    "randomized_response": audit_local,
+    "vector_approximation": audit_local,
+    "alibi": audit_local,
+    "rr_with_prior": audit_local,
+    "rr_on_bins": audit_local,
+    "unbiased_values": audit_local,
+    "dp_sgd": audit_model,
+    "label_dp_pro": audit_model,
+    "pate": audit_votes,
+    "noisy_aggregates": audit_aggregates,
+    "noise_shares": audit_aggregates,
+    "shuffled_response": audit_pooled,
+    "cluster_rr": audit_pooled,
+    "private_histogram": audit_cells,
+    "private_density": audit_cells,
+    "private_stacking": audit_organisations,
+    "hypothesis_transfer": audit_organisations,
+}
+"""The audit of each kind."""
+
+
+def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
+    """Attack what the mechanism of a scenario releases about its own users.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets, at least.
+
+    Raises:
+        InputError: no attack on the mechanism is known.
+    """
+    kind = case.scenario.mechanism.kind
+    if kind not in ATTACKED:
+        known = ", ".join(map(repr, ATTACKED))
+        raise InputError(f"mechanism.kind = {kind!r}: an audit attacks {known} or 'label_exchange'")
+    return ATTACKED[kind](case, trials)
+
 
 LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
@@ -168,13 +218,13 @@ def count(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed
     """
     views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
     labels = cluster_labels(views, attack.ones, label)
-    for population, streams in view_counts.copies(labels, attack.trials, seed):
+    for population, streams in copies(labels, attack.trials, seed):
         outcome = mechanism.release(population, network, streams, views.members > 0)
         clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
-            cells = view_counts.coalition_cells(_met(outcome, views, population), views, population)
+            cells = coalition_cells(_met(outcome, views, population), views, population)
         else:
-            cells = view_counts.learner_cells(outcome.labels, labels.size, clusters)
+            cells = learner_cells(outcome.labels, labels.size, clusters)
         counts += np.bincount(cells, minlength=counts.size)
     return counts
 

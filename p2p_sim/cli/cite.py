@@ -29,7 +29,7 @@ def cite(
     """
     chosen = [] if scenario is None else _scenarios(scenario, overrides)
     from p2p_sim.cli.printing.references import print_citation, print_citation_json
-    from p2p_sim.sweeps.citation import cited
+    from p2p_sim.sweeps.catalogue import cited
 
     packages = {name: version for one in chosen for name, version in one.packages.items()}
     (print_citation_json if json_ else print_citation)(cited(chosen), packages)

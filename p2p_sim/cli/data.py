@@ -32,8 +32,7 @@ def data(
     Example: p2p-sim data list
     """
     from p2p_sim.cli.printing import data_set_list as printing
-    from p2p_sim.population.data_sets import check, data_set, data_sets
-    from p2p_sim.population.download import fetch
+    from p2p_sim.population.data_sets import check, data_set, data_sets, fetch
     from p2p_sim.replicate.replicate import data_directory
 
     if action != "fetch":  # which makes the directory

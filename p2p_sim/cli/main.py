@@ -232,8 +232,8 @@ def network(
     from p2p_sim.cli.printing.network_summary import print_network, print_network_json
     from p2p_sim.film import film_html
     from p2p_sim.replicate.observed_network import check, draw, observe, record
+    from p2p_sim.replicate.replicate import directory_of
     from p2p_sim.results.rows import NETWORK
-    from p2p_sim.sweeps.default_directory import directory_of
 
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)

@@ -41,7 +41,7 @@ def new(
     """
     from p2p_sim.cli.new_scenario import copied, from_table
     from p2p_sim.cli.printing.numbers import say
-    from p2p_sim.sweeps.default_directory import default_directory
+    from p2p_sim.replicate.replicate import default_directory
 
     if data is None:
         if label is not None:

@@ -29,7 +29,7 @@ def located(name: Path, sweep: bool = False) -> Path:
 
 def papers() -> list[str]:
     """The BibTeX keys of the papers, for completion."""
-    from p2p_sim.sweeps.citation import PROJECT, references
+    from p2p_sim.sweeps.catalogue import PROJECT, references
 
     return [key for key in references() if key != PROJECT]
 
@@ -59,8 +59,7 @@ def scenarios(
         print(f"{copy_example}: install it with `pip install --editable {copy_example}`", file=sys.stderr)
         return
     from p2p_sim.cli.printing.scenario_list import print_catalogue, print_catalogue_json
-    from p2p_sim.sweeps.catalogue import catalogue
-    from p2p_sim.sweeps.citation import check_paper
+    from p2p_sim.sweeps.catalogue import catalogue, check_paper
 
     (print_catalogue_json if json_ else print_catalogue)(catalogue(paper and check_paper(paper)))
 
@@ -99,7 +98,7 @@ def against_randomised_response(
         Empty where the scenario has no flipped labels, or does not run with another mechanism.
     """
     from p2p_sim import load_scenario
-    from p2p_sim.sweeps.default_directory import directory_of
+    from p2p_sim.replicate.replicate import directory_of
 
     alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
     if alpha.isna().any():

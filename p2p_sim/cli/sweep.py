@@ -36,9 +36,9 @@ def sweep(
     where = located(file, sweep=True)  # says where it is before the rest is loaded
     from p2p_sim.cli.executors import for_sweep
     from p2p_sim.cli.printing.sweep_progress import print_plan, print_sweep, print_sweep_json, progress
+    from p2p_sim.replicate.replicate import default_directory
     from p2p_sim.results.plots import draw_plots
     from p2p_sim.results.rows import held_replicates
-    from p2p_sim.sweeps.default_directory import default_directory
     from p2p_sim.sweeps.plan import load_sweep
     from p2p_sim.sweeps.run_sweep import run_sweep
 

@@ -75,8 +75,8 @@ def tune(
     from p2p_sim.base.progress import shown
     from p2p_sim.cli.executors import for_tune
     from p2p_sim.cli.printing.tuning_trials import print_tuned, print_tuned_json
-    from p2p_sim.tuning.curator_search import tune_privately
     from p2p_sim.tuning.goal import Goal
+    from p2p_sim.tuning.private_search import tune_privately
     from p2p_sim.tuning.run_search import make_tuning
     from p2p_sim.tuning.run_search import tune as run_search
     from p2p_sim.tuning.search_space import read_search

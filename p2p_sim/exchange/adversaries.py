@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from p2p_sim.base.configuration import Config, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Shard
 
 Answer = Literal["inverted", "zero", "one"]
 Bools = NDArray[np.bool_]

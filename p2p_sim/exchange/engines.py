@@ -4,29 +4,72 @@ A mechanism says what is exchanged; how it travels is decided here.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.growing_array import Growing
-from p2p_sim.base.streams import PublicStreams
+from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.learner_link import Finished, served
-from p2p_sim.exchange.message_trace import MessageTrace
 from p2p_sim.exchange.network_record import NetworkRecord, realised
+from p2p_sim.exchange.peers import choices
 from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
 from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.traffic import Traffic
-from p2p_sim.exchange.transcript import Messages, Transcript
-from p2p_sim.exchange.vectorised_draw import exchange_shard
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.population import People
-from p2p_sim.population.shards import Shard
+from p2p_sim.exchange.transcript import Messages, MessageTrace, Transcript
+from p2p_sim.network.latency import departures
+from p2p_sim.network.network_config import Network
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.population.population import People, Shard
+
+Finished = tuple[ExchangeRun, Traffic]
+
+
+def served(queue: list[Finished]) -> Iterator[Finished]:
+    """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out."""
+    if not queue:
+        return
+    came = [np.flatnonzero(np.isfinite(exchange.arrival)) for exchange, _ in queue]
+    journey = queue[0][0].journey
+    rate = journey.config.learner_bandwidth_bps
+    assert rate is not None
+    arrivals = np.concatenate([exchange.arrival[users] for (exchange, _), users in zip(queue, came, strict=True)])
+    left = departures(arrivals, 8.0 * journey.bytes["submission"] / rate)
+    parts = np.split(left, np.cumsum([users.size for users in came])[:-1])
+    for (exchange, counts), users, part in zip(queue, came, parts, strict=True):
+        exchange.arrival[users] = part
+        end = max(counts.completion_time_s, float(part.max(initial=0.0)))
+        yield exchange, replace(counts, completion_time_s=end)
+
+
+def exchange_shard(
+    shard: Shard,
+    payload: NDArray[np.generic],
+    sampling_rate: float,
+    streams: Streams,
+    overlay: Overlay | None = None,
+    hops: int = 1,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
+    """One shard's submissions in pieces: who submits (index in the population, ascending), and what she fetched.
+
+    Args:
+        shard: the users.
+        payload: (shard.size, ...) what each user of the shard answers when asked.
+        sampling_rate: θ in [0, 1].
+        streams: the replicate's random streams.
+        overlay: the shard's; None: complete. hops: steps of the walk to the one who answers.
+    """
+    for block in choices(shard, streams, sampling_rate, overlay, hops):
+        submitter = np.flatnonzero(block.keep if overlay is None else block.keep & (block.peer >= 0))
+        fetched = np.take(payload, block.peer[submitter], axis=0, mode="clip")
+        submitter += shard.start + block.start
+        yield submitter, fetched
+
 
 EngineName = Literal["events", "processes", "vectorised"]
 Payload = NDArray[np.generic]

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.message_timing import NEVER, MessageTiming
-from p2p_sim.exchange.message_trace import MessageTrace, Spans
 from p2p_sim.exchange.traffic import Ledger, Traffic
-from p2p_sim.exchange.transcript import Messages
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.shards import Shard
+from p2p_sim.exchange.transcript import Messages, MessageTrace, Spans
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Shard
 
 
 class ExchangeRun(ABC):

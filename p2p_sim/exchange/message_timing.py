@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams, Uniforms
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.draws import Choices, all_choices
-from p2p_sim.exchange.peers import Peers
+from p2p_sim.exchange.peers import Choices, Peers, all_choices
 from p2p_sim.network.faults import Ends, InTransit
-from p2p_sim.network.network_config import GossipView
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.shards import Shard
+from p2p_sim.network.network_config import GossipView, Network
+from p2p_sim.population.population import Shard
 
 Users = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ from p2p_sim.base.streams import Uniforms
 from p2p_sim.exchange.traffic import Ledger, Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, Messages, Transcript
 from p2p_sim.network.faults import InTransit
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.shards import Shard
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Shard
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -1,15 +1,243 @@
-"""What is known of a run besides the labels: the ground on which its privacy stands."""
+"""What is known of a run besides the labels: the ground on which its privacy stands.
+
+Whose label a user may have got, given the realised network: who was online, what was lost, who submitted.
+
+That is all that a learner who sees a set of submissions could know besides the labels, and none of it depends on them.
+Users' own choices are what is left to chance.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import BLOCK
 from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.fetch_laws import FetchLaw, Uniform, Unknown, fetch_law
-from p2p_sim.exchange.message_timing import Bools
-from p2p_sim.population.shards import Shard
+from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, MessageTiming, Users
+from p2p_sim.network.network_config import CALIBRATED, GossipView
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.population.population import Shard
+
+ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
+"""Faults that the laws below take into account; with any other, nothing is certain but the noise."""
+LARGEST_TABLE = 120_000_000
+"""Most entries of a tabulated fetch distribution, 12 bytes each."""
+LARGEST_WALKS = 20_000_000
+"""The same for random walks, whose rows have many different entries."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Everybody who answers is as likely as any other of the cluster."""
+
+
+@dataclass(frozen=True)
+class Capped:
+    """No peer of user i has a probability above caps[i], (m,); of those who submitted nothing it is 0."""
+
+    caps: Floats
+
+
+@dataclass(frozen=True)
+class FetchTable:
+    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
+
+    asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
+    empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
+    """
+
+    weights: "scipy.sparse.csr_array"
+    asked: "scipy.sparse.csr_array | None" = None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Not worked out, for a reason: only the noise on each label is certain.
+
+    anything: what arrived may depend on labels, too, so that not even an empty set of submissions is taken for silence.
+    """
+
+    reason: str
+    anything: bool = False
+
+
+FetchLaw = Uniform | Capped | FetchTable | Unknown
+
+
+def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
+    """The law of a shard's fetches.
+
+    Args:
+        journey: what becomes of each message.
+        submitted: (m,) who passed on a fetched label.
+        late: (m,) whose submission came after the deadline; None: nobody's.
+    """
+    config = journey.config
+    beyond = [key for key in config.faults if key not in ACCOUNTED]
+    if beyond:
+        return Unknown(f"nobody has said what {beyond[0]} does", anything=True)
+    if journey.overlay is None and journey.availability is None:
+        return Uniform()
+    if config.deadline_s is not None and config.learner_bandwidth_bps is not None:
+        return Unknown("what queues at the learner's link is in time or not, depending on the others")
+    users = np.flatnonzero(submitted).astype(np.int32)
+    if journey.overlay is None:
+        return Capped(_caps(journey, users, late))
+    if journey.hops == 1:
+        return _neighbours(journey, users, late)
+    if journey.availability is not None or journey.serves(users) is not None or config.distance_s:
+        return Unknown("random walks across users who may not forward")
+    return _walks(journey, users)
+
+
+def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
+    """One over the number of peers who could have answered, at least.
+
+    With a peer drawn afresh for every attempt, a peer's probability is a weighted mean, over the attempts, of 1 over
+    those who could have answered it; with the same peer asked again, those who could have answered any attempt share
+    it. An entry of a gossip view may be asked in several attempts. Of a submission after the deadline it is less clear
+    which replies it could have come from, since an earlier one would have made it in time: 1, unless every attempt has
+    one reply and a peer of its own.
+    """
+    rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
+    able = [_able(journey, users, attempt, late) for attempt in range(rule.attempts)]
+    least = np.full(users.size, np.inf)
+    most = np.zeros(users.size)
+    for count in able:
+        possible = count > 0
+        least[possible] = np.minimum(least[possible], count[possible])
+        most = np.maximum(most, count)
+    if isinstance(journey.config.peers, GossipView) and rule.retry == "redraw":
+        sizes = most / rule.attempts
+    else:
+        sizes = least if rule.retry == "redraw" else most
+    caps[users] = 1.0 / np.clip(sizes, 1.0, None)
+    alone = journey.copies == 1 and rule.retry != "same_peer"
+    if late is not None and not (alone and (rule.attempts == 1 or not isinstance(journey.config.peers, GossipView))):
+        caps[users[late[users]]] = 1.0
+    return caps
+
+
+def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
+    """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
+    assert journey.availability is not None
+    offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
+    cluster = np.searchsorted(offsets, users, side="right") - 1
+    for _, reached, back in journey.trips(users, attempt, None):
+        valid = journey.arrives(users, back, late) & (back < NEVER)
+        for index in np.unique(cluster[valid]):
+            rows = np.flatnonzero(valid & (cluster == index))
+            members = np.arange(offsets[index], offsets[index + 1], dtype=np.int32)
+            serves = journey.serves(members)
+            members = members if serves is None else members[serves]
+            online = journey.availability.take(members).count_online(0, members.size, reached[rows])
+            count[rows] = np.maximum(count[rows], online)
+    return count
+
+
+def _neighbours(journey: MessageTiming, users: Users, late: Bools | None) -> FetchLaw:
+    """The law of users who ask a neighbour, in blocks of users."""
+    assert journey.overlay is not None
+    overlay, size = journey.overlay, journey.shard.size
+    edges = int(_degrees(overlay, users).sum())
+    if edges > LARGEST_TABLE:
+        return Unknown(f"an overlay of {edges:,} edges")
+    alike = journey.availability is None and journey.config.distance_s == 0
+    even = alike and journey.serves(users) is None
+    peers, weights = np.empty(edges, dtype=np.int32), np.empty(edges)
+    counts, filled = np.zeros(size, dtype=np.int64), 0
+    for first in range(0, users.size, BLOCK):
+        block = users[first : first + BLOCK]
+        row, peer = _edges(overlay, block)
+        degree = _degrees(overlay, block)
+        weight = 1.0 / degree[row] if even else _edge_weights(journey, block, row, peer, late)
+        total = np.bincount(row, weights=weight, minlength=block.size)
+        weight /= np.maximum(total, np.finfo(float).tiny)[row]
+        keep = weight > 0
+        counts[block] = np.bincount(row[keep], minlength=block.size)
+        kept = int(np.count_nonzero(keep))
+        peers[filled : filled + kept], weights[filled : filled + kept] = peer[keep], weight[keep]
+        filled += kept
+    table = _table((weights[:filled], peers[:filled], counts), size)
+    return FetchTable(table, _asked(journey, overlay) if alike else None)
+
+
+def _edges(overlay: Overlay, users: Users) -> tuple[NDArray[np.int64], Users]:
+    """Edges of some users: whose, as a position among them, and the neighbour."""
+    degree = _degrees(overlay, users)
+    row = np.repeat(np.arange(users.size), degree)
+    first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])
+    return row, overlay.indices[first[row] + np.arange(row.size)]
+
+
+def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
+    """How many neighbours some users have."""
+    return overlay.indptr[users + 1] - overlay.indptr[users]
+
+
+def _edge_weights(
+    journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
+) -> Floats:
+    """Edge by edge: what would have become of every request to a neighbour; weights that are not normalised."""
+    rule, asker = journey.config.on_timeout, users[row]
+    degree = np.bincount(row, minlength=users.size)
+    weight, open_, asked = np.zeros(asker.size), np.ones(users.size), np.zeros(asker.size, dtype=np.bool_)
+    for attempt in range(rule.attempts):
+        times = journey.answered(asker, attempt, [peer])[0]
+        answered = (times < NEVER) & ~asked
+        arrived = answered & journey.arrives(asker, times, late)
+        weight[arrived] += open_[row[arrived]] / degree[row[arrived]]
+        if rule.retry == "redraw":
+            share = np.bincount(row[answered], minlength=users.size) / np.maximum(degree, 1)
+            open_ *= 1.0 - share
+        else:
+            asked |= answered  # the same peer is asked again only if she has not answered
+    return weight
+
+
+def _asked(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
+    """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
+    late, lost on the way to the learner or not: nothing that happens to it depends on the neighbour."""
+    members = np.flatnonzero(journey.roles.member).astype(np.int32)
+    row, peer = _edges(overlay, members)
+    answers = ~journey.roles.silent[peer]
+    row, peer = row[answers], peer[answers]
+    weight = 1.0 / _degrees(overlay, members)[row]
+    total = np.bincount(row, weights=weight, minlength=members.size)
+    counts = np.zeros(overlay.num_users, dtype=np.int64)
+    counts[members] = np.bincount(row, minlength=members.size)
+    return _table((weight / total[row], peer, counts), overlay.num_users)
+
+
+def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scipy.sparse.csr_array":
+    """A (size, size) table from entries in the order of their rows, their columns and how many each row has."""
+    weight, column, counts = entries
+    width = np.int32 if weight.size < 2**31 else np.int64
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(width)
+    return scipy.sparse.csr_array((weight, column, start), shape=(size, size))
+
+
+def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
+    """Everybody's uniform choice among her neighbours, (m, m)."""
+    weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
+    return _table((weight, overlay.indices, overlay.degrees), overlay.num_users)
+
+
+def _walks(journey: MessageTiming, users: Users) -> FetchLaw:
+    """Where the walks end: powers of the transition matrix, rows of those who submitted."""
+    assert journey.overlay is not None
+    overlay, size = journey.overlay, journey.shard.size
+    step = _step(overlay)
+    rows = scipy.sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
+    for _ in range(journey.hops):
+        expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)
+        if min(expected, users.size * int(np.diff(journey.shard.offsets).max())) > min(LARGEST_TABLE, LARGEST_WALKS):
+            return Unknown(f"random walks of {journey.hops} steps among {size:,} users")
+        rows = scipy.sparse.csr_array(rows @ step)
+    return FetchTable(rows)
+
 
 FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 

@@ -24,9 +24,9 @@ from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
-from p2p_sim.network.clock import Clock
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.shards import Shard
+from p2p_sim.network.event_queue import Clock
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Shard
 
 SEEN_AS = {
     "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from p2p_sim.network.clock import Clock
+from p2p_sim.network.event_queue import Clock
 
 Steps = Generator[simpy.Event, Any, None]
 """A user's process: it yields what it waits for."""

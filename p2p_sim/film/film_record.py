@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.message_trace import Sent
-from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST
+from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, Sent
 from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate.observed_network import ObservedNetwork, books
 

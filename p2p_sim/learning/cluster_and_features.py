@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.learning.class_weights import check_accepts
-from p2p_sim.learning.forward_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.learning.learner import OwnLearner, Received
-from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
+from p2p_sim.learning.logistic_regression import SoftLogisticRegressionConfig
+from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.mechanisms.noise_law import NoiseLaw, cluster_shares
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
 

@@ -10,10 +10,9 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
+from p2p_sim.learning.class_weights import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Loss, OwnLearner, Received
-from p2p_sim.learning.networks import Architecture, image_shape
-from p2p_sim.learning.training import Settings, Training, predicted
+from p2p_sim.learning.networks import Architecture, Settings, Training, image_shape, predicted
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 if TYPE_CHECKING:

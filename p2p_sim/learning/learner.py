@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.noise_law import NoiseLaw
+from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
-from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.population.population import FiniteLaw
 
 Loss = Literal["log", "zero_one", "squared"]

@@ -1,24 +1,61 @@
-"""The learners of a scenario, by `learner.kind`."""
+"""The learners of a scenario, by `learner.kind`, and whether population, mechanism and learner fit each other."""
 
 from typing import Annotated
 
 from p2p_sim.base.plugins import LEARNERS, PlugIns
-from p2p_sim.learning.backward_correction import BackwardCorrectionConfig
-from p2p_sim.learning.boosted_trees import BoostedTreesConfig
 from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig
 from p2p_sim.learning.convolutional import ConvolutionalConfig
-from p2p_sim.learning.forward_correction import ForwardCorrectionConfig
 from p2p_sim.learning.histogram import HistogramConfig
-from p2p_sim.learning.knn import KnnConfig
-from p2p_sim.learning.label_proportions import LabelProportionsConfig
 from p2p_sim.learning.learner import Learner
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.majority_table import MajorityTableConfig
-from p2p_sim.learning.one_vs_rest import OneVsRestConfig
+from p2p_sim.learning.local_averages import KnnConfig, MajorityTableConfig
+from p2p_sim.learning.logistic_regression import (
+    LogisticRegressionConfig,
+    OneVsRestConfig,
+    SoftLogisticRegressionConfig,
+    TrimmedClustersConfig,
+)
+from p2p_sim.learning.noise_correction import BackwardCorrectionConfig, ForwardCorrectionConfig, LabelProportionsConfig
 from p2p_sim.learning.ridge import RidgeConfig
-from p2p_sim.learning.scikit_learner import EstimatorConfig
-from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
-from p2p_sim.learning.trimmed import TrimmedClustersConfig
+from p2p_sim.learning.scikit_learner import BoostedTreesConfig, EstimatorConfig
+from p2p_sim.mechanisms.outcome import ReleaseKind
+from p2p_sim.population.source import Source
+
+
+def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:
+    """Refuse a learner that cannot take what is released, and a mechanism for numbers where labels are classes.
+
+    Args:
+        population: where users come from. mechanism: its kind, and what it releases. learner: what learns from that.
+
+    Raises:
+        ValueError: one line that names the keys, and what fits.
+    """
+    (kind, releases), accepted = mechanism, learner.accepts
+    if releases == "density":
+        if learner != LogisticRegressionConfig():
+            raise ValueError(
+                f"learner.kind = {learner.kind!r}: nothing is learned from a density, which mechanism.kind = {kind!r} "
+                "releases; leave [learner] out"
+            )
+        return
+    if releases == "values" and population.known_values is None:
+        raise ValueError(
+            f"population.kind = {population.kind!r}: its labels are classes, and mechanism.kind = {kind!r} privatises "
+            "numbers; 'linear', 'diabetes' and 'table' with label_range have labels that are numbers"
+        )
+    if learner.loss == "squared" and releases != "values":
+        raise ValueError(
+            f"learner.kind = {learner.kind!r}: takes numbers, and mechanism.kind = {kind!r} releases none; "
+            "'rr_on_bins' and 'unbiased_values' do"
+        )
+    if releases == "model" or releases in accepted:
+        return
+    takes_them = {"values": "ridge", "bits": "one_vs_rest"}.get(releases, "soft_logistic_regression")
+    raise ValueError(
+        f"learner.kind = {learner.kind!r}: takes {' or '.join(accepted)} labels, and mechanism.kind = {kind!r} "
+        f"releases {releases} ones; {takes_them!r} takes these"
+    )
+
 
 LearnerConfig = Annotated[
     LogisticRegressionConfig

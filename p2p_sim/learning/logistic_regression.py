@@ -1,4 +1,4 @@
-"""Logistic regression on a release of hard labels."""
+"""Logistic regression on hard labels, on weights over the classes, one a class, and on trimmed shares."""
 
 import warnings
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.class_weights import check_accepts
-from p2p_sim.learning.learner import Counted, OwnLearner, Received
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
+from p2p_sim.base.errors import InputError
+from p2p_sim.learning.class_weights import ACCEPTED, check_accepts, class_weights, label_vectors, normalised, one_hot
+from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 
@@ -104,3 +105,182 @@ class FittedClassifier:
         out = np.zeros((len(features), self.num_classes))
         out[:, self.model.classes_] = self.model.predict_proba(features)
         return out
+
+
+class OneVsRestConfig(PenalisedLogisticConfig):
+    """scikit-learn's logistic regression, separately for each entry of the label vector: K sigmoids, not one softmax.
+
+    A soft label's entry s counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids' shares are
+    scores whose order counts, not calibrated probabilities.
+    """
+
+    kind: Literal["one_vs_rest"] = "one_vs_rest"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
+    loss: ClassVar[Loss] = "zero_one"
+
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
+        return self._each(features, one_hot(labels, num_classes))
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        return self._each(received.rows, label_vectors(received.release, received.num_classes, self.kind))
+
+    def _each(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
+        return _Sigmoids(tuple(self._entry(features, column.astype(np.float64)) for column in vectors.T))
+
+    def _entry(self, features: NDArray[np.floating], share: NDArray[np.float64]) -> Predictor:
+        rows = len(share)
+        weights = np.concatenate([1.0 - share, share])
+        used = np.flatnonzero(weights)
+        labels = (used >= rows).astype(np.uint8)
+        return self._fit_weighted(features[used % rows], labels, 2, weights[used])
+
+
+@dataclass(frozen=True)
+class _Sigmoids:
+    each: tuple[Predictor, ...]
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        return normalised(np.stack([one.probabilities(features)[:, 1] for one in self.each], axis=1))
+
+
+def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
+    """Class shares (C, K) after the share `trim` of a cluster's labels was taken from each of its classes.
+
+    A class keeps no less than nothing. Rows without labels, or of which nothing is left, are 0.
+
+    >>> trimmed_shares(np.array([[70, 30]]), 0.2).round(4).tolist()
+    [[0.8333, 0.1667]]
+
+    Args:
+        counts: (C, K) labels of each class that arrived from each cluster.
+        trim: 0 to 1.
+    """
+    left = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
+    total = left.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(left, total, out=np.zeros_like(left), where=total > 0))
+
+
+class TrimmedClustersConfig(PenalisedLogisticConfig):
+    """Logistic regression in which every submission of a cluster carries the cluster's trimmed class shares.
+
+    For two classes the share of ones becomes (p - trim) / (1 - 2 trim), cut to [0, 1]. Where the cut does not matter,
+    this undoes on average that a random share `trim` of the labels was inverted, flips of a randomizer included. It
+    does not correct all lies: if a share `trim` always says 1, the estimate comes closer to the honest share p if p <
+    (1 - 2 trim) / (2 - 2 trim) and is farther from it otherwise; if nobody lies, it exaggerates.
+    """
+
+    kind: Literal["trimmed_clusters"] = "trimmed_clusters"
+    trim: float = Field(default=0.1, ge=0, lt=0.5)
+    """Share of a cluster's labels that is taken from each class, at least 0 and below 1/K for K classes."""
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release of hard labels."""
+        release, classes = received.release, received.num_classes
+        self._check(classes)
+        labels, num_clusters = self._hard_labels(release), len(received.cluster_offsets) - 1
+        cluster = np.searchsorted(received.cluster_offsets, release.user, side="right") - 1
+        counts = np.bincount(cluster * classes + labels, minlength=num_clusters * classes)
+        shares = trimmed_shares(counts.reshape(num_clusters, classes), self.trim)[cluster]
+        row, label = np.nonzero(shares)
+        return self._fit_weighted(received.rows[row], label, classes, shares[row, label])
+
+    def learned_counts(self, received: Counted) -> Predictor:
+        """Learn from a release of hard labels, counted."""
+        classes, cluster = received.num_classes, received.cluster
+        self._check(classes)
+        counts = np.stack([np.bincount(cluster, weights=c) for c in received.counts.T], axis=1)
+        shares = trimmed_shares(counts, self.trim)[cluster] * received.counts.sum(axis=1, keepdims=True)
+        row, label = np.nonzero(shares)
+        return self._fit_weighted(received.points[row], label, classes, shares[row, label])
+
+    def _check(self, classes: int) -> None:
+        if self.trim * classes >= 1:
+            raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
+
+
+class SoftLogisticRegressionConfig(OwnLearner):
+    """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over weights w.
+
+    The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
+    It is the modified loss of the clustering paper's Algorithm 1 where the weights are columns of Q⁻¹. For hard labels
+    it is scikit-learn's objective. Where strong noise leaves a class with a negative sum of weights, the loss has no
+    minimum unless intercepts are penalised too; there, they are.
+    """
+
+    kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
+    takes_counts: ClassVar[bool] = True
+    l2: float = Field(default=1.0, gt=0)
+    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
+    max_iterations: int = Field(default=1000, ge=1)
+    """Most L-BFGS iterations, at least 1."""
+
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
+        return self.fit_weights(features, np.eye(num_classes)[labels])
+
+    def fit_counts(self, true: Counted) -> Predictor:
+        """Learn from true labels without privacy, counted."""
+        return self.fit_weights(true.points, true.counts.astype(np.float64), true.counts.sum(axis=1, dtype=np.float64))
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
+        everybody = len(received.release) == len(received.features)
+        return self.fit_weights(received.features if everybody else received.rows, weights)
+
+    def fit_weights(self, features: NDArray[np.floating], weights: Floats, labels: Floats | float = 1.0) -> Predictor:
+        """Fit weights (m, K), each row the sum of so many labels, (m,) or the same for all."""
+        from scipy.optimize import minimize
+
+        design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
+        classes = weights.shape[1]
+        targets = weights if classes > 2 else weights[:, 1:]  # two classes: one score, that of the first is 0
+        width, scores = design.shape[1], targets.shape[1]
+        pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
+        count = float(np.sum(np.broadcast_to(labels, len(features))))
+        penalised = np.full((width, 1), self.l2)
+        if (weights.sum(axis=0) >= 0.0).all():
+            penalised[-1] = 0.0
+
+        def objective(flat: Floats) -> tuple[float, Floats]:
+            w = flat.reshape(width, scores)
+            total, p = _log_sum(design @ w.astype(design.dtype), labels)
+            value = total - float(np.vdot(pull, w)) + 0.5 * float(np.vdot(penalised * w, w))
+            return value, np.ravel(design.T @ p - pull + penalised * w)
+
+        found = minimize(
+            objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
+            options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, count) ** 0.5},
+        )  # fmt: skip
+        return LinearSoftmax(found.x.reshape(width, scores))
+
+
+def _log_sum(scores: NDArray[np.floating], labels: Floats | float = 1.0) -> tuple[float, NDArray[np.floating]]:
+    """Σ ln Σ e^s over the rows, each of so many labels, and the probabilities times these; a single column is a score
+    against one of 0."""
+    if scores.shape[1] == 1:
+        each, p = np.logaddexp(0.0, scores), 0.5 * (1.0 + np.tanh(0.5 * scores))
+    else:
+        top = scores.max(axis=1, keepdims=True)
+        p = np.exp(scores - top)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        each = top + np.log(total)
+    if isinstance(labels, float):
+        return float(each.sum(dtype=np.float64)), p
+    return float(labels @ each[:, 0]), labels[:, None] * p
+
+
+@dataclass(frozen=True)
+class LinearSoftmax:
+    """Scores are linear: coefficients (d + 1, K), or (d + 1, 1) for two classes."""
+
+    coefficients: Floats
+
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        """Predicted class probabilities (n, K)."""
+        p = _log_sum(features @ self.coefficients[:-1] + self.coefficients[-1])[1]
+        return np.asarray(np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p, dtype=np.float64)

@@ -1,11 +1,23 @@
-"""Convolutional networks in PyTorch, which is imported only when one is built."""
+"""Convolutional networks in PyTorch, which is imported only when one is built, and their resumable training."""
 
-from typing import TYPE_CHECKING, Literal
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.progress import shown
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
 
 Architecture = Literal["simple", "resnet18"]
 LEAST_SIDE = 16
@@ -95,3 +107,154 @@ def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Mo
     from torch import nn
 
     return nn.Conv2d(narrow, wide, size, stride, size // 2, bias=False), nn.BatchNorm2d(wide)
+
+
+CHECKPOINTS = "P2P_SIM_CHECKPOINTS"
+"""Environment variable that names the directory of checkpoints; absent: none are kept."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a network is trained.
+
+    bits: targets are K separate bits (sigmoids, binary cross-entropy), not one distribution (softmax, cross-entropy).
+    device: "cpu" or "cuda"; on a CPU a number of threads gives the same bits each time on the same machine.
+    """
+
+    architecture: Architecture
+    shape: tuple[int, int, int]
+    bits: bool
+    epochs: int
+    batch: int
+    learning_rate: float
+    seed: int
+    threads: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained on: images as rows of pixels (n, C H W) and targets (n, K) in [0, 1], both float32."""
+
+    settings: Settings
+    images: NDArray[np.float32]
+    targets: NDArray[np.float32]
+
+    def run(self) -> "nn.Module":
+        """The trained network; a finished epoch is kept as a checkpoint, and one that was kept is not run again."""
+        import torch
+
+        chosen = self.settings
+        with _computing(chosen):
+            _seed(chosen.seed, 0)
+            network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
+            optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
+            done = self._restore(network, optimizer)
+            data = self._data()
+            with shown("training", "epochs", chosen.epochs) as show:
+                for epoch in range(done + 1, chosen.epochs + 1):
+                    _seed(chosen.seed, epoch)
+                    loss = _epoch(network, optimizer, *data, chosen)
+                    self._keep(network, optimizer, epoch)
+                    show(epoch, chosen.epochs, f", loss {loss:.4f}")
+            return network.eval()
+
+    def _data(self) -> tuple["Tensor", "Tensor"]:
+        import torch
+
+        images = torch.from_numpy(self.images).view(-1, *self.settings.shape)
+        return images.to(self.settings.device), torch.from_numpy(self.targets).to(self.settings.device)
+
+    @cached_property
+    def path(self) -> Path | None:
+        """Where its checkpoint lies: named by a hash of everything that the weights depend on."""
+        directory = os.environ.get(CHECKPOINTS)
+        if not directory:
+            return None
+        digest = hashlib.sha256(repr((self.settings, self.images.shape, self.targets.shape)).encode())
+        for part in (self.images, self.targets):
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        return Path(directory) / f"{digest.hexdigest()[:32]}.pt"
+
+    def _restore(self, network: "nn.Module", optimizer: Any) -> int:
+        """Load the checkpoint if there is one, and say how many epochs it has behind it."""
+        import torch
+
+        if self.path is None or not self.path.exists():
+            return 0
+        try:
+            kept = torch.load(self.path, map_location=self.settings.device, weights_only=True)
+            network.load_state_dict(kept["network"])
+            optimizer.load_state_dict(kept["optimizer"])
+            return int(kept["epoch"])
+        except Exception as error:  # torch.load raises whatever the bytes make of it
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None
+
+    def _keep(self, network: "nn.Module", optimizer: Any, epoch: int) -> None:
+        """Write the checkpoint whole, or leave the last one."""
+        import torch
+
+        if self.path is None:
+            return
+        partial = self.path.with_suffix(f".{os.getpid()}.partial")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            states = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+            torch.save(states, partial)
+            partial.replace(self.path)
+        except OSError as error:
+            raise InputError(f"{CHECKPOINTS} = {self.path.parent}: cannot be written ({error.strerror})") from None
+
+
+def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Tensor", chosen: Settings) -> float:
+    """One pass over the rows in random order; the mean loss."""
+    import torch
+
+    network.train()
+    functions = torch.nn.functional
+    loss_of = functions.binary_cross_entropy_with_logits if chosen.bits else functions.cross_entropy
+    total, order = 0.0, torch.randperm(len(images)).to(chosen.device)
+    for start in range(0, len(order), chosen.batch):
+        rows = order[start : start + chosen.batch]
+        optimizer.zero_grad()
+        loss = loss_of(scores(network, images[rows]), targets[rows])
+        loss.backward()
+        optimizer.step()
+        total += float(loss.detach()) * len(rows)
+    return total / max(1, len(images))
+
+
+def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Settings) -> NDArray[np.float64]:
+    """Sigmoids or softmax probabilities (n, K) of images as rows of pixels (n, C H W)."""
+    import torch
+
+    found = []
+    with _computing(settings), torch.inference_mode():
+        for rows in torch.from_numpy(np.array(images, np.float32)).view(-1, *settings.shape).split(1_000):
+            out = scores(network, rows.to(settings.device)).double()
+            found.append((out.sigmoid() if settings.bits else out.softmax(dim=1)).cpu().numpy())
+    return np.concatenate(found)
+
+
+@contextmanager
+def _computing(chosen: Settings) -> Iterator[None]:
+    """Threads, random numbers and kernels as chosen; whatever they were before is put back."""
+    import torch
+
+    before = torch.get_num_threads()
+    devices = [torch.cuda.current_device()] if chosen.device == "cuda" else []
+    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+    with torch.random.fork_rng(devices), cudnn:
+        torch.set_num_threads(chosen.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def _seed(seed: int, epoch: int) -> None:
+    """Start the numbers of an epoch; 0: the initial weights."""
+    import torch
+
+    torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]))

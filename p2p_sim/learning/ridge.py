@@ -1,5 +1,6 @@
-"""Ridge regression on released numbers: the squared loss, and a penalty that public numbers decide."""
+"""Ridge regression on released numbers, and its squared loss. Metrics alone may look at true labels."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,7 +11,9 @@ from pydantic import Field
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.class_weights import check_accepts
 from p2p_sim.learning.learner import Loss, OwnLearner, Received
+from p2p_sim.mechanisms.noise_law import ValueLaw
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+from p2p_sim.population.population import FiniteLaw, People, Population
 
 Floats = NDArray[np.float64]
 
@@ -100,3 +103,99 @@ class RidgeConfig(OwnLearner):
         penalty = d * (1.0 + noise / quarter**2) if self.l2 is None else self.l2
         weights = np.linalg.lstsq(X.T @ X + penalty * np.eye(d), X.T @ y, rcond=None)[0]
         return LinearValues(weights / scale, middle, float(told.mean()), grid)
+
+
+FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error", "value_spread")
+"""Columns of a row that labels which are numbers add."""
+
+
+def squared_risks(people: People, numbers: list[Floats]) -> tuple[list[float], float, float]:
+    """Expected squared loss under the law: of predictions (P,) each, of the best affine function, of the best constant.
+
+    Args:
+        people: of a known law, with labels that are numbers. numbers: (P,) predictions at the points of the law.
+    """
+    law = people.law
+    assert law is not None
+    mean, residual = means_of(people, law)
+    best = affine(law.points, mean, law.mass)
+    constant = np.full(len(mean), law.mass @ mean)
+    excess = [float(law.mass @ (said - mean) ** 2) for said in (*numbers, best, constant)]
+    return [one + residual for one in excess[:-2]], excess[-2] + residual, excess[-1] + residual
+
+
+def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
+    """The columns of `FIGURES`.
+
+    Args:
+        people: with labels that are numbers. numbers: predictions at the points of the law, or of the rows held out; of
+            the learned model, and of the one without privacy if there is one.
+    """
+    if people.law is not None:
+        errors, _, constant = squared_risks(people, numbers)
+    else:
+        assert isinstance(people, Population)
+        assert people.values is not None
+        held = people.holdout
+        assert held is not None
+        target = np.array(people.values)[held.labels] if held.target is None else held.target
+        middle = np.full(len(target), np.array(people.values)[people.labels].mean())
+        *errors, constant = (float(np.mean((said - target) ** 2)) for said in (*numbers, middle))
+    return dict(
+        zip(FIGURES, (errors[0], errors[1] if len(errors) > 1 else None, constant, spread(people)), strict=True)
+    )
+
+
+def spread(people: People) -> float:
+    """Standard deviation of a label's mean f(x) within clusters: the heterogeneity of labels that are numbers.
+
+    Exact where p(y|x) is known. Elsewhere it is that of labels within clusters, whose square is an unbiased estimate of
+    a number that is at least the square of the former: it is for the experimenter, and not private.
+    """
+    assert people.values is not None
+    values = np.array(people.values)
+    if people.law is not None and people.law_clusters:
+        mean, mass, cluster = people.law.label_distribution @ values, people.law.mass, people.law.cluster
+    else:
+        assert isinstance(people, Population)
+        cluster = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
+        mass = np.full(people.num_users, 1.0 / people.num_users)
+        known = people.label_distribution
+        mean = values[people.labels] if known is None else known @ values
+        if known is None:
+            sizes = people.cluster_sizes[cluster]
+            mass = mass * sizes / np.maximum(sizes - 1, 1)
+    weight = np.bincount(cluster, weights=mass)
+    centre = np.bincount(cluster, weights=mass * mean) / np.where(weight > 0, weight, 1.0)
+    return math.sqrt(float(mass @ (mean - centre[cluster]) ** 2))
+
+
+def value_floor(people: People, law: ValueLaw | None) -> float | None:
+    """Excess risk of the best affine function of a user's features for the mean numbers of her cluster, exactly.
+
+    It is what infinitely many exchanged numbers leave to a learner who takes those of a cluster for the user's own;
+    None if no law is known, or if numbers are the users' own.
+    """
+    if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
+        return None
+    known = people.law
+    told = known.label_distribution @ law.means
+    weight = np.bincount(known.cluster, weights=known.mass)
+    centre = np.bincount(known.cluster, weights=known.mass * told) / np.where(weight > 0, weight, 1.0)
+    reached = affine(known.points, centre[known.cluster], known.mass)
+    (risk,), best, _ = squared_risks(people, [reached])
+    return max(0.0, risk - best)
+
+
+def means_of(people: People, law: FiniteLaw) -> tuple[Floats, float]:
+    """f(x) = E[y|x] at every point (P,), and the mean variance of a label around it."""
+    values = np.array(people.values)
+    mean = law.label_distribution @ values
+    return mean, float(law.mass @ (law.label_distribution @ values**2 - mean**2))
+
+
+def affine(points: Floats, target: Floats, mass: Floats) -> Floats:
+    """Values (P,) of the affine function of the points (P, d) that is nearest to the target (P,), weighted by mass."""
+    X, root = np.column_stack([np.ones(len(points)), points]), np.sqrt(mass)
+    weights = np.linalg.lstsq(X * root[:, None], target * root, rcond=None)[0]
+    return np.asarray(X @ weights)

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.exchange.debias import check_labels
-from p2p_sim.exchange.randomizer import Message
+from p2p_sim.exchange.randomizer import Message, check_labels
 from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import ONE_VECTOR, REAL_NOISE
 from p2p_sim.privacy.rivals.alibi import (

@@ -1,4 +1,7 @@
-"""How private a run was, given the network as it turned out: cluster by cluster, never averaged over replicates."""
+"""How private a run was, given the network as it turned out: cluster by cluster, never averaged over replicates.
+
+Which accountant counts for whom, and why, is the table of `realised_accountants.accountant`.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -6,26 +9,21 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.fetch_laws import Capped, FetchTable, Uniform, Unknown
-from p2p_sim.exchange.network_record import NetworkRecord
+from p2p_sim.exchange.network_record import NetworkRecord, Uniform
 from p2p_sim.exchange.randomizer import Message
-from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.realised_accountants import Cluster, NoiseAlone, Observer, accountant, clusters_of
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import REALISED, PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import (
     KNOWN_FETCHES,
     KNOWN_LAW,
     PASSIVE,
-    REALISED_CONDITIONS,
-    REALISED_NETWORK,
-    SAME_SOURCES,
     SET_SEEN,
     TIMES_FREE,
 )
-from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
 from p2p_sim.privacy.worst_of_several import WorstOf
 
@@ -66,7 +64,7 @@ def cluster_privacy(
             accounted for where everybody may ask anybody and no coalition looks on, else as seen with their senders.
         delta: δ of every figure.
     """
-    clusters = _clusters(shards) if among is None else itertools.compress(_clusters(shards), among)
+    clusters = clusters_of(shards) if among is None else itertools.compress(clusters_of(shards), among)
     return (_cluster(cluster, noise, delta) for cluster in clusters)
 
 
@@ -78,7 +76,7 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
     falls if S falls, or if t grows. Where more is known of a cluster than S and t, it is looked at.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
-    for cluster in _clusters(shards):
+    for cluster in clusters_of(shards):
         more = cluster.revealed or cluster.members or cluster.own.any() or cluster.probed.any()
         plain.append(isinstance(cluster.law, Uniform) and not more)
         counts.append((cluster.sources, cluster.submissions))
@@ -120,84 +118,69 @@ def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
-    found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]
+    found = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
     return np.concatenate([epsilons for epsilons, _ in found]), worst_bound([bound for _, bound in found])
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
     """What protects every user of a run from a learner who sees the set of submissions."""
     found: dict[Accountant, None] = {}
-    for cluster in itertools.compress(_clusters(shards), clusters_to_evaluate(shards)):
-        found[_model(cluster, noise)] = None
-        if (cluster.own & ~cluster.constant).any():
-            found[NoiseAlone(noise, "a user passed on her own label")] = None
+    for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
+        found[accountant(cluster, noise, "others")] = None
+        found[accountant(cluster, noise, "learner")] = None
     return WorstOf(tuple(found))
 
 
-class _Cluster:
-    """One cluster's part of a shard's arrays."""
-
-    def __init__(self, shard: NetworkRecord, part: slice) -> None:
-        self.law, self.draws, self.times_tell = shard.law, shard.draws, shard.times_tell
-        self.fetched, self.own = shard.fetched[part], shard.own[part]
-        self.answers, self.constant = shard.answers[part], shard.constant[part]
-        self.member, self.probed = shard.member[part], shard.probed[part]
-        self.known = (self.own | self.constant) & self.answers
-        self.anything = isinstance(self.law, Unknown) and self.law.anything
-        self.hidden = ~self.constant if self.anything else self.answers & ~self.known
-        counted = (self.answers, self.known, self.fetched, self.member)
-        if shard.users is None:
-            found = [int(np.count_nonzero(x)) for x in counted]
-        else:
-            found = [int(shard.users[part][x].sum()) for x in counted]
-        self.sources, self.revealed, self.submissions, self.members = found
-        if isinstance(self.law, FetchTable):
-            self.weights = _square(self.law.weights, part)
-            self.asked = None if self.law.asked is None else _square(self.law.asked, part)
-        if isinstance(self.law, Capped):
-            self.caps = self.law.caps[part]
+def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
+    """Certified δ at each ε, cluster by cluster (C, J), of each cluster's first user; an audit is held against it."""
+    deltas = []
+    for cluster in clusters_of(shards):
+        model = accountant(cluster, noise, "learner", user=0)  # one for every ε
+        delta = _kept_delta if model.cacheable or isinstance(model, CappedFetch) else _delta_of_first
+        deltas.append([delta(model, epsilon) for epsilon in epsilons])
+    return np.array(deltas)
 
 
-def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """Rows and columns of one cluster, whose users fetch from nobody else."""
-    if part == slice(0, table.shape[0]):
-        return table
-    start = table.indptr[part.start : part.stop + 1]
-    entries, size = slice(start[0], start[-1]), part.stop - part.start
-    own = (table.data[entries], table.indices[entries] - part.start, start - start[0])
-    return scipy.sparse.csr_array(own, shape=(size, size))
+def _delta_of_first(model: Accountant, epsilon: float) -> float:
+    return model.user_delta(0, epsilon)
 
 
-def _clusters(shards: Sequence[NetworkRecord]) -> Iterator[_Cluster]:
-    """Every cluster of a run, in the population's order."""
-    for shard in shards:
-        for first, last in itertools.pairwise(shard.offsets.tolist()):
-            yield _Cluster(shard, slice(first, last))
+_kept_delta = lru_cache(maxsize=65_536)(_delta_of_first)
 
 
-def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
-    others, sample = _with_sample(_model(cluster, noise), delta, cluster.hidden)
-    fell_back = bool((cluster.own & ~cluster.constant).any())
-    learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
-    timed = learner
-    if cluster.times_tell:
-        timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
-    timed = _with_times(timed)
-    coalition, meets = learner, None  # the learner is in the coalition, whether or not a member is here
-    unmet: PrivacyBound | None = learner
-    watched = bool(cluster.member.any())
-    if watched:
-        coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
-        meets, unmet = _unmet(cluster, noise, delta)
-        chosen = bool((cluster.probed & ~cluster.member).any())
-        if chosen:
-            meets = 1.0
-        if fell_back or chosen:
-            coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
-            unmet = coalition
-    coalition = _as_coalition(coalition, learner)
+def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> dict[str, float]:
+    """At most the coalition's advantage about any other user, if all labels are equally likely to it; by its column."""
+    clusters = list(clusters_of(shards))
+    watched = [cluster for cluster in clusters if cluster.watched]
+    if not watched:
+        return {}
+    most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
+    for cluster in watched:
+        model = accountant(cluster, noise, "coalition")
+        slow = isinstance(model, NoiseAlone) or not model.cacheable
+        most = max(most, alone if slow else min(alone, model.advantage(uniform).upper))
+    return {"advantage_coalition": alone if any(cluster.fell_back for cluster in clusters) else most}
+
+
+def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
+    passed_on = accountant(cluster, noise, "others")
+    others, sample = _with_sample(passed_on, delta, cluster.hidden)
+
+    def bound(observer: Observer) -> PrivacyBound:
+        model = accountant(cluster, noise, observer)
+        return others if model is passed_on else model.epsilon(delta)
+
+    learner, timed = bound("learner"), _with_times(bound("learner-times"))
+    if not cluster.watched:  # the learner is in the coalition, whether or not a member is here
+        coalition = _as_coalition(learner, learner)
+        return ClusterPrivacy(learner, others, timed, coalition, unmet=coalition, sample=sample)
+    model = accountant(cluster, noise, "coalition")
+    coalition = _as_coalition(_epsilon(model, delta, cluster.hidden & ~cluster.member), learner)
+    meets, unmet = _unmet(cluster, noise, delta)
+    if cluster.fell_back or cluster.chosen:
+        meets, unmet = 1.0 if cluster.chosen else meets, coalition
     unmet = None if unmet is None else _as_coalition(unmet, learner)
-    return ClusterPrivacy(learner, others, timed, coalition, watched, meets, unmet, sample)
+    return ClusterPrivacy(learner, others, timed, coalition, True, meets, unmet, sample)
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
@@ -213,7 +196,7 @@ def _with_times(bound: PrivacyBound) -> PrivacyBound:
     return replace(bound, observer="learner-times", conditions=conditions)
 
 
-def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
+def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known.
 
     The noise alone protects whatever was fetched, as flips do not depend on fetches.
@@ -234,47 +217,9 @@ def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | Non
     return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=given)
 
 
-def _model(cluster: _Cluster, noise: Message, members: bool = False) -> Accountant:
-    """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
-    hidden = cluster.hidden & ~(cluster.member & members)
-    if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
-        return NothingSeen()
-    if isinstance(cluster.law, Unknown):
-        return NoiseAlone(noise, cluster.law.reason)
-    sources, known, submissions = cluster.sources, cluster.revealed, cluster.submissions
-    alpha = noise.binary_flip_prob
-    if alpha is None:
-        if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
-            model = noise.fetched(sources - known, submissions)
-            return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
-        return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
-    if isinstance(cluster.law, Uniform):
-        pooled = (cluster.members, cluster.draws) if members else ()
-        return UniformSources(sources, known, submissions, alpha, *pooled)
-    if isinstance(cluster.law, FetchTable):
-        return _table(cluster, noise, alpha, members)
-    if members:
-        return NoiseAlone(noise, "no figure for coalitions where users come and go")
-    caps = cluster.caps[cluster.fetched]
-    return CappedFetch(caps, alpha, np.minimum(1.0, known * caps))
-
-
-def _table(cluster: _Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """The same by a table; members see what they fetch whether they submit it or not."""
-    others = ~cluster.member if members else np.ones_like(cluster.member)
-    weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
-    if members:
-        if cluster.asked is None:
-            return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
-        weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
-    pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
-    given = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
-    return GivenNetwork(given, (REALISED_NETWORK, *given.conditions))
-
-
-def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
+def _users(cluster: Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
     """ε of each user of a cluster, and the statement about the worst placed."""
-    model = _model(cluster, noise)
+    model = accountant(cluster, noise, "others")
     epsilons = model.each_epsilon(delta, cluster.hidden)
     worst = np.zeros(len(epsilons), dtype=np.bool_)
     worst[np.argmax(np.where(cluster.hidden, epsilons, -1.0))] = True
@@ -282,8 +227,8 @@ def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, Pri
     epsilons = np.where(cluster.answers | cluster.anything, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
-    if (cluster.own & ~cluster.constant).any():
-        bounds.append(NoiseAlone(noise, "a user passed on her own label").epsilon(delta))
+    if cluster.fell_back:
+        bounds.append(accountant(cluster, noise, "learner").epsilon(delta))
     return epsilons, replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
 
 

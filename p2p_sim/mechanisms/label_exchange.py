@@ -16,21 +16,19 @@ from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.exchange_accounting import (
     cluster_privacy,
     clusters_to_evaluate,
+    coalition_advantage,
     facts_of,
     observed,
     worst_account,
 )
-from p2p_sim.mechanisms.exchange_advantage import coalition_advantage
-from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup
 from p2p_sim.mechanisms.message_payloads import MessagesConfig, check_answers, flipped_labels, randomizer_of
-from p2p_sim.mechanisms.noise_law import NoiseLaw
+from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
-from p2p_sim.mechanisms.value_law import ValueLaw
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.network.open_network import Network
+from p2p_sim.mechanisms.realised_accountants import NoiseAlone
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
 from p2p_sim.privacy.accountant import Accountant

@@ -13,11 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.debias import check_labels
-from p2p_sim.exchange.randomizer import Message
-from p2p_sim.mechanisms.noise_law import Source
+from p2p_sim.exchange.randomizer import Message, check_labels
+from p2p_sim.mechanisms.noise_law import Source, ValueLaw
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR

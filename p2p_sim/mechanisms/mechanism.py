@@ -18,12 +18,10 @@ from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName
 from p2p_sim.measures import summary
 from p2p_sim.mechanisms.evidence import Evidence, of_hard
-from p2p_sim.mechanisms.noise_law import NoiseLaw
+from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.plug_in_bounds import check_bounds
-from p2p_sim.mechanisms.value_law import ValueLaw
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.accountant import Accountant

@@ -15,7 +15,7 @@ from p2p_sim.exchange.engines import EngineName
 from p2p_sim.exchange.model_exchange import exchange_models, neighbours
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import MODEL_EXCHANGE_CONDITIONS, Condition

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.arrival_quantiles import Arrivals
 from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.network.overlay import Overlay
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Shard
 
 PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]

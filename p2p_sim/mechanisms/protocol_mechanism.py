@@ -23,8 +23,7 @@ from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound

@@ -13,12 +13,11 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage
 from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.noise_law import ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.rr_with_prior import check_prior
-from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.finite_randomizer import law_delta

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +13,56 @@ from pydantic import Field
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, bernoulli
-from p2p_sim.exchange.debias import check_labels
-from p2p_sim.exchange.randomizer import Message
+from p2p_sim.exchange.randomizer import Message, check_labels
 from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
-from p2p_sim.mechanisms.nearest_neighbours import NeighbourMeans
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import shards
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Population, shards
 from p2p_sim.privacy.advantage import local_advantage
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, by_prior, top_k_law
+
+QUERIES = 4_096
+"""Rows that are looked up at a time, so that memory does not grow with their number."""
+
+
+@dataclass(frozen=True)
+class NeighbourMeans:
+    """For any point, the mean of the vectors that its k nearest rows carry (Euclidean distance).
+
+    Args:
+        features: (m, d), m at least 1.
+        vectors: (m, K) numbers, float32.
+        neighbours: k, at least 1; all rows where there are fewer.
+    """
+
+    features: NDArray[np.floating]
+    vectors: NDArray[np.float32]
+    neighbours: int
+
+    @cached_property
+    def _index(self) -> Any:
+        from sklearn.neighbors import NearestNeighbors
+
+        return NearestNeighbors(n_neighbors=min(self.neighbours, len(self.features))).fit(self.features)
+
+    def at(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Mean vectors (n, K) at points (n, d)."""
+        from scipy.sparse import csr_array
+
+        out = np.empty((len(points), self.vectors.shape[1]))
+        for start in range(0, len(points), QUERIES):
+            near = self._index.kneighbors(points[start : start + QUERIES], return_distance=False)
+            rows, k = near.shape
+            ends = np.arange(0, rows * k + 1, k)
+            sums = csr_array((np.ones(rows * k, np.float32), near.ravel(), ends), shape=(rows, len(self.features)))
+            out[start : start + rows] = (sums @ self.vectors) / k
+        return out
+
 
 Floats = NDArray[np.float64]
 NEIGHBOURS = 200

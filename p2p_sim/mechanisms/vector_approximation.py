@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.streams import BLOCK, bernoulli
-from p2p_sim.exchange.debias import check_labels
-from p2p_sim.exchange.randomizer import Message
+from p2p_sim.exchange.randomizer import Message, check_labels
 from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism

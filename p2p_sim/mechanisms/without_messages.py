@@ -13,9 +13,8 @@ from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.mechanism import Mechanism, Trust
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, Release
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
 

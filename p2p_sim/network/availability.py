@@ -15,7 +15,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.trace_file import TraceTable, WithoutFile, read_trace
 from p2p_sim.population.data_files import find_named
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Shard
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

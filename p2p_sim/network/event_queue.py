@@ -1,19 +1,54 @@
-"""The event engine: a clock and a delivery queue in arrays. It knows no labels and no protocol.
+"""The event engine's clocks: SimPy's with events at absolute times, and a delivery queue in arrays.
 
-One SimPy event advances the clock by a *window* that holds some thousands of messages. The messages of a window are
-handed to their handlers in causal rounds: first those already queued, then the ones these gave rise to within the same
-window, and so on until none is left. Every message carries its own exact time, so the partition into windows shows in
-no result, as long as a handler's effect on one message does not depend on another message of the same window.
+The queue knows no labels and no protocol. One SimPy event advances the clock by a *window* that holds some thousands of
+messages. The messages of a window are handed to their handlers in causal rounds: first those already queued, then the
+ones these gave rise to within the same window, and so on until none is left. Every message carries its own exact time,
+so the partition into windows shows in no result, as long as a handler's effect on one message does not depend on
+another message of the same window.
 
 Scripted actors, few, may run beside as SimPy processes that post messages.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
+
+SOON, LAST = 1, 2
+"""Order of events at the same time: what happens, then timers. A reply exactly at its deadline counts."""
+
+
+class Moment(simpy.Event):
+    """Something that happens at an absolute time."""
+
+    def __init__(self, clock: "Clock", time: float, order: int) -> None:
+        super().__init__(clock)
+        self._ok, self._value = True, None
+        clock.enter(self, time, order)
+
+
+class Clock(simpy.Environment):
+    """SimPy's environment; a delay would not do, since now + (time - now) is not always `time` to the last bit."""
+
+    def enter(self, event: simpy.Event, time: float, order: int) -> None:
+        """Queue an event that has its value already."""
+        heapq.heappush(self._queue, (time, order, next(self._eid), event))  # type: ignore[misc]
+
+    def until(self, time: float) -> Moment:
+        """An event for a process to wait for; not before now."""
+        return Moment(self, time, SOON)
+
+    def at(self, time: float, action: Callable[[], object], timer: bool = False) -> None:
+        """Do something at a time; as a timer: after all else that happens then."""
+
+        def act(_: simpy.Event) -> None:
+            action()
+
+        Moment(self, time, LAST if timer else SOON).callbacks.append(act)
+
 
 Users = NDArray[np.int32]
 Times = NDArray[np.float64]

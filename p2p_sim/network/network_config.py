@@ -1,18 +1,23 @@
-"""What the network between the users is like."""
+"""What the network between the users is like, and that network opened: its files read, its overlay drawn."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from p2p_sim.base.configuration import Config, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import FAULTS, PlugIns
-from p2p_sim.network.availability import Always, AvailabilityConfig
+from p2p_sim.base.streams import Streams
+from p2p_sim.network.availability import Always, Availability, AvailabilityConfig, AvailabilityLaw, OnOff
 from p2p_sim.network.faults import Duplication, Faults, Loss, NetworkFault, Reordering
-from p2p_sim.network.latency import LatencyConfig, Lognormal
-from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
+from p2p_sim.network.latency import LatencyConfig, LatencyLaw, Lognormal
+from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, Overlay, OverlayConfig, OverlayInput
+from p2p_sim.population.population import People, Shard
 
 HARMLESS = frozenset(
     f"network.{key}"
@@ -217,3 +222,58 @@ class NetworkConfig(Config):
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Files the network is described by."""
         return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a network is for one replicate; streams are for what is drawn shard by shard.
+
+    overlay: None if everybody may ask anybody of her cluster.
+    """
+
+    config: NetworkConfig
+    latency: LatencyLaw
+    availability: AvailabilityLaw
+    overlay: Overlay | None
+    streams: Streams
+
+    @staticmethod
+    def open(config: NetworkConfig, population: People, streams: Streams, places: tuple[Path, ...] = ()) -> "Network":
+        """Read the network's files and draw its overlay.
+
+        Raises:
+            InputError: a file is missing or damaged.
+        """
+        overlay = config.overlay.build(
+            OverlayInput(population.cluster_offsets, streams, places, population.row, population.source_rows)
+        )
+        return Network(config, config.latency.load(places), config.availability.load(places), overlay, streams)
+
+    def shard_overlay(self, shard: Shard) -> Overlay | None:
+        """The overlay among a shard's users."""
+        return None if self.overlay is None else self.overlay.shard(shard.start, shard.stop)
+
+    def degrees(self, shard: Shard) -> NDArray[np.int64]:
+        """How many peers each user of a shard may ask, (m,)."""
+        if self.overlay is not None:
+            return np.diff(self.overlay.indptr[shard.start : shard.stop + 1])
+        sizes = np.diff(shard.offsets)
+        return np.repeat(sizes, sizes)
+
+    def shard_availability(self, shard: Shard) -> Availability | None:
+        """When a shard's users are online; None: always."""
+        if self.config.availability == Always():
+            return None
+        return self.availability.draw(shard, self.streams, self.horizon_s)
+
+    @property
+    def horizon_s(self) -> float:
+        """Up to when users switch on and off, seconds: hardly anything happens later."""
+        c = self.config
+        waits = sum(c.timeout_s(attempt) for attempt in range(c.on_timeout.attempts)) if c.request_timeout_s else 0.0
+        pauses = (
+            10.0 * (c.availability.mean_on_s + c.availability.mean_off_s) if isinstance(c.availability, OnOff) else 0.0
+        )
+        slow = 2.0 * c.distance_s + (16.0 * c.header_bytes / c.bandwidth_bps if c.bandwidth_bps else 0.0)
+        travel = (20.0 * self.latency.mean + slow) * (c.hops + 2)
+        return max(c.start_window_s + waits + travel + pauses, c.deadline_s or 0.0)

@@ -10,11 +10,19 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
-from p2p_sim.network.overlay_file import FileOverlay
-from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, Points, cluster_of, from_pairs, side_by_side
+from p2p_sim.network.overlay_graph import (
+    FileOverlay,
+    Overlay,
+    OverlayInput,
+    Pairs,
+    Points,
+    cluster_of,
+    from_pairs,
+    side_by_side,
+)
 from p2p_sim.network.random_graphs import regular_edges, small_world_edges
 from p2p_sim.network.trace_file import WithoutFile
-from p2p_sim.population.shards import Shard, shards
+from p2p_sim.population.population import Shard, shards
 
 __all__ = [
     "CompleteOverlay",

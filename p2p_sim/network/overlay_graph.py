@@ -1,13 +1,22 @@
-"""The value that says who may ask whom: neighbours of every user, in arrays."""
+"""Who may ask whom: neighbours of every user in arrays, and graphs from files (edge lists and GraphML)."""
 
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal, NoReturn
+from xml.parsers import expat
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from p2p_sim.base.configuration import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.data_files import State, find_named, read_bytes, state
 
 Offsets = NDArray[np.int64]
 """Cluster boundaries (C+1,): cluster c holds users offsets[c]..offsets[c+1]-1."""
@@ -123,3 +132,132 @@ def side_by_side(parts: Sequence[Overlay]) -> Overlay:
     indices = np.concatenate([part.indices + first for part, first in zip(parts, firsts, strict=True)])
     points = [part.position for part in parts if part.position is not None]
     return Overlay(indptr, indices, np.concatenate(points) if points else None)
+
+
+_TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+class FileOverlay(Config):
+    """The edges of a file; a user's id is her row in the population's source, from 0, before the holdout is drawn.
+
+    Edges that join two clusters or touch rows that are no users of this replicate are dropped and counted.
+    """
+
+    kind: Literal["file"] = "file"
+    path: str = Field(min_length=1)
+    """An edge list (two ids a line, separated by white space or a comma; # starts a comment), or a .graphml file;
+    looked for beside the scenario file, in the data directory, then here."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The file."""
+        return [find_named(self.path, places, "network.overlay.path")]
+
+    def build(self, given: OverlayInput) -> Overlay:
+        """Read the overlay of one replicate.
+
+        Raises:
+            InputError: for a missing or malformed file, an unknown user, or when no edge lies within a cluster.
+        """
+        num_users = int(given.cluster_offsets[-1])
+        source_rows = given.source_rows or num_users
+        [path] = self.files(given.places)
+        edges = read_edges(path, source_rows)
+        user = np.full(source_rows, -1, dtype=np.int64)
+        user[np.arange(num_users) if given.row is None else given.row] = np.arange(num_users)
+        pairs = user[edges]
+        pairs = pairs[(pairs >= 0).all(axis=1)]
+        cluster = cluster_of(given.cluster_offsets)[pairs]
+        pairs = pairs[cluster[:, 0] == cluster[:, 1]]
+        if len(pairs) == 0:
+            raise InputError(
+                f"network.overlay.path = {self.path!r}: none of its {len(edges)} edges joins two users of one cluster"
+            )
+        return from_pairs(num_users, pairs, dropped_edges=len(edges) - len(pairs))
+
+
+def read_edges(path: Path, source_rows: int) -> Pairs:
+    """The distinct undirected edges of a file, each once as (smaller id, larger id), in ascending order.
+
+    Args:
+        path: GraphML where the name ends in .graphml (or .graphml.gz), else an edge list: two ids a line, separated by
+            white space or a comma, `#` starts a comment.
+        source_rows: ids are the numbers 0 to source_rows - 1.
+
+    Returns:
+        Edges (m, 2), read-only; an edge from a user to herself is left out.
+
+    Raises:
+        InputError: for an unreadable file, a malformed line or an unknown user, with the line's number.
+    """
+    return _read_edges(path, source_rows, state(path))
+
+
+@lru_cache(maxsize=1)
+def _read_edges(path: Path, source_rows: int, state: State) -> Pairs:
+    content = read_bytes(path)
+    graphml = path.name.removesuffix(".gz").endswith(".graphml")
+    ids = _graphml_ids(content, path, source_rows) if graphml else _listed_ids(content, path, source_rows)
+    edges = np.fromiter(ids, dtype=np.int64).reshape(-1, 2)
+    edges = np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1)
+    first, second = np.divmod(np.unique(edges[:, 0] * source_rows + edges[:, 1]), source_rows)
+    edges = np.stack([first, second], axis=1)
+    edges.setflags(write=False)
+    return edges
+
+
+def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
+    """The two ids of every edge, one after the other."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"network.overlay.path = {str(path)!r}: is not a text file ({error.reason})") from None
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+        line = line.partition("#")[0]
+        if found := _TWO_IDS.fullmatch(line):
+            yield _user(found[1], path, number, source_rows)
+            yield _user(found[2], path, number, source_rows)
+        elif line.strip():
+            _malformed(path, number, f"{line.strip()[:60]!r} is not two ids, separated by white space or a comma")
+
+
+def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
+    """The two ids of every edge, one after the other. The parser knows the line of each, which NetworkX's does not."""
+    ids: list[int] = []
+    parser = expat.ParserCreate(namespace_separator=" ")
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        line, element = parser.CurrentLineNumber, name.rpartition(" ")[2]
+        if not depth and element != "graphml":
+            _malformed(path, line, f"the first element is <{element}>, not <graphml>")
+        depth.append(element)
+        for attribute in {"node": ("id",), "edge": ("source", "target")}.get(element, ()):
+            if attribute not in attributes:
+                _malformed(path, line, f"<{element}> without {attribute!r}")
+            user = _user(attributes[attribute], path, line, source_rows)
+            if element == "edge":
+                ids.append(user)
+        if element == "hyperedge":
+            _malformed(path, line, "<hyperedge> is not allowed, only edges between two users")
+
+    def declared(*_: object) -> NoReturn:  # a few lines of them can stand for gigabytes
+        _malformed(path, parser.CurrentLineNumber, "declares an entity, which is not allowed")
+
+    depth: list[str] = []
+    parser.StartElementHandler, parser.EntityDeclHandler = start, declared
+    try:
+        parser.Parse(content, True)
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for unknown encodings
+        _malformed(path, parser.ErrorLineNumber, f"not GraphML ({str(error).partition(':')[0]})")
+    return ids
+
+
+def _user(text: str, path: Path, line: int, source_rows: int) -> int:
+    if _NUMBER.fullmatch(text) and (user := int(text)) < source_rows:
+        return user
+    allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"
+    _malformed(path, line, f"{text[:60]!r} is no user; {allowed}")
+
+
+def _malformed(path: Path, line: int, what: str) -> NoReturn:
+    raise InputError(f"network.overlay.path = {str(path)!r}: line {line}: {what}")

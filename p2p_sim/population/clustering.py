@@ -1,4 +1,4 @@
-"""Grouping users by their public features; labels never take part."""
+"""Grouping users by their public features; labels never take part. Clusters that are too small are merged."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -6,14 +6,199 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.agglomerative import AgglomerativeClusters
-from p2p_sim.population.balanced import BalancedClusters
-from p2p_sim.population.hdbscan import HdbscanClusters
+from p2p_sim.population.measured_groups import nearest_cluster
 from p2p_sim.population.population import Examples
-from p2p_sim.population.small_clusters import Clustering, Clusters, merge_small
+
+Clusters = NDArray[np.int64]
+
+
+class Clustering(Config):
+    """What all groupings share."""
+
+    by_distance: ClassVar[str] = ""
+    """Its name where distances between users decide, so that it depends on the scale of features; else empty."""
+    blind: ClassVar[bool] = False
+    """Whether it looks at no user's features, so that it says nothing of a row."""
+
+    def shortfall(self, made: int) -> str:
+        """Why there are fewer clusters than were asked for; nothing if no number was."""
+        return ""
+
+
+def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int) -> Clusters:
+    """Merge the smallest cluster into the one with the nearest mean until none is smaller than `min_size`.
+
+    Args:
+        features: (n, d).
+        cluster: (n,) numbered 0..C-1 without gaps.
+        min_size: at least 1 and at most n, else an InputError.
+
+    Returns:
+        Clusters (n,), numbered without gaps.
+    """
+    if min_size > len(cluster):
+        raise InputError(f"clusters.min_size = {min_size}: there are only {count(len(cluster), 'user')}")
+    sizes = np.bincount(cluster)
+    order = np.argsort(cluster, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    sums = np.add.reduceat(features[order].astype(np.float64), starts, axis=0)
+    target = np.arange(len(sizes))
+    alive = sizes > 0
+    while (small := int(np.argmin(np.where(alive, sizes, np.iinfo(np.int64).max)))) >= 0:
+        if sizes[small] >= min_size:
+            break
+        alive[small] = False
+        others = np.flatnonzero(alive)
+        means = sums[others] / sizes[others, None]
+        distance = np.sum((means - sums[small] / sizes[small]) ** 2, axis=1)
+        into = others[int(np.argmin(distance))]
+        sums[into] += sums[small]
+        sizes[into] += sizes[small]
+        target[target == small] = into
+    return np.unique(target[cluster], return_inverse=True)[1].astype(np.int64)
+
+
+def check_count(clusters: int, users: int) -> None:
+    """Refuse more clusters than there are users."""
+    if clusters > users:
+        raise InputError(f"clusters.count = {clusters}: there are only {count(users, 'user')}")
+
+
+MOST_USERS = 20_000
+"""Users at most: the distances of all pairs are held in memory, 1.6 GB for so many."""
+
+
+class AgglomerativeClusters(Clustering):
+    """Ward's agglomerative clustering; clusters below the minimum are merged into their nearest neighbour.
+
+    It draws nothing at random. At most 20,000 users, since memory grows with the square of their number.
+    """
+
+    kind: Literal["agglomerative"] = "agglomerative"
+    by_distance: ClassVar[str] = "agglomerative clustering"
+    count: int = Field(default=20, ge=1)
+    """Clusters asked for, at least 1; merging may leave fewer."""
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        from sklearn.cluster import AgglomerativeClustering
+
+        check_count(self.count, len(users.labels))
+        if len(users.labels) > MOST_USERS:
+            raise InputError(
+                f"clusters.kind = 'agglomerative': there are {len(users.labels):,} users; at most {MOST_USERS:,} are "
+                "allowed; 'kmeans' and 'balanced' take more"
+            )
+        found = AgglomerativeClustering(self.count).fit_predict(users.features)
+        cluster = np.unique(found, return_inverse=True)[1].astype(np.int64)
+        return merge_small(users.features, cluster, self.min_size)
+
+    def shortfall(self, made: int) -> str:
+        """Why there are fewer clusters than were asked for; nothing if there are as many."""
+        if made >= self.count:
+            return ""
+        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
+
+
+PART, ROUNDS = 500, 3
+"""Users that are assigned at once (or `count`, if that is more); assignments, each from the last one's means."""
+
+
+class BalancedClusters(Clustering):
+    """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
+
+    Users are assigned in random parts of 500 (or `count`, if that is more). Each part is assigned at the least total
+    squared distance (a linear assignment) into places that are spread equally over the clusters.
+    """
+
+    kind: Literal["balanced"] = "balanced"
+    by_distance: ClassVar[str] = "balanced k-means"
+    count: int = Field(default=20, ge=1, le=2000)
+    """Clusters asked for, 1 to 2,000; fewer are made where min_size needs it."""
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        from sklearn.cluster import MiniBatchKMeans
+
+        total, features = len(users.labels), users.features.astype(np.float64)
+        check_count(self.count, total)
+        if self.min_size > total:
+            raise InputError(f"clusters.min_size = {self.min_size}: there are only {total} users")
+        count = min(self.count, total // self.min_size)
+        seed = streams.integer_seed("clusters")
+        means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
+        order = np.random.default_rng(seed).permutation(total)
+        for _ in range(ROUNDS):
+            cluster = _assigned(features, means, order)
+            members = np.argsort(cluster, kind="stable")
+            sizes = np.bincount(cluster, minlength=count)
+            means = np.add.reduceat(features[members], np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
+        return cluster
+
+    def shortfall(self, made: int) -> str:
+        """Why there are fewer clusters than were asked for; nothing if there are as many."""
+        if made >= self.count:
+            return ""
+        return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
+
+
+def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
+    """Cluster of each user (n,); users take part after part in this order (n,)."""
+    import scipy
+
+    count, cluster = len(means), np.empty(len(order), dtype=np.int64)
+    places = np.arange(len(order)) % count  # of the j-th user's place: sizes differ by at most one
+    for start in range(0, len(order), max(PART, count)):
+        part = order[start : start + max(PART, count)]
+        place = places[start : start + len(part)]
+        cost = np.sum(means**2, axis=1) - 2.0 * features[part] @ means.T  # squared distance, but for |x|²
+        rows, columns = scipy.optimize.linear_sum_assignment(cost[:, place])
+        cluster[part[rows]] = place[columns]
+    return cluster
+
+
+class HdbscanClusters(Clustering):
+    """HDBSCAN (Campello, Moulavi and Sander 2013) on the features; it chooses the number of clusters.
+
+    A user in no dense region ("noise") joins the cluster with the nearest mean, so no user is left out. Where no dense
+    region is found, all users are one cluster. It draws nothing at random.
+    """
+
+    kind: Literal["hdbscan"] = "hdbscan"
+    by_distance: ClassVar[str] = "HDBSCAN"
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        size = len(users.labels)
+        if self.min_size > size:
+            raise InputError(f"clusters.min_size = {self.min_size}: there are only {count(size, 'user')}")
+        found = density_clusters(users, self.min_size)
+        dense = found >= 0
+        if not dense.any():
+            return np.zeros(size, dtype=np.int64)
+        if not dense.all():
+            order = np.argsort(found[dense], kind="stable")
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(found[dense]))])
+            found[~dense] = nearest_cluster(users.features[~dense], users.features[dense][order], offsets)
+        return found
+
+
+def density_clusters(users: Examples, min_size: int) -> Clusters:
+    """Dense region of each user (n,), numbered from 0; -1 for one in no dense region."""
+    from sklearn.cluster import HDBSCAN
+
+    labels = HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features)
+    return np.asarray(labels, dtype=np.int64)
 
 
 class GivenClusters(Clustering):

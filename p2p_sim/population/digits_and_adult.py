@@ -1,7 +1,9 @@
 """Data sets in their standard files: scikit-learn's digits and UCI Adult."""
 
+import io
+from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +12,59 @@ from pydantic import Field
 from p2p_sim.base.configuration import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.data_files import find_file, state
+from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@lru_cache(maxsize=1)
+def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
+    """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value.
+
+    states: of the files, so that changed ones are read again.
+    """
+    import pandas as pd  # a second that other populations need not wait for
+
+    frames = [_read_adult(path) for path in paths]
+    both = pd.concat(frames, keys=["train", "test"])
+    labels = both[14].str.rstrip(".").eq(">50K").to_numpy().astype(np.uint8)
+    numbers = both[_ADULT_NUMBERS].to_numpy(dtype=np.float64)
+    count = len(frames[0])
+    spread = numbers[:count].std(axis=0)
+    numbers = (numbers - numbers[:count].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    categories = pd.get_dummies(both.drop(columns=[*_ADULT_NUMBERS, 14]).astype("str"))
+    features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
+    return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
+
+
+def read_category(path: Path, column: int) -> list[str]:
+    """The texts in a column of one file, (n,)."""
+    return _read_adult(path)[column].astype("str").tolist()
+
+
+_ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
+_ADULT_MOST = 1e12
+
+
+def _read_adult(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    text = read_bytes(path).decode("utf-8", errors="replace")
+    try:
+        frame = pd.read_csv(io.StringIO(text), header=None, skipinitialspace=True, comment="|")
+        frame[_ADULT_NUMBERS] = frame[_ADULT_NUMBERS].astype(np.float64)
+    except (ValueError, KeyError, OverflowError) as error:
+        raise InputError(f"{path}: not the UCI Adult format ({str(error).splitlines()[0]})") from None
+    if frame.shape[1] != 15 or not frame[14].isin(["<=50K", ">50K", "<=50K.", ">50K."]).all():
+        raise InputError(f"{path}: not the UCI Adult format (15 columns, the last one <=50K or >50K)")
+    if not frame[_ADULT_NUMBERS].abs().le(_ADULT_MOST).all(axis=None):
+        raise InputError(f"{path}: a number is missing, or larger than {_ADULT_MOST:g}")
+    return frame
+
 
 ADULT_CATEGORIES = {
     "workclass": 1,
@@ -89,7 +140,6 @@ class AdultConfig(OfficialSplit):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Training rows as users, test rows as holdout."""
-        from p2p_sim.population.adult import load_adult
 
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
@@ -97,7 +147,6 @@ class AdultConfig(OfficialSplit):
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
         """Groups of the test rows by one of the categories."""
-        from p2p_sim.population.adult import read_category
 
         return by_column(column, read_category(self.files(places)[1], ADULT_CATEGORIES[column]))
 

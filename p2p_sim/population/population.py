@@ -1,16 +1,52 @@
-"""The values that say who the users are."""
+"""The values that say who the users are, and the shards: runs of whole clusters, which are drawn one by one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import BLOCK
 from p2p_sim.measures.total_variation import LineLaw
 from p2p_sim.population.measured_groups import Grouping
-from p2p_sim.population.shards import Shard, shards
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A run of whole clusters: users `start` to `stop - 1`.
+
+    `offsets` are the cluster boundaries within the shard, starting at 0 and ending at `stop - start`.
+    """
+
+    index: int
+    start: int
+    stop: int
+    offsets: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Number of users."""
+        return self.stop - self.start
+
+
+def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
+    """Cut a population into shards of at most 65,536 users, or one larger cluster each.
+
+    The cut depends on the cluster sizes alone, so it is the same on one machine and on many.
+
+    >>> [(s.start, s.stop) for s in shards(np.array([0, 40_000, 60_000, 200_000, 200_010]))]
+    [(0, 60000), (60000, 200000), (200000, 200010)]
+    """
+    first, index, last = 0, 0, len(cluster_offsets) - 1
+    while first < last:
+        begin = int(cluster_offsets[first])
+        end = int(np.searchsorted(cluster_offsets, begin + BLOCK, side="right")) - 1
+        end = max(end, first + 1)
+        offsets = cluster_offsets[first : end + 1] - begin
+        yield Shard(index, begin, int(cluster_offsets[end]), offsets)
+        first, index = end, index + 1
 
 
 @dataclass(frozen=True)

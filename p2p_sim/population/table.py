@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from p2p_sim.base.errors import InputError, shortened
@@ -25,11 +24,19 @@ from p2p_sim.population.features import (
 )
 from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.table_columns import UsedRows, complete_values, named_column, plain_column, with_another_row
+from p2p_sim.population.source import GRID, GridSize, even_grid, rounded
+from p2p_sim.population.table_columns import (
+    UsedRows,
+    complete_values,
+    name_of,
+    named_column,
+    numbered_classes,
+    numbers_of,
+    plain_column,
+    with_another_row,
+)
 from p2p_sim.population.table_file import ColumnTable, Layout, Values, is_missing, read_table
-from p2p_sim.population.table_labels import name_of, numbered_classes, numbers_of
 from p2p_sim.population.table_numbers import Convention
-from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 
 Names = bool | tuple[str, ...]
 NEW_KEYS = (
@@ -299,7 +306,11 @@ class TableConfig(RandomSplit):
             target = numbers_of(self.label, table, complete_values(table, self.label, "label", kept))
             numbered, classes = rounded(target, values), [name_of(value) for value in values]
         columns = self._columns(table, kept, parts)
-        return UsedRows(table, kept, numbered, classes, self._cluster(table, kept), columns, target)
+        cluster = None
+        if self.cluster is not None:
+            texts = complete_values(table, self.cluster, "cluster", kept).astype(str)
+            cluster = np.unique(texts, return_inverse=True)[1].astype(np.int64)
+        return UsedRows(table, kept, numbered, classes, cluster, columns, target)
 
     def _kept(self, table: ColumnTable, used: list[str]) -> Rows:
         """Indices of the rows that are not dropped."""
@@ -313,12 +324,6 @@ class TableConfig(RandomSplit):
                 f"population.drop: every row of {table.path} has a missing value; list the columns that must be there"
             )
         return np.flatnonzero(~gap)
-
-    def _cluster(self, table: ColumnTable, kept: Rows) -> NDArray[np.int64] | None:
-        if self.cluster is None:
-            return None
-        named = complete_values(table, self.cluster, "cluster", kept)
-        return np.unique(named.astype(str), return_inverse=True)[1].astype(np.int64)
 
     def _columns(self, table: ColumnTable, kept: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
         for key in ("impute", "one_hot", "standardise", "scale"):

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import LEARNERS, MECHANISMS, offer_of
-from p2p_sim.learning.by_group import by_group
-from p2p_sim.learning.density import density_figures
+from p2p_sim.learning.histogram import density_figures
 from p2p_sim.learning.learner import Counted, Received
-from p2p_sim.learning.metrics import Predicted, Risk, exchange_floor, measured, predict
+from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
 from p2p_sim.learning.plug_in_predictor import checked_predictor
-from p2p_sim.learning.squared_loss import value_figures, value_floor
+from p2p_sim.learning.ridge import value_figures, value_floor
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.whole_files import directory_made, in_place_of, no_directory, writing
-from p2p_sim.exchange.message_trace import MessageTrace, Sent
-from p2p_sim.exchange.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.exchange.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace, Sent
 from p2p_sim.mechanisms.exchange_accounting import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay

@@ -96,6 +96,16 @@ def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
     return Replicate(scenario, data_dir=data_dir).identity
 
 
+def default_directory(name: str, hash_: str) -> Path:
+    """Where results go if nothing else is said: results/<name>-<first 8 digits of the hash>."""
+    return Path("results") / f"{name}-{hash_[:8]}"
+
+
+def directory_of(scenario: Scenario, data_dir: Path | None = None) -> Path:
+    """Where the results of a scenario go if nothing else is said."""
+    return default_directory(scenario.name, identity(scenario, data_dir))
+
+
 def data_directory(data_dir: Path | None = None) -> Path | None:
     """The directory of data files: the argument, else the environment variable P2P_SIM_DATA, else none."""
     if data_dir is not None:

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.arrival_quantiles import Arrivals
-from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS, Accounted, Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, Outcome

@@ -16,7 +16,7 @@ from p2p_sim.learning.released_accuracy import AccuracyEstimate
 from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_accounted, check_released
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy import statement_record as record
 from p2p_sim.privacy.bound import PrivacyBound

@@ -7,19 +7,16 @@ from typing import Protocol, cast
 import numpy as np
 
 from p2p_sim.base.threads import one_thread
-from p2p_sim.exchange.arrival_quantiles import Arrivals
 from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import Outcome, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network
 from p2p_sim.population.build import draw_people
 from p2p_sim.population.clustering import GivenClusters
-from p2p_sim.population.population import People
-from p2p_sim.population.shards import Shard
-from p2p_sim.population.streamed_users import DrawnPeople
-from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.population.population import People, Shard
+from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import check_memory, streams
 from p2p_sim.replicate.replicate import Replicate

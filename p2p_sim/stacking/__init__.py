@@ -6,8 +6,7 @@ from p2p_sim.base.lazy_imports import late
 
 if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.stacking.plr import PrivateLogisticRegression
-    from p2p_sim.stacking.pst import FeatureStacking, SampleStacking
-    from p2p_sim.stacking.transfer import TransferStacking, pphtl
+    from p2p_sim.stacking.pst import FeatureStacking, SampleStacking, TransferStacking, pphtl
 
 __all__ = ["FeatureStacking", "PrivateLogisticRegression", "SampleStacking", "TransferStacking", "pphtl"]
 
@@ -17,8 +16,8 @@ __getattr__ = late(
         "FeatureStacking": "pst",
         "PrivateLogisticRegression": "plr",
         "SampleStacking": "pst",
-        "TransferStacking": "transfer",
-        "pphtl": "transfer",
+        "TransferStacking": "pst",
+        "pphtl": "pst",
     },
 )
 

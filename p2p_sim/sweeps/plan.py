@@ -33,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True, repr=False)
 class SweepPlan:
-    """A sweep ready to run.
+    """A sweep ready to run; without axes it is a run of its base scenario, its one point.
 
     name: of the results. base: its scenario. axes, plots: as in the file. replicates: of each point.
     """
@@ -89,6 +89,8 @@ class SweepPlan:
 
     def scenario(self, point: Point) -> Scenario:
         """The scenario of a point; an InputError names the key and value that does not fit."""
+        if not point.settings:
+            return self.base
         tree = json.loads(json.dumps(self._tree))
         for key, value in point.settings.items():
             set_key(tree, key, value)
@@ -139,9 +141,10 @@ class SweepPlan:
         return map(self._at, self._places())
 
     def _places(self) -> Iterator[tuple[int, ...]]:
-        """Places with each value of each axis once, in the first point's company."""
+        """The first point's place, and each other value of each axis in its company."""
+        yield (0,) * len(self.axes)
         for index, axis in enumerate(self.axes):
-            for step in range(len(axis.steps)):
+            for step in range(1, len(axis.steps)):
                 yield tuple(step if i == index else 0 for i in range(len(self.axes)))
 
     def _at(self, place: tuple[int, ...]) -> Scenario:
@@ -160,7 +163,9 @@ class SweepPlan:
 
     @property
     def sweep_identity(self) -> str:
-        """Hash of everything but values along the axes, so that more values extend a sweep."""
+        """Hash of everything but values along the axes, so that more values extend a sweep; of a run the scenario's."""
+        if not self.axes:
+            return self.identity(self.base)
         tree = self.base.canonical()
         for key in self.keys:
             for name in EITHER if key in EITHER else (key,):

@@ -1,27 +1,24 @@
 """Many replicates of one scenario: run those that are missing, keep every finished one, end with table and figure."""
 
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.whole_files import in_place_of, writing
 from p2p_sim.measures.point_means import derived
 from p2p_sim.privacy.statement_record import Terms, merged
-from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.results.rows import ROWS, Row, Store, open_store, write_manifest
+from p2p_sim.replicate.replicate import scenario_of
 from p2p_sim.results.statements import read_terms
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.default_directory import default_directory
-from p2p_sim.sweeps.interrupts import counted
 from p2p_sim.sweeps.local_workers import at_a_time
-from p2p_sim.sweeps.tasks import Batch, Done, Executor, Serial, Task, perform
+from p2p_sim.sweeps.plan import SweepPlan
+from p2p_sim.sweeps.run_sweep import Progress as Standing
+from p2p_sim.sweeps.run_sweep import run_sweep
+from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
 """Called with (replicates done, replicates wanted) before the first and whenever some are done."""
@@ -66,63 +63,23 @@ def run_point(
         RunFailed, Interrupted: says how many replicates are kept.
         Exception: what the first replicate that failed raised; those that were under way beside it are lost.
     """
-    case = Replicate(scenario, data_dir=data_dir)
-    for line in advice(case):
-        warnings.warn(line, stacklevel=2)
-    hash_ = case.identity
-    directory = out or default_directory(scenario.name, hash_)
+    plan = SweepPlan(scenario.name, scenario, (), scenario.replicates, data_dir=data_dir)
+    terms: dict[str, Terms] = {}
 
-    def check(row: Row) -> None:
-        if not hash_.startswith(str(row["scenario"])):
-            raise InputError(
-                f"{directory / ROWS}: replicate {row['replicate']} is of another scenario or of other data "
-                f"(hash {str(row['scenario'])[:8]}, not {hash_[:8]})"
-            )
-
-    def has(index: int) -> bool:
-        return store.has(hash_[:16], index)
-
-    def standing() -> tuple[int, int]:
-        return sum(map(has, range(scenario.replicates))), scenario.replicates
-
-    with open_store(directory, hash_, check) as store, counted(standing):
-        replicates = max(scenario.replicates, store.replicates)
-        write_manifest(directory, scenario.name, scenario, hash_, replicates, scenario.packages)
-        held, data = standing()[0], None if data_dir is None else str(data_dir)
-        whole = Task(hash_[:16], 0, scenario.model_dump_json(), str(scenario.folder), data)
-        missing = (replace(whole, replicate=index) for index in range(scenario.replicates) if not has(index))
-
-        def told(fresh: int) -> None:
-            if progress:
-                progress(held + fresh, scenario.replicates)
-
-        failure = _keep(store, executor or Serial(), ((task,) for task in missing), told)
-        if failure is not None:
-            raise failure.fault or RunFailed(f"replicate {failure.task.replicate} {failure.error}")
-        rows = store.finish(lambda row: 0, lambda row: row["replicate"] < scenario.replicates)
+    def finish(directory: Path, rows: pd.DataFrame) -> None:
         from p2p_sim.figures.privacy_utility import plot_privacy_utility  # beside the workers, not before them
 
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)
-        said = read_terms(directory)
-    used = [said[name] for name in dict.fromkeys(rows.get("statement", ())) if name in said]
-    return Finished(directory, rows, merged(used), store.size - len(rows))
+        terms.update(read_terms(directory))
 
+    def report(state: Standing) -> None:
+        if progress is not None:
+            progress(state.done, state.replicates)
 
-def _keep(store: Store, executor: Executor, batches: Iterator[Batch], told: Callable[[int], None]) -> Done | None:
-    """Write down what comes back, until a replicate fails; that one is returned, and what is under way is dropped."""
-    kept = 0
-    told(kept)
-    for results in executor.run(batches, perform):
-        good = [done for done in results if done.row is not None]
-        if good:
-            store.append([done.row for done in good], [done.wall_s for done in good], [done.terms for done in good])
-            kept += len(good)
-            told(kept)
-        for done in results:
-            if done.row is None:
-                return done
-    return None
+    result = run_sweep(plan, out, executor, report, finish=finish)
+    used = [terms[name] for name in dict.fromkeys(result.rows.get("statement", ())) if name in terms]
+    return Finished(result.directory, result.rows, merged(used), result.more)
 
 
 def run_all(

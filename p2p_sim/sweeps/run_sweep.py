@@ -1,29 +1,24 @@
-"""The driver of a sweep: hands out what is missing, keeps what comes back, never stops for one failure."""
+"""The driver of a sweep or of a run: hands out what is missing, and keeps what comes back."""
 
-import contextlib
 import itertools
 import statistics
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
-from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.results.rows import FAILURES, ROWS, Row, Store, open_store, write_manifest
+from p2p_sim.replicate.replicate import default_directory, scenario_of
+from p2p_sim.results.rows import FAILURES, ROWS, Row, write_manifest
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.default_directory import default_directory
-from p2p_sim.sweeps.interrupts import counted
-from p2p_sim.sweeps.plan import Point, SweepPlan, make_plan
+from p2p_sim.sweeps.plan import SweepPlan, make_plan
+from p2p_sim.sweeps.session import Session, open_session, warn
 from p2p_sim.sweeps.sweep_file import axes_of, plots_of
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, perform
 
@@ -86,74 +81,58 @@ class SweepResult:
 
 @dataclass
 class _Driver:
+    """What is missing of a plan, batch by batch, and where it stands."""
+
     plan: SweepPlan
-    store: Store
+    session: Session
+    progress: Progress
     report: Report | None
     cold: int
-    scenarios: dict[str, str] = field(default_factory=dict)
+    points: dict[str, Task] = field(default_factory=dict)
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
-    first_error: str = ""
-
-    @property
-    def points(self) -> dict[str, Point]:
-        """Every point under its identity."""
-        return self.plan.identified
-
-    @property
-    def held(self) -> int:
-        """How many of the wanted replicates are on disk."""
-        return sum(self.store.has(*key) for key in itertools.product(self.points, range(self.plan.replicates)))
 
     def tasks(self) -> Iterator[Task]:
         """Missing replicates: everybody's first, everybody's second, and so on."""
-        for replicate, identity in itertools.product(range(self.plan.replicates), self.points):
-            if not self.store.has(identity, replicate):
+        for replicate, identity in itertools.product(range(self.plan.replicates), self.plan.identified):
+            if not self.session.store.has(identity, replicate):
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """One replicate of one point as plain values."""
-        data = None if self.plan.data_dir is None else str(self.plan.data_dir)
-        text = self.scenarios.get(identity)
-        if text is None:
-            if len(self.scenarios) > 1000:
-                self.scenarios.clear()
-            text = self.plan.scenario(self.points[identity]).model_dump_json()
-            self.scenarios[identity] = text
-        return Task(identity, replicate, text, str(self.plan.base.folder), data)
+        """One replicate of one point as plain values; points of the last thousand are not made again."""
+        whole = self.points.get(identity)
+        if whole is None:
+            if len(self.points) > 1000:
+                self.points.clear()
+            scenario = self.plan.scenario(self.plan.identified[identity])
+            whole = self.points[identity] = Task.of(scenario, identity, 0, self.plan.data_dir)
+        return replace(whole, replicate=replicate)
 
-    def batches(self, tasks: Iterator[Task]) -> Iterator[Batch]:
-        """Tasks in batches whose size follows what tasks were seen to take."""
+    def batches(self) -> Iterator[Batch]:
+        """Tasks in batches whose size follows what tasks were seen to take; of a run one by one."""
+        tasks = self.tasks()
         while True:
             size = 1
-            if self.times:
+            if self.times and self.plan.axes:
                 size = int(min(max(BATCH_S / max(statistics.fmean(self.times), 1e-4), 1), LARGEST_BATCH))
-            batch = tuple(task for _, task in zip(range(size), tasks, strict=False))
+            batch = tuple(itertools.islice(tasks, size))
             if not batch:
                 return
             yield batch
 
-    def keep(self, results: Sequence[Done], progress: Progress) -> None:
-        """Write down what came back."""
-        good = [done for done in results if done.row is not None]
-        rows = [{**(done.row or {}), **self.points[done.task.point].columns} for done in good]
-        if rows:
-            self.store.append(rows, [done.wall_s for done in good], [done.terms for done in good])
-        for done in results:
-            if done.row is None:
-                columns = dict(self.points[done.task.point].columns)
-                fault = {"point": done.task.point, "replicate": done.task.replicate, "error": done.error}
-                self.store.fail({**fault, **columns})
-                self.first_error = self.first_error or str(done.error)
-                progress.failed += 1
+    def note(self, results: Sequence[Done]) -> None:
+        """Count what came back."""
+        failed = sum(done.row is None for done in results)
+        self.progress.failed += failed
+        self.progress.done += len(results) - failed
+        self.session.done = self.progress.done
         for done in results:
             self.cold -= 1
             if self.cold < 0 or done.wall_s > LOADING_S:
                 self.times.append(done.wall_s)
-        progress.done += len(rows)
         if self.times:
-            progress.task_s = statistics.fmean(self.times)
+            self.progress.task_s = statistics.fmean(self.times)
         if self.report:
-            self.report(progress)
+            self.report(self.progress)
 
 
 def run_sweep(
@@ -162,52 +141,75 @@ def run_sweep(
     executor: Executor | None = None,
     report: Report | None = None,
     work: Perform = perform,
+    finish: Callable[[Path, pd.DataFrame], None] = lambda directory, rows: None,
 ) -> SweepResult:
-    """Run what is missing of a sweep and return the rows that it asks for; running again goes on.
+    """Run what is missing of a plan and return the rows that it asks for; running again goes on.
+
+    What fails of a sweep is noted, and the others go on. A run, a plan without axes, ends with its first failure.
 
     Args:
         plan: what to run.
         out: results directory; default results/<name>-<hash8> below the current directory.
         executor: where to run; default: here, one after another.
-        report: told where the sweep stands, before the first and after every batch.
+        report: told where the plan stands, before the first and after every batch.
         work: what runs a batch of tasks.
+        finish: called with the directory, which is still ours alone, and the rows.
+
+    Raises:
+        RunFailed, Interrupted: says how many replicates are kept.
+        Exception: what the first replicate of a run that failed raised; those under way beside it are lost.
     """
-    chosen = executor or Serial()
+    executor = executor or Serial()
+    try:
+        warn(plan.base, plan.data_dir)
+    except InputError:
+        if not plan.axes:  # points may replace what does not fit in the base scenario
+            raise
     identity = plan.sweep_identity
     directory = out or default_directory(plan.name, identity)
-    with contextlib.suppress(InputError):  # points may replace what does not fit in the base scenario
-        for line in advice(Replicate(plan.base, data_dir=plan.data_dir)):
-            warnings.warn(line, stacklevel=2)
 
     def check(row: Row) -> None:
         missing = [key for key in plan.keys if key not in row]
         if missing:
             raise InputError(f"{directory / ROWS}: a row without {missing[0]} is of another sweep")
+        if not plan.axes and row["scenario"] not in plan.identified:
+            raise InputError(
+                f"{directory / ROWS}: replicate {row['replicate']} is of another scenario or of other data "
+                f"(hash {str(row['scenario'])[:8]}, not {identity[:8]})"
+            )
 
-    with open_store(directory, identity, check) as store, ExitStack() as stop:
-        driver = _Driver(plan, store, report, chosen.workers)
-        total = len(driver.points) * plan.replicates
-        progress = Progress(len(driver.points), total, driver.held, workers=chosen.workers)
-        stop.enter_context(counted(lambda: (progress.done, progress.replicates)))
+    def columns(task: Task) -> Mapping[str, Any]:
+        return plan.identified[task.point].columns
+
+    total = plan.size * plan.replicates
+    with open_session(directory, identity, executor, check=check, wanted=total) as session:
+        store, points = session.store, plan.identified
+        session.done = sum(store.has(*key) for key in itertools.product(points, range(plan.replicates)))
+        progress = Progress(len(points), total, session.done, workers=executor.workers)
         replicates = max(plan.replicates, store.replicates)
         write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
         if report:
             report(progress)
-        for results in chosen.run(driver.batches(driver.tasks()), work):
-            driver.keep(results, progress)
-        if not driver.held:
-            error = driver.first_error[:LONGEST_ERROR]
+        driver = _Driver(plan, session, progress, report, executor.workers)
+        failure = session.run(driver.batches(), work, columns=columns, noted=driver.note, stop=not plan.axes)
+        if failure is not None:
+            raise failure.fault or RunFailed(f"replicate {failure.task.replicate} {failure.error}")
+        if not progress.done:
+            error = session.first_error[:LONGEST_ERROR]
             raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
-        order = {point: index for index, point in enumerate(driver.points)}
+        order = {point: index for index, point in enumerate(points)}
         rows = store.finish(
             lambda row: (order.get(row["scenario"], len(order)), row["scenario"]),
             lambda row: plan.asks_for(row["scenario"], row["replicate"]),
         )
+        finish(directory, rows)
     return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
 
-def _described(plan: SweepPlan) -> dict[str, Any]:
-    """The sweep as its manifest says it."""
+def _described(plan: SweepPlan) -> dict[str, Any] | None:
+    """A sweep as its manifest says it; None: of a run the scenario says all."""
+    if not plan.axes:
+        return None
     axes = [
         {"keys": list(axis.names), "values": [list(step) for step in steps], "labels": axis.labels}
         for axis, steps in zip(plan.axes, plan.steps, strict=True)

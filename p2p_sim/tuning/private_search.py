@@ -1,10 +1,11 @@
-"""Private selection as a search: independent draws of settings, fresh noise for each, a private score, one winner."""
+"""Private selection as a search by a curator who holds true labels: independent runs, one winner, its cost."""
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cached
@@ -20,11 +21,17 @@ from p2p_sim.privacy.rivals.private_selection import Selection
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw, TruncatedNegativeBinomial
 from p2p_sim.privacy.worst_of_several import WorstOf
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.selection_scores import row_scored
+from p2p_sim.replicate.selection_scores import PRIVATE, row_scored
+from p2p_sim.results.rows import Row, read_rows, write_manifest
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.tasks import Batch, Done, done
+from p2p_sim.sweeps.session import Session, warn
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, done, perform
+from p2p_sim.tuning.goal import Measured
+from p2p_sim.tuning.optuna_study import Trial
+from p2p_sim.tuning.run_search import Found, Told, Tuned
+from p2p_sim.tuning.search_outcome import write_outcome
 from p2p_sim.tuning.search_space import Settings, Space
-from p2p_sim.tuning.trial_runs import scenario_with
+from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 
 FIRST_RUN = 1_000_000
 """Index of the replicate of the first run of a selection: its users are those of replicate 0, its noise is its own."""
@@ -153,3 +160,88 @@ def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
     """Run tasks of a selection; the index of a task's replicate is that of the run's noise."""
     return [done(task, lambda one: row_scored(one.case, noise_scale)) for task in batch]
+
+
+def tune_privately(
+    tuning: Tuning,
+    mean_runs: int,
+    out: Path | None = None,
+    executor: Executor | None = None,
+    told: Told = lambda done, total: None,
+) -> Tuned:
+    """Run a private selection: what is missing of it; the runs that are on disk are never drawn again.
+
+    Every run draws its setting alike, and has its own noise. How many runs there are follows a public law. The one with
+    the largest private score is chosen. ε is that of the whole: training, score and choice. Its settings then run again
+    on other users, which only a simulation can do, to show what they are worth.
+
+    Args:
+        tuning: the search, of look "curator". mean_runs: how many runs there are on average.
+        out, executor, told: as in `tune`.
+
+    Raises:
+        InputError: no noise is enough for ε, or no run could be run.
+    """
+    assert tuning.goal.epsilon is not None
+    base = tuning.base
+    plan = plan_of(base, tuning.space, tuning.goal.epsilon, mean_runs, tuning.data_dir)
+    warn(base, tuning.data_dir)
+    settings, drawn = candidates_of(base, tuning.space), plan.runs(base.seed)
+    trials = [Trial(number, settings[place]) for number, place in enumerate(drawn)]
+    directory, identity = out or tuning.directory, f"{tuning.identity} {mean_runs}"
+    described = {**tuning.described, "kind": "tune", "mean_runs": mean_runs, "runs": len(trials)}
+
+    with tuning.opened(directory, identity, executor or Serial(), len(trials)) as session:
+
+        def noted(done: int, total: int) -> None:
+            session.done = done
+            told(done, total)
+
+        write_manifest(directory, base.name, base, identity, base.replicates, base.packages, described)
+        tasks = [_task(plan, place, FIRST_RUN + number, tuning) for number, place in enumerate(drawn)]
+        work = partial(perform_runs, noise_scale=plan.score_scale)
+        _run(session, tuning, list(zip(tasks, trials, strict=True)), work, noted)
+        rows = {row["replicate"]: row for row in read_rows(directory) if row["replicate"] >= FIRST_RUN}
+        ended = [_ended(trial, rows[FIRST_RUN + trial.number]) for trial in trials]
+        winner = min(ended, key=lambda one: (one.loss or 0.0, one.number))
+        fresh = [_task(plan, drawn[winner.number], 1 + index, tuning) for index in range(base.replicates)]
+        _run(session, tuning, [(task, winner) for task in fresh], perform, lambda done, total: None)
+        worth = [row for row in read_rows(directory) if row["replicate"] < FIRST_RUN]
+        session.store.finish(lambda row: row[TRIAL], lambda row: True)
+        measured = {one.number: Measured(-(one.loss or 0.0), plan.bound.epsilon_upper) for one in ended}
+        chosen = (winner.settings, plan.bound.epsilon_upper)
+        own = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
+        files = write_outcome(directory, own.base, tuning.goal, tuning.look, ended, measured, chosen)
+    row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
+    found = Found(winner, -(winner.loss or 0.0), tuple(worth), plan.bound.epsilon_upper, row)
+    return Tuned(directory, tuple(ended), found, tuple(files))
+
+
+def _task(plan: PrivateSearchPlan, place: int, replicate: int, tuning: Tuning) -> Task:
+    scenario = plan.calibrated[place]
+    point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
+    return Task.of(scenario, point, replicate, tuning.data_dir)
+
+
+def _run(session: Session, tuning: Tuning, wanted: list[tuple[Task, Trial]], work: Perform, told: Told) -> None:
+    """Run tasks that are not on disk yet, and keep their rows; the first failure ends it."""
+    trials = {task.replicate: trial for task, trial in wanted}
+    missing = [task for task, _ in wanted if not session.store.has(task.point, task.replicate)]
+    ready = len(wanted) - len(missing)
+    told(ready, len(wanted))
+
+    def columns(task: Task) -> dict[str, Any]:
+        return tuning.columns(trials[task.replicate])
+
+    def noted(results: Sequence[Done]) -> None:
+        nonlocal ready
+        ready += len(results)
+        told(ready, len(wanted))
+
+    failure = session.run(((task,) for task in missing), work, columns=columns, noted=noted, stop=True)
+    if failure is not None:
+        raise failure.fault or InputError(f"run {trials[failure.task.replicate].number}: {failure.error}")
+
+
+def _ended(trial: Trial, row: Row) -> Trial:
+    return replace(trial, state="finished", loss=-row[PRIVATE], violation=0.0, replicates=1)

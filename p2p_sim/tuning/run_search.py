@@ -1,6 +1,5 @@
 """The driver of a search: runs what is missing, measures the best setting anew, and writes what was found."""
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable
@@ -11,78 +10,21 @@ from typing import Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.base.overrides import EITHER, drop_key
-from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base.overrides import EITHER
 from p2p_sim.replicate.selection_scores import row_judged
-from p2p_sim.results.rows import Row, Store, open_store, write_manifest
-from p2p_sim.scenario import MODEL_VERSION, Scenario
-from p2p_sim.sweeps.default_directory import default_directory
-from p2p_sim.sweeps.interrupts import counted
+from p2p_sim.results.rows import Row, Store, write_manifest
+from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.session import warn
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, done, perform
-from p2p_sim.tuning.chosen_on import check_goal, check_look
-from p2p_sim.tuning.goal import Goal, Measured
+from p2p_sim.tuning.goal import Goal, Measured, check_goal, check_look
 from p2p_sim.tuning.optuna_study import JOURNAL, Trial, Trials
 from p2p_sim.tuning.search import Search, best, nearest
 from p2p_sim.tuning.search_outcome import write_outcome
 from p2p_sim.tuning.search_space import USUAL, Dimension, Space, calibrated, noise_key, usual_space
-from p2p_sim.tuning.trial_runs import LOOK, TRIAL, TrialRuns
+from p2p_sim.tuning.trial_runs import TRIAL, TrialRuns, Tuning
 
 Told = Callable[[int, int], None]
 """Called with (trials ended, trials wanted)."""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """A search ready to run.
-
-    base: the scenario, with its noise calibrated where that is fixed. space: what is varied. goal: what for.
-    look: what the choice looks at. data_dir: where data files are.
-    """
-
-    base: Scenario
-    space: Space
-    goal: Goal
-    look: str = "public"
-    data_dir: Path | None = None
-
-    @property
-    def identity(self) -> str:
-        """Hash of all that the search depends on but the number of trials, so that more trials extend it."""
-        tree = self.base.canonical()
-        for key in self.space.keys:
-            for name in EITHER if key in EITHER else (key,):
-                drop_key(tree, name)
-        whole = {
-            "base": tree,
-            "data": list(Replicate(self.base, data_dir=self.data_dir).checksums),
-            "model": MODEL_VERSION,
-            "replicates": self.base.replicates,
-            "search": self.described,
-        }
-        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """The search as its manifest says it."""
-        goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
-        space = [one.described() for one in self.space.dimensions]
-        return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
-
-    @property
-    def searched(self) -> int:
-        """Replicates that the search looks at: of released labels or of a curator's there is one set."""
-        return self.base.replicates if self.look in ("public", "oracle") else 1
-
-    @property
-    def truth(self) -> Goal:
-        """The goal as a simulation can judge it: on true labels."""
-        return replace(self.goal, judged=False)
-
-    @property
-    def directory(self) -> Path:
-        """Where its results go if nothing else is said."""
-        return default_directory(f"{self.base.name}-tune", self.identity)
 
 
 @dataclass(frozen=True)
@@ -163,32 +105,25 @@ def tune(
         raise InputError("tune: a curator's choice is a private selection; call tune_privately")
     directory, identity, base = out or tuning.directory, tuning.identity, tuning.base
     work = work or (perform_judged if tuning.look == "released" else perform)
-    for line in advice(Replicate(base, data_dir=tuning.data_dir)):
-        warnings.warn(line, stacklevel=2)
+    warn(base, tuning.data_dir)
 
-    def check(row: Row) -> None:
-        if any(key not in row for key in (*tuning.space.keys, TRIAL, LOOK)):
-            raise InputError(f"{directory}: holds a row of another search")
+    with tuning.opened(directory, identity, executor or Serial(), trials) as session, ExitStack() as stop:
 
-    standing = [0, trials]
+        def noted(done: int, total: int) -> None:
+            session.done, session.wanted = done, total
+            told(done, total)
 
-    def noted(done: int, total: int) -> None:
-        standing[:] = [done, total]
-        told(done, total)
-
-    with open_store(directory, identity, check) as store, ExitStack() as stop:
-        stop.enter_context(counted(lambda: (standing[0], standing[1])))
-        manifest = directory, base.name, base, identity, base.replicates, base.packages
+        store, manifest = session.store, (directory, base.name, base, identity, base.replicates, base.packages)
         if not store.done:
             write_manifest(*manifest, {**tuning.described, "kind": "tune"})
             stop.callback(_unless_begun, store, directory / JOURNAL)
         study = Trials(tuning.space, base.seed, directory / JOURNAL)
-        runs = TrialRuns(base, tuning.goal, tuning.look, store, executor or Serial(), tuning.data_dir, work)
+        runs = TrialRuns(tuning, session, work)
         early = tuning.look == "public"
         search = Search(tuning.space, tuning.goal, tuning.searched, study, runs.measure, early, noted)
         ended = search.run(trials)
         if not any(trial.replicates for trial in ended):
-            raise InputError(f"{directory}: no trial could be run; the first error is: {runs.first_error[:300]}")
+            raise InputError(f"{directory}: no trial could be run; the first error is: {session.first_error[:300]}")
         found = _confirmed(tuning, runs, ended)
         order = {trial.number: trial.number for trial in ended}
         axes = [{"keys": [key], "values": _taken(key, ended), "labels": None} for key in tuning.space.keys]

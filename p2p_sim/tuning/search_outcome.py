@@ -12,8 +12,7 @@ from p2p_sim.base.whole_files import in_place_of, write_whole, writing
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.report.scenario_listing import toml
 from p2p_sim.scenario import Scenario, load_scenario
-from p2p_sim.tuning.chosen_on import COSTS
-from p2p_sim.tuning.goal import SCORES, Goal, Measured
+from p2p_sim.tuning.goal import COSTS, SCORES, Goal, Measured
 from p2p_sim.tuning.optuna_study import Trial
 from p2p_sim.tuning.search import is_met
 from p2p_sim.tuning.search_space import Settings

@@ -1,19 +1,24 @@
-"""Replicates of trials, run by the workers of sweeps and kept as rows."""
+"""A search ready to run, and the replicates of its trials, run by the workers of sweeps and kept as rows."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.results.rows import Row, Store, read_rows
-from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.tasks import Executor, Perform, Task, perform
+from p2p_sim.base.overrides import EITHER, drop_key
+from p2p_sim.replicate.replicate import Replicate, default_directory
+from p2p_sim.results.rows import Row, read_rows
+from p2p_sim.scenario import MODEL_VERSION, Scenario
+from p2p_sim.sweeps.session import Session, open_session
+from p2p_sim.sweeps.tasks import Done, Executor, Perform, Task, perform
 from p2p_sim.tuning.goal import Goal, Measured
 from p2p_sim.tuning.optuna_study import Trial
 from p2p_sim.tuning.search import Found
-from p2p_sim.tuning.search_space import Settings
+from p2p_sim.tuning.search_space import Settings, Space
 
 TRIAL, LOOK = "trial", "look"
 """Columns of the rows besides those of sweeps: number of the trial, and what the search looks at."""
@@ -25,27 +30,89 @@ def scenario_with(base: Scenario, settings: Settings) -> Scenario:
     return base.replace(**{key: settings[key] for key in ordered})
 
 
-@dataclass
-class TrialRuns:
-    """What was run of a search.
+@dataclass(frozen=True)
+class Tuning:
+    """A search ready to run.
 
-    base: its scenario. goal: what is read from rows. look: what it looks at. store: where rows are kept.
-    executor, work: who runs tasks, and how.
+    base: the scenario, with its noise calibrated where that is fixed. space: what is varied. goal: what for.
+    look: what the choice looks at. data_dir: where data files are.
     """
 
     base: Scenario
+    space: Space
     goal: Goal
-    look: str
-    store: Store
-    executor: Executor
+    look: str = "public"
     data_dir: Path | None = None
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that the search depends on but the number of trials, so that more trials extend it."""
+        tree = self.base.canonical()
+        for key in self.space.keys:
+            for name in EITHER if key in EITHER else (key,):
+                drop_key(tree, name)
+        whole = {
+            "base": tree,
+            "data": list(Replicate(self.base, data_dir=self.data_dir).checksums),
+            "model": MODEL_VERSION,
+            "replicates": self.base.replicates,
+            "search": self.described,
+        }
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The search as its manifest says it."""
+        goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
+        space = [one.described() for one in self.space.dimensions]
+        return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
+
+    @property
+    def searched(self) -> int:
+        """Replicates that the search looks at: of released labels or of a curator's there is one set."""
+        return self.base.replicates if self.look in ("public", "oracle") else 1
+
+    @property
+    def truth(self) -> Goal:
+        """The goal as a simulation can judge it: on true labels."""
+        return replace(self.goal, judged=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where its results go if nothing else is said."""
+        return default_directory(f"{self.base.name}-tune", self.identity)
+
+    def columns(self, trial: Trial) -> dict[str, Any]:
+        """What the rows of a trial have besides those of its replicates."""
+        return {**trial.settings, TRIAL: trial.number, LOOK: self.look}
+
+    def opened(
+        self, directory: Path, identity: str, executor: Executor, wanted: int
+    ) -> AbstractContextManager[Session]:
+        """A session of the search; rows of another search are refused."""
+
+        def check(row: Row) -> None:
+            if any(key not in row for key in (*self.space.keys, TRIAL, LOOK)):
+                raise InputError(f"{directory}: holds a row of another search")
+
+        return open_session(directory, identity, executor, check=check, wanted=wanted)
+
+
+@dataclass
+class TrialRuns:
+    """Replicates of the trials of a search: those on disk, and those that run.
+
+    tuning: the search. session: its open directory. work: what runs a batch of tasks.
+    """
+
+    tuning: Tuning
+    session: Session
     work: Perform = perform
-    first_error: str = ""
     _points: dict[int, Task | None] = field(default_factory=dict)
     _rows: dict[tuple[str, int], Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for row in read_rows(self.store.directory):
+        for row in read_rows(self.session.store.directory):
             self._rows[row["scenario"], row["replicate"]] = row
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, Found]:
@@ -53,14 +120,18 @@ class TrialRuns:
         points = {trial.number: self._point(trial) for trial in trials}
         owner = {point.point: trial for trial in trials if (point := points[trial.number]) is not None}
         missing = [
-            Task(point.point, index, point.scenario, point.folder, point.data_dir)
+            replace(point, replicate=index)
             for index in rung
             for trial in trials
             if trial.state == "running" and (point := points[trial.number]) is not None
             and owner[point.point] is trial and (point.point, index) not in self._rows
         ]  # fmt: skip
+
+        def columns(task: Task) -> dict[str, Any]:
+            return self.tuning.columns(owner[task.point])
+
         if missing:
-            self._run(missing, owner)
+            self.session.run(((task,) for task in missing), self.work, columns=columns, noted=self._note)
         return {
             number: {index: self._measured(point, index) for index in rung} if point is not None else {}
             for number, point in points.items()
@@ -75,37 +146,22 @@ class TrialRuns:
     def _point(self, trial: Trial) -> Task | None:
         """The trial's scenario as a task; None where it is no scenario."""
         if trial.number not in self._points:
+            data_dir = self.tuning.data_dir
             try:
-                scenario = scenario_with(self.base, trial.settings)
-                identity = Replicate(scenario, data_dir=self.data_dir).identity[:16]
+                scenario = scenario_with(self.tuning.base, trial.settings)
+                identity = Replicate(scenario, data_dir=data_dir).identity[:16]
             except InputError as error:
-                self._fail(trial, {"error": str(error)})
+                self.session.fail({"point": "", "replicate": 0, "error": str(error), **self.tuning.columns(trial)})
                 self._points[trial.number] = None
             else:
-                data = None if self.data_dir is None else str(self.data_dir)
-                text, folder = scenario.model_dump_json(), str(scenario.folder)
-                self._points[trial.number] = Task(identity, 0, text, folder, data)
+                self._points[trial.number] = Task.of(scenario, identity, 0, data_dir)
         return self._points[trial.number]
 
-    def _run(self, tasks: Sequence[Task], owner: Mapping[str, Trial]) -> None:
-        for results in self.executor.run(((task,) for task in tasks), self.work):
-            good = [done for done in results if done.row is not None]
-            rows = [{**done.row, **self._columns(owner[done.task.point])} for done in good]
-            if rows:
-                self.store.append(rows, [done.wall_s for done in good], [done.terms for done in good])
-                self._rows.update({(row["scenario"], row["replicate"]): row for row in rows})
-            for done in results:
-                if done.row is None:
-                    fault = {"point": done.task.point, "replicate": done.task.replicate, "error": done.error}
-                    self._fail(owner[done.task.point], fault)
-
-    def _columns(self, trial: Trial) -> dict[str, Any]:
-        return {**trial.settings, TRIAL: trial.number, LOOK: self.look}
-
-    def _fail(self, trial: Trial, fault: dict[str, Any]) -> None:
-        self.first_error = self.first_error or str(fault["error"])
-        self.store.fail({"point": "", "replicate": 0, **fault, **self._columns(trial)})
+    def _note(self, results: Sequence[Done]) -> None:
+        self._rows.update(
+            {(done.task.point, done.task.replicate): done.row for done in results if done.row is not None}
+        )
 
     def _measured(self, point: Task, index: int) -> Measured | None:
         row = self._rows.get((point.point, index))
-        return None if row is None else self.goal.measured(row)
+        return None if row is None else self.tuning.goal.measured(row)

@@ -68,7 +68,7 @@ def test_a_run_in_shares_is_the_same_run(tmp_path):
 @pytest.mark.slow
 def test_a_whole_run_in_parts_is_the_same_run(tmp_path, monkeypatch):
     monkeypatch.setattr(whole_runs, "CLUSTER", 30_000)
-    monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 700)  # two shards, in four parts
+    monkeypatch.setattr("p2p_sim.population.population.BLOCK", 700)  # two shards, in four parts
     found = []
     for parts in (1, 4):
         monkeypatch.setattr(whole_runs, "PARTS", parts)

@@ -9,15 +9,14 @@ import math
 import numpy as np
 import pytest
 
-import p2p_sim.histograms.counts as counts
+import p2p_sim.histograms.classifiers as counts
 import p2p_sim.histograms.semi_supervised as semi_supervised
 from p2p_sim import Scenario, run
 from p2p_sim.audit.cells_attack import audit_cells
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.one_run_audits import one_run_failure, print_one_run
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
-from p2p_sim.mechanisms.private_density import PrivateDensity
-from p2p_sim.mechanisms.private_histogram import PrivateHistogram
+from p2p_sim.mechanisms.private_histogram import PrivateDensity, PrivateHistogram
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare

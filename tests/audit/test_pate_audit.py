@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from p2p_sim.audit.by_mechanism import audit_at_own_size
 from p2p_sim.audit.one_run import OneRunAudit
+from p2p_sim.audit.small_exchange_attack import audit_at_own_size
 from p2p_sim.audit.votes_attack import audit_votes, best_results, splits
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.pate import PateMechanism

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from p2p_sim.audit.exchange_targets import Batch
-from p2p_sim.audit.view_counts import copies
+from p2p_sim.audit.faulty_network_attack import copies
 from p2p_sim.cli.printing.small_audits import failure, print_audit
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.network.network_config import NetworkConfig

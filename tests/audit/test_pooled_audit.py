@@ -16,8 +16,7 @@ from p2p_sim.audit.pooled_attack import PairRatio, ShuffledRatio, audit_pooled, 
 from p2p_sim.audit.scores import ClusterAttack
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse, ShuffledRandomizedResponse
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario

@@ -13,7 +13,7 @@ import numpy as np
 from p2p_sim.privacy.audit_statistics.power import clopper_pearson, epsilon_lower
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import FeatureGroups, clip_rows
-from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
+from p2p_sim.stacking.plr import PerturbedObjective, draw_noise
 from p2p_sim.stacking.pst import train_groups
 
 ERROR = 1e-9

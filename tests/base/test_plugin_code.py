@@ -13,7 +13,7 @@ from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps import tasks
-from p2p_sim.sweeps.on_a_dask_worker import compare, versions
+from p2p_sim.sweeps.dask_workers import compare, versions
 from p2p_sim.sweeps.tasks import Task, perform
 from tests.plug_ins import EXAMPLE, install
 

@@ -9,7 +9,7 @@ from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.mechanisms.plug_in_results import check_accounted, check_outcome
-from p2p_sim.population.plug_in_sample import check_sample
+from p2p_sim.population.build import check_sample
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange
 from p2p_sim.scenario import Scenario, load_scenario

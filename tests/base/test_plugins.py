@@ -18,7 +18,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.report.results_report import write_report
 from p2p_sim.scenario import Scenario, load_scenario
-from p2p_sim.sweeps.on_a_dask_worker import compare, versions
+from p2p_sim.sweeps.dask_workers import compare, versions
 from p2p_sim.sweeps.plan import load_sweep
 from tests.conftest import ROOT
 from tests.plug_ins import EXAMPLE, install, install_example

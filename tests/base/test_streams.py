@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2
 
 from p2p_sim.base.streams import BLOCK, CACHED, GOLDEN, OF_THE_USERS, Streams, Uniforms, bernoulli, splitmix64
-from p2p_sim.exchange.draws import all_choices, choices
-from p2p_sim.population.shards import shards
+from p2p_sim.exchange.peers import all_choices, choices
+from p2p_sim.population.population import shards
 
 KNOWN = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
 """The first outputs of the authors' SplitMix64 from state 1234567."""

@@ -14,10 +14,9 @@ import pytest
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.population import data_sets as module
-from p2p_sim.population.data_sets import DataFile, DataSet, check, data_sets
+from p2p_sim.population.branches import HeartConfig
+from p2p_sim.population.data_sets import DataFile, DataSet, check, data_sets, fetch
 from p2p_sim.population.digits_and_adult import AdultConfig
-from p2p_sim.population.download import fetch
-from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from tests.commands import command
 
@@ -192,7 +191,7 @@ def test_files_of_an_archive_are_fetched(small, source, tmp_path):
 
 
 def test_fetching_makes_the_directory_and_tells_the_whole_reason(small, monkeypatch, tmp_path):
-    from p2p_sim.population import download as fetching
+    from p2p_sim.population import data_sets as fetching
 
     def unreachable(*_, **__):
         raise OSError(" ".join(["unreachable"] * 100))

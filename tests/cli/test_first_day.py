@@ -17,8 +17,8 @@ from p2p_sim.cli.printing import numbers
 from p2p_sim.cli.printing.sweep_progress import progress
 from p2p_sim.privacy import Coalition, LabelExchange
 from p2p_sim.replicate import memory_need, streamed
-from p2p_sim.sweeps.interrupts import Interrupted
 from p2p_sim.sweeps.run_sweep import Progress
+from p2p_sim.sweeps.session import Interrupted
 from tests.commands import command
 
 SMALL = """

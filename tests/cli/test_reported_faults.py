@@ -14,10 +14,10 @@ import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.figures.point_series import View, drawable
+from p2p_sim.population.branches import HeartConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.digits_and_adult import DigitsConfig
-from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.scikit_tables import BreastCancerConfig, WineConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.privacy import Eavesdropper, local_epsilon

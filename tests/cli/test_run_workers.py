@@ -13,7 +13,7 @@ import p2p_sim
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.replicate import memory_need
 from p2p_sim.replicate.memory_need import replicates_that_fit
-from p2p_sim.sweeps import local_workers, worker
+from p2p_sim.sweeps import local_workers
 from p2p_sim.sweeps.local_workers import LocalProcesses
 from p2p_sim.sweeps.run_scenario import run_point
 from p2p_sim.sweeps.split_replicate import SplitShards
@@ -102,7 +102,7 @@ def test_a_large_scenario_runs_as_many_replicates_at_a_time_as_fit(monkeypatch):
 @pytest.mark.parametrize("count", [1, 8])
 def test_a_run_that_is_over_soon_starts_no_worker(monkeypatch, count):
     started = []
-    monkeypatch.setattr(worker, "start", lambda *_: started.append(_))
+    monkeypatch.setattr(local_workers, "start", lambda *_: started.append(_))
     executor = LocalProcesses(4, imports="tests.stand_ins", alone_s=60.0)
     assert len(collect(executor, tasks(count), stand_ins.square, 1)) == count
     assert started == []
@@ -110,7 +110,7 @@ def test_a_run_that_is_over_soon_starts_no_worker(monkeypatch, count):
 
 def test_one_long_replicate_starts_no_worker(monkeypatch):
     started = []
-    monkeypatch.setattr(worker, "start", lambda *_: started.append(_))
+    monkeypatch.setattr(local_workers, "start", lambda *_: started.append(_))
     executor = LocalProcesses(4, imports="tests.stand_ins", alone_s=0.01)
     assert len(collect(executor, tasks(1), stand_ins.slow_square, 1)) == 1
     assert started == []
@@ -128,7 +128,7 @@ def test_workers_take_over_from_this_process(tmp_path):
 
 def test_what_waits_for_a_worker_is_run_here_when_there_is_nothing_else(tmp_path, monkeypatch):
     """Workers that need long to start cost a short run nothing."""
-    monkeypatch.setattr(worker, "_START", "import time; time.sleep(60)")
+    monkeypatch.setattr(local_workers, "_START", "import time; time.sleep(60)")
     executor = LocalProcesses(3, imports="tests.stand_ins", alone_s=0.1)
     begin = time.perf_counter()
     assert len(collect(executor, tasks(8, str(tmp_path)), stand_ins.remembered, 1)) == 8

@@ -18,8 +18,7 @@ from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Constant, Exponential
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.network.overlay import GeometricOverlay, ScaleFreeOverlay
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Population, Shard
 from tests.small_networks import LEADING, Case
 
 

@@ -15,10 +15,8 @@ from p2p_sim.network import event_queue as engine_room
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.event_queue import Engine
 from p2p_sim.network.latency import Constant, Exponential
-from p2p_sim.network.network_config import NetworkConfig, OnTimeout
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import shards
+from p2p_sim.network.network_config import Network, NetworkConfig, OnTimeout
+from p2p_sim.population.population import Population, shards
 from tests.small_networks import Case, cases
 
 

@@ -13,7 +13,7 @@ from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
 from p2p_sim.network.network_config import GossipView, NetworkConfig
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.network.overlay_graph import from_pairs
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Shard
 from tests.small_networks import Case
 
 FALSE_ALARM = 1e-9

@@ -16,10 +16,9 @@ from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.faults import InTransit
-from p2p_sim.network.latency import Constant, Exponential
+from p2p_sim.network.latency import Constant, Exponential, departures
 from p2p_sim.network.network_config import NetworkConfig, OnTimeout
 from p2p_sim.network.overlay import GeometricOverlay
-from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
 from tests.planted import Truthful
 from tests.small_networks import Case, adversaries, cases, networks

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2p_sim.exchange import fetch_laws
+from p2p_sim.exchange import network_record
 from p2p_sim.exchange.adversaries import AdversariesConfig, FreeRiders
-from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, FetchTable, Uniform, Unknown
 from p2p_sim.exchange.message_timing import MessageTiming
-from p2p_sim.exchange.network_record import realised
+from p2p_sim.exchange.network_record import Capped, FetchLaw, FetchTable, Uniform, Unknown, realised
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.network_config import GossipView, NetworkConfig, OnTimeout, RandomWalk
@@ -259,7 +258,7 @@ def test_what_is_not_worked_out_says_so(config):
 
 
 def test_a_table_that_would_be_too_large_is_not_made(monkeypatch):
-    monkeypatch.setattr(fetch_laws, "LARGEST_TABLE", 10)
+    monkeypatch.setattr(network_record, "LARGEST_TABLE", 10)
     for peers in ({}, {"peers": RandomWalk(length=2)}):
         law, _, _ = run(Case(NetworkConfig(overlay=RegularOverlay(degree=2), **peers), (8,)))
         assert isinstance(law, Unknown)
@@ -271,7 +270,7 @@ def test_no_table_of_walks_in_clusters_of_different_sizes_exceeds_the_limit(monk
     law, _, _ = run(Case(config, (2, 8)))
     assert isinstance(law, FetchTable)
     assert 20 < law.weights.nnz <= 60
-    monkeypatch.setattr(fetch_laws, "LARGEST_TABLE", limit)
+    monkeypatch.setattr(network_record, "LARGEST_TABLE", limit)
     limited, _, _ = run(Case(config, (2, 8)))
     assert isinstance(limited, Unknown) or limited.weights.nnz <= limit
 
@@ -301,7 +300,7 @@ MISTAKES = {
 def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
     """Controls: the law is computed by a journey that forgets something, after the run."""
     name, what = MISTAKES[mistake]
-    right_law, right_answered = fetch_laws.fetch_law, MessageTiming.answered
+    right_law, right_answered = network_record.fetch_law, MessageTiming.answered
 
     def forgetful(journey, submitted, late):
         with pytest.MonkeyPatch.context() as patch:

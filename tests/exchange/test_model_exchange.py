@@ -9,8 +9,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange import model_exchange
 from p2p_sim.exchange.model_exchange import exchange_models, neighbours
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.population import Population
 from tests.reference.plain_models import PlainModels
 

@@ -16,7 +16,7 @@ from p2p_sim.exchange.protocol import Me, Protocol, Request
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network import clock
+from p2p_sim.network import event_queue
 from p2p_sim.network.latency import Constant
 from p2p_sim.network.network_config import NetworkConfig, OnTimeout
 from p2p_sim.population.population import Population
@@ -74,7 +74,7 @@ def agree(examples: int) -> None:
 
 @pytest.mark.parametrize("examples", [12, pytest.param(300, marks=pytest.mark.slow)])
 def test_rows_are_equal_to_the_last_bit(monkeypatch, examples):
-    monkeypatch.setattr("p2p_sim.population.shards.BLOCK", SHARD)
+    monkeypatch.setattr("p2p_sim.population.population.BLOCK", SHARD)
     agree(examples)
 
 
@@ -97,7 +97,7 @@ def not_closed(right: Callable) -> Callable:
 exact = Case(NetworkConfig(latency=Constant(value_s=0.25), request_timeout_s=0.5), (10,))
 redrawn = OnTimeout(retry="redraw", attempts=3)
 MISTAKES: dict[str, tuple[Case, Any, str, Callable]] = {
-    "a timer comes first": (exact, clock, "LAST", lambda right: 0),
+    "a timer comes first": (exact, event_queue, "LAST", lambda right: 0),
     "the peer is not drawn anew": (
         small(request_timeout_s=0.5, on_timeout=redrawn), MessageTiming, "drawn_path", always_first,
     ),

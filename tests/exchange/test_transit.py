@@ -17,7 +17,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.cli.main import main
 from p2p_sim.exchange.adversaries import AdversariesConfig, Sybil
-from p2p_sim.exchange.fetch_laws import Unknown
+from p2p_sim.exchange.network_record import Unknown
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.network.faults import NetworkFault
 from p2p_sim.network.network_config import NetworkConfig
@@ -234,7 +234,7 @@ def test_both_engines_of_messages_agree_to_the_last_bit(faulty, examples):
 
 
 def test_a_corruption_that_is_forgotten_is_seen(faulty, monkeypatch):
-    from p2p_sim.exchange.message_contents import MessageContents
+    from p2p_sim.exchange.batched_exchange import MessageContents
 
     case = Case(network(*EVERY), (50,))
     plain = left_behind(case.processes())

@@ -19,8 +19,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import AvailabilityTrace
 from p2p_sim.network.latency import LatencyTrace
-from p2p_sim.network.overlay_file import FileOverlay
-from p2p_sim.network.overlay_graph import OverlayInput
+from p2p_sim.network.overlay_graph import FileOverlay, OverlayInput
 from p2p_sim.population.digits_and_adult import AdultConfig
 from p2p_sim.population.images import CIFAR_RECORD, Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig

@@ -13,12 +13,18 @@ from sklearn.model_selection import cross_val_score
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cells import CellTable, _address
-from p2p_sim.histograms.classifiers import PCL, PCL2, HistogramClassifier, LabelPrivateHistogram, packing_cells
-from p2p_sim.histograms.concepts import HalfSpaces, Intervals
-from p2p_sim.histograms.counts import PCL2b, StabilityHistogram
+from p2p_sim.histograms.classifiers import (
+    PCL,
+    PCL2,
+    HistogramClassifier,
+    LabelPrivateHistogram,
+    PCL2b,
+    StabilityHistogram,
+    packing_cells,
+)
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.partitions import Cubes, Voronoi, cube_side, even_side, greedy_packing
-from p2p_sim.histograms.semi_supervised import SemiSupervised
+from p2p_sim.histograms.semi_supervised import HalfSpaces, Intervals, SemiSupervised
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
 from p2p_sim.measures.product_laws import ProductLaw, Sine, box_centres
 from p2p_sim.measures.total_variation import Normal, half_l1

@@ -10,16 +10,15 @@ import pytest
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.figures.privacy_utility import plot_privacy_utility
-from p2p_sim.learning import training
+from p2p_sim.learning import networks
 from p2p_sim.learning.convolutional import ConvolutionalConfig
-from p2p_sim.learning.knn import KnnConfig
+from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.metrics import assess, predict
-from p2p_sim.learning.networks import image_shape
-from p2p_sim.learning.training import CHECKPOINTS, Settings, Training
+from p2p_sim.learning.networks import CHECKPOINTS, Settings, Training, image_shape
 from p2p_sim.measures.point_means import points
 from p2p_sim.measures.summary import excess_error, summarise
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.population.gaussian_circle import CircleConfig
+from p2p_sim.population.drawn_features import CircleConfig
 from p2p_sim.population.population import Population
 from p2p_sim.replicate import learn
 from p2p_sim.replicate import run as experiment
@@ -153,7 +152,7 @@ def test_bits_have_sigmoids_of_their_own_and_soft_labels_one_distribution():
     pixels = images(400)[0]
     always = np.ones((400, CLASSES), np.float32)  # all bits set: sigmoids can say so, a softmax cannot
     found = [
-        training.predicted(Training(settings(bits=bits), pixels, always).run(), pixels, settings(bits=bits))
+        networks.predicted(Training(settings(bits=bits), pixels, always).run(), pixels, settings(bits=bits))
         for bits in (True, False)
     ]
     assert found[0].min() > 0.9
@@ -203,8 +202,8 @@ def interrupted(monkeypatch, after: int) -> None:
 
 def counted(monkeypatch) -> list[int]:
     """Grows by one with every epoch that is run."""
-    epochs, real = [], training._epoch
-    monkeypatch.setattr(training, "_epoch", lambda *given: epochs.append(1) or real(*given))
+    epochs, real = [], networks._epoch
+    monkeypatch.setattr(networks, "_epoch", lambda *given: epochs.append(1) or real(*given))
     return epochs
 
 
@@ -233,8 +232,8 @@ def test_a_resumption_that_forgets_something_is_seen(tmp_path, monkeypatch, lost
     if lost == "optimizer":
         monkeypatch.setattr(torch.optim.Adam, "load_state_dict", lambda self, state: None)
     else:
-        seed = training._seed
-        monkeypatch.setattr(training, "_seed", lambda number, epoch: seed(number, max(0, epoch - 2)))
+        seed = networks._seed
+        monkeypatch.setattr(networks, "_seed", lambda number, epoch: seed(number, max(0, epoch - 2)))
     assert not same(whole, weights(task().run()))
 
 

@@ -7,13 +7,11 @@ import pytest
 
 from p2p_sim import load_scenario, run
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.label_proportions import LabelProportionsConfig, bags_of
 from p2p_sim.learning.learner import Received
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.soft_logistic_regression import LinearSoftmax
+from p2p_sim.learning.logistic_regression import LinearSoftmax, LogisticRegressionConfig
+from p2p_sim.learning.noise_correction import LabelProportionsConfig, bags_of
 from p2p_sim.mechanisms.mechanism import Setup
-from p2p_sim.mechanisms.noise_shares import noise_share
-from p2p_sim.mechanisms.noisy_aggregates import NoisyAggregatesConfig, shares_of
+from p2p_sim.mechanisms.noisy_aggregates import NoisyAggregatesConfig, noise_share, shares_of
 from p2p_sim.mechanisms.outcome import LabelRelease
 
 TRUE = LinearSoftmax(np.array([[2.0], [0.0], [0.8]]))

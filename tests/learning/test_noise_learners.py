@@ -8,13 +8,11 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from p2p_sim import load_scenario, run
-from p2p_sim.learning.backward_correction import BackwardCorrectionConfig
-from p2p_sim.learning.boosted_trees import BoostedTreesConfig
 from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig, _Evidence, ratios
-from p2p_sim.learning.forward_correction import ForwardCorrectionConfig, Objective, Observed
 from p2p_sim.learning.learner import Received
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.soft_logistic_regression import LinearSoftmax, SoftLogisticRegressionConfig
+from p2p_sim.learning.logistic_regression import LinearSoftmax, LogisticRegressionConfig, SoftLogisticRegressionConfig
+from p2p_sim.learning.noise_correction import BackwardCorrectionConfig, ForwardCorrectionConfig, Objective, Observed
+from p2p_sim.learning.scikit_learner import BoostedTreesConfig
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease

@@ -6,8 +6,7 @@ from scipy.stats import hypergeom
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.trimmed import TrimmedClustersConfig, trimmed_shares
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, TrimmedClustersConfig, trimmed_shares
 from p2p_sim.measures.risk import best_logistic_risk, log_risk
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig

@@ -6,11 +6,10 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.debias import signed_weights
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.majority_table import MajorityTableConfig
+from p2p_sim.exchange.randomizer import signed_weights
+from p2p_sim.learning.local_averages import MajorityTableConfig
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, SoftLogisticRegressionConfig
 from p2p_sim.learning.scikit_learner import EstimatorConfig
-from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.scenario import Scenario

@@ -17,7 +17,7 @@ from p2p_sim.measures.extrapolation import (
     tail_of_largest,
 )
 from p2p_sim.measures.time_laws import GridLaw
-from p2p_sim.network.shared_link import departures
+from p2p_sim.network.latency import departures
 
 FALSE_ALARM = 1e-9
 

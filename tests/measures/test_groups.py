@@ -12,8 +12,7 @@ import p2p_sim
 from analysis.groups import __main__ as study
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.by_group import by_group
-from p2p_sim.learning.metrics import measured, predict
+from p2p_sim.learning.metrics import by_group, measured, predict
 from p2p_sim.measures.group_gaps import Group, extra_loss, figure_of, groups_of, with_losses
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.mechanisms.outcome import ByCluster

@@ -10,7 +10,7 @@ from scipy.stats import beta as beta_law
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.run_summary import reservations
-from p2p_sim.exchange.debias import signed_weights
+from p2p_sim.exchange.randomizer import signed_weights
 from p2p_sim.measures.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from p2p_sim.measures.summary import summarise
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions

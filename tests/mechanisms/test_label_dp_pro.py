@@ -16,8 +16,7 @@ import p2p_sim
 from p2p_sim.audit.model_attack import audit_model
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.dp_sgd import clipped_gradient_sum
-from p2p_sim.mechanisms.label_dp_pro import LabelDpProConfig, class_residuals, mixed, nearest_mixture
+from p2p_sim.mechanisms.dp_sgd import LabelDpProConfig, class_residuals, clipped_gradient_sum, mixed, nearest_mixture
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.privacy import DpSgd, calibrate_noise

@@ -9,11 +9,9 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse, ShuffledRandomizedResponse
 from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import shards
+from p2p_sim.population.population import Population, shards
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.results.release_export import export_release

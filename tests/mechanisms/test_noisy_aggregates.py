@@ -8,20 +8,23 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import chi2
 
-from p2p_sim.audit.bag_counts_attack import audit_aggregates
+from p2p_sim.audit.local_attack import audit_aggregates
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.mechanism import Setup
-from p2p_sim.mechanisms.noise_shares import helper_sums, noise_share, secret_shares, totals
 from p2p_sim.mechanisms.noisy_aggregates import (
     Bags,
     NoiseShares,
     NoiseSharesConfig,
     NoisyAggregates,
     NoisyAggregatesConfig,
+    helper_sums,
+    noise_share,
+    secret_shares,
     shares_of,
+    totals,
 )
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.population import Shard
 from p2p_sim.privacy.audit_statistics.power import epsilon_lower
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare, run

@@ -16,12 +16,11 @@ from p2p_sim.measures.point_means import points
 from p2p_sim.measures.quality_column import quality
 from p2p_sim.measures.total_variation import LINE_LAWS, half_l1
 from p2p_sim.mechanisms.outcome import DensityRelease
-from p2p_sim.mechanisms.private_density import PrivateDensityConfig
+from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters
+from p2p_sim.population.drawn_features import RealLineConfig, UnitCubeConfig
 from p2p_sim.population.population import Population
-from p2p_sim.population.real_line import RealLineConfig
-from p2p_sim.population.unit_cube import UnitCubeConfig
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.tuning.goal import Goal

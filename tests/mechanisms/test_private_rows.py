@@ -9,7 +9,7 @@ from p2p_sim.audit.organisations_attack import audit_organisations
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.organisations_config import PrivateStackingConfig
-from p2p_sim.population.heart import HeartConfig
+from p2p_sim.population.branches import HeartConfig
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.replicate.replicate import Replicate

@@ -18,17 +18,16 @@ from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.base.overrides import set_key
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.learner import Received
-from p2p_sim.learning.ridge import RidgeConfig
-from p2p_sim.learning.squared_loss import spread, value_figures, value_floor
+from p2p_sim.learning.ridge import RidgeConfig, spread, value_figures, value_floor
 from p2p_sim.measures.baseline import warnings_of
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.released_values import LocalValues
 from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.linear_law import LinearConfig
+from p2p_sim.population.drawn_features import LinearConfig
 from p2p_sim.population.population import Population
-from p2p_sim.population.value_grid import even_grid, rounded
+from p2p_sim.population.source import even_grid, rounded
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import bins_law

@@ -11,8 +11,7 @@ from scipy.stats import chi2
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.network.open_network import Network
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, top_k_law

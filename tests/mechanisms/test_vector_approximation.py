@@ -13,10 +13,9 @@ from scipy.stats import binomtest, chi2
 from benchmarks.timing import peak_bytes
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.learning.knn import KnnConfig
-from p2p_sim.learning.label_vectors import label_vectors, one_hot
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.one_vs_rest import OneVsRestConfig
+from p2p_sim.learning.class_weights import label_vectors, one_hot
+from p2p_sim.learning.local_averages import KnnConfig
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, OneVsRestConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon

@@ -13,7 +13,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.network import availability
 from p2p_sim.network.availability import Always, Availability, AvailabilityConfig, AvailabilityTrace, OnOff
-from p2p_sim.population.shards import shards
+from p2p_sim.population.population import shards
 
 moments = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))
 people = st.lists(st.lists(st.tuples(moments, moments | st.just(np.inf)), max_size=6), min_size=1, max_size=6)

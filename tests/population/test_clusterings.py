@@ -11,11 +11,8 @@ import p2p_sim
 from analysis.clusterings import __main__ as clusterings
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population import agglomerative
-from p2p_sim.population.agglomerative import AgglomerativeClusters
-from p2p_sim.population.balanced import BalancedClusters
-from p2p_sim.population.clustering import KMeansClusters
-from p2p_sim.population.hdbscan import HdbscanClusters
+from p2p_sim.population import clustering
+from p2p_sim.population.clustering import AgglomerativeClusters, BalancedClusters, HdbscanClusters, KMeansClusters
 from p2p_sim.population.population import Examples
 from p2p_sim.replicate.replicate import Replicate
 
@@ -94,7 +91,7 @@ def test_too_few_users_are_refused(clusters):
 
 
 def test_agglomerative_refuses_more_users_than_memory_holds(monkeypatch):
-    monkeypatch.setattr(agglomerative, "MOST_USERS", 500)
+    monkeypatch.setattr(clustering, "MOST_USERS", 500)
     with pytest.raises(InputError, match="there are 600 users; at most 500 are allowed; 'kmeans' and 'balanced'"):
         KINDS[0].assign(users(), Streams(1, 0))
 

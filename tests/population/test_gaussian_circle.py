@@ -6,7 +6,7 @@ from scipy.stats import binomtest, multivariate_normal
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.gaussian_circle import CircleConfig
+from p2p_sim.population.drawn_features import CircleConfig
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 

@@ -6,9 +6,9 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.branches import CENTRE, HOSPITALS, SPREAD, HeartConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters
-from p2p_sim.population.heart import CENTRE, HOSPITALS, SPREAD, HeartConfig
 
 STREAMS = Streams(1, 0)
 LINE = "63,1,4,140,0,0,1,112,1,3,2,?,?,2\n"

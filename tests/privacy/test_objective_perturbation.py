@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import kstest
 
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
+from p2p_sim.stacking.plr import PerturbedObjective, draw_noise
 
 ATTAINED = 0.9
 """Share of ε = 1 that a search over neighbours attains, at least; docs/stacking.md says so."""

@@ -13,7 +13,7 @@ from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation
 from p2p_sim.privacy.rivals.resampled_pair import resampled_delta
 from p2p_sim.privacy.rivals.row_label import RowLabel
 from p2p_sim.privacy.worst_of_several import OnePoint
-from p2p_sim.stacking.perturbed_objective import draw_noise
+from p2p_sim.stacking.plr import draw_noise
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import simpy
 
-from p2p_sim.network.open_network import Network
-from p2p_sim.population.shards import Shard
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Shard
 
 REQUEST, REPLY = 1, 2
 

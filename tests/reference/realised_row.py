@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, Uniform, Unknown
-from p2p_sim.exchange.network_record import NetworkRecord
+from p2p_sim.exchange.network_record import Capped, FetchLaw, NetworkRecord, Uniform, Unknown
 from p2p_sim.privacy import Accountant, CappedFetch, FetchDistribution, UniformSources
 
 

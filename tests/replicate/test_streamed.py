@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange import arrival_quantiles
-from p2p_sim.exchange.arrival_quantiles import Arrivals
+from p2p_sim.exchange import traffic
+from p2p_sim.exchange.traffic import Arrivals
 from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, facts_of
 from p2p_sim.mechanisms.outcome import Tally
@@ -60,8 +60,8 @@ def task(given, replicate=0):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Few users in several shards, more times than are kept, and no model without privacy from a test before."""
-    monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 700)
-    monkeypatch.setattr(arrival_quantiles, "EXACT", 1000)
+    monkeypatch.setattr("p2p_sim.population.population.BLOCK", 700)
+    monkeypatch.setattr(traffic, "EXACT", 1000)
     learn._nonprivate.cache.clear()
 
 
@@ -268,7 +268,7 @@ def test_few_times_are_kept_as_they_are():
 @pytest.mark.parametrize("widest", [1.0, 1e9])
 @pytest.mark.slow_where(lambda widest: widest == 1.0)
 def test_many_times_are_right_to_one_part_in_130000_in_any_pieces(monkeypatch, widest):
-    monkeypatch.setattr(arrival_quantiles, "EXACT", 1000)
+    monkeypatch.setattr(traffic, "EXACT", 1000)
     rng = np.random.default_rng(2)
     times = np.concatenate([[0.0, widest], rng.lognormal(sigma=2.0, size=20_000)])
     shares = (0.0, 0.3, 0.5, 0.9, 0.99, 1.0)
@@ -302,9 +302,9 @@ def peak_bytes(users, engine):
 
 @pytest.mark.parametrize("engine", ["events", "vectorised"])
 def test_memory_does_not_grow_with_the_users(monkeypatch, engine):
-    monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 6500)
-    monkeypatch.setattr(arrival_quantiles, "EXACT", 10_000)
-    monkeypatch.setattr(arrival_quantiles, "DROPPED", 44)  # fewer values than users, as among a billion
+    monkeypatch.setattr("p2p_sim.population.population.BLOCK", 6500)
+    monkeypatch.setattr(traffic, "EXACT", 10_000)
+    monkeypatch.setattr(traffic, "DROPPED", 44)  # fewer values than users, as among a billion
     few, many = (peak_bytes(users, engine) for users in (60_000, 240_000))
     assert many - few < 180_000 * 4  # four bytes a user; a run that holds its users has twenty times as many
 

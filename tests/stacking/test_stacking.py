@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, TransferStacking, pphtl
 from p2p_sim.stacking.clipped_rows import clip_rows
-from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
+from p2p_sim.stacking.plr import PerturbedObjective, draw_noise
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ import pytest
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.dask_workers import DaskWorkers
-from p2p_sim.sweeps.on_a_dask_worker import OtherModelError, compare, perform_there, versions
+from p2p_sim.sweeps.dask_workers import DaskWorkers, OtherModelError, compare, perform_there, versions
 from p2p_sim.sweeps.split_replicate import SplitShards
 from p2p_sim.sweeps.tasks import Serial, Task, perform
 from tests import stand_ins

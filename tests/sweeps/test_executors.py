@@ -14,8 +14,7 @@ import pytest
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import LocalProcesses
-from p2p_sim.sweeps.task_queue import TaskQueue
-from p2p_sim.sweeps.tasks import Serial, Task, perform
+from p2p_sim.sweeps.tasks import Serial, Task, TaskQueue, perform
 from tests import stand_ins
 from tests.conftest import ROOT
 from tests.stand_ins import POISON, alive, batches, collect, pids, tasks, wait_until
@@ -128,7 +127,7 @@ def test_workers_end_when_nobody_wants_more_results(tmp_path):
 
 
 def test_workers_that_cannot_start_are_said(monkeypatch):
-    monkeypatch.setattr("p2p_sim.sweeps.worker._START", "raise SystemExit(1)")
+    monkeypatch.setattr("p2p_sim.sweeps.local_workers._START", "raise SystemExit(1)")
     with pytest.raises(RunFailed, match="5 worker processes ended while they started, with exit status 1"):
         collect(local(), tasks(8), stand_ins.square)
 

@@ -230,7 +230,7 @@ def test_the_time_to_go_is_not_that_of_loading_libraries(tmp_path, first_s, said
 def test_a_replicate_split_by_shards_is_the_same(tmp_path, engine, users, monkeypatch):
     """Five shards in two parts, against one piece: the same bytes. Few users have smaller shards."""
     if users == 3000:
-        monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 700)
+        monkeypatch.setattr("p2p_sim.population.population.BLOCK", 700)
     head = f'[set]\nengine = "{engine}"\n"population.users" = {users}\n"population.num_clusters" = 30\n'
     axes = '[[axes]]\nkey = "mechanism.sampling_rate"\nvalues = [0.3]\n'
     found = plan(tmp_path, axes, head, ("replicates=1",))

@@ -19,10 +19,9 @@ from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.replicate.selection_scores import two_sided_geometric
 from p2p_sim.results.rows import read_manifest
-from p2p_sim.tuning import curator_search, private_search
-from p2p_sim.tuning.curator_search import tune_privately
+from p2p_sim.tuning import private_search
 from p2p_sim.tuning.goal import Goal
-from p2p_sim.tuning.private_search import FIRST_RUN, planned
+from p2p_sim.tuning.private_search import FIRST_RUN, planned, tune_privately
 from p2p_sim.tuning.run_search import make_tuning, perform_judged, tune
 from p2p_sim.tuning.search_space import Dimension, Space
 from tests.commands import command
@@ -262,4 +261,4 @@ def test_the_command_prints_what_all_of_it_costs(tmp_path, capsys, monkeypatch):
     assert told["look"] == "curator"
     assert told["choice_counted"]
     assert 0.9 < told["epsilon_upper"] <= 1.0
-    assert curator_search.TRIAL in rows_of(tmp_path / "out")[0]
+    assert private_search.TRIAL in rows_of(tmp_path / "out")[0]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from p2p_sim.sweeps.citation import references
+from p2p_sim.sweeps.catalogue import references
 
 
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:

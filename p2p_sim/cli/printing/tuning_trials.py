@@ -11,8 +11,9 @@ from p2p_sim.cli.printing.numbers import PARAMETER_TEXTS, print_object, print_ta
 from p2p_sim.figures.column_labels import at_most
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.results.rows import Row
-from p2p_sim.tuning.chosen_on import COSTS
-from p2p_sim.tuning.run_search import Found, Tuned, Tuning
+from p2p_sim.tuning.goal import COSTS
+from p2p_sim.tuning.run_search import Found, Tuned
+from p2p_sim.tuning.trial_runs import Tuning
 
 UNPAID = "; the search looked at true labels, which this ε does not count"
 

@@ -10,8 +10,7 @@ import scipy.sparse as sparse
 
 import p2p_sim
 from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, FreeRiders
-from p2p_sim.exchange.fetch_laws import FetchTable
-from p2p_sim.exchange.network_record import realised
+from p2p_sim.exchange.network_record import FetchTable, realised
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay

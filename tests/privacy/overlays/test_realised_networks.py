@@ -10,9 +10,8 @@ import scipy.sparse as sparse
 
 from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, FreeRiders, Liars
 from p2p_sim.exchange.network_record import NetworkRecord, realised
-from p2p_sim.mechanisms import exchange_accounting
-from p2p_sim.mechanisms.audited_users import target_deltas
-from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, clusters_to_evaluate
+from p2p_sim.mechanisms import realised_accountants
+from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, clusters_to_evaluate, target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.latency import Exponential
@@ -184,7 +183,7 @@ def test_what_bounds_a_target_is_worked_out_once_for_every_epsilon(monkeypatch):
         built.append(args)
         return FetchDistribution(*args, **settings)
 
-    monkeypatch.setattr(exchange_accounting, "FetchDistribution", counted)
+    monkeypatch.setattr(realised_accountants, "FetchDistribution", counted)
     together = target_deltas([facts], noise, epsilons)
     assert together.T.tolist() == alone
     assert together.min() > 0.0

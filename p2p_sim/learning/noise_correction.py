@@ -1,17 +1,70 @@
-"""Logistic regression fitted to the released labels' own law: forward correction, and its form for cluster labels."""
+"""Learners that know the public law of the labels' noise: backward and forward correction, label proportions."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from p2p_sim.learning.class_weights import check_accepts
-from p2p_sim.learning.knows_noise import NoiseAwareLogisticConfig
-from p2p_sim.learning.learner import Received
-from p2p_sim.learning.soft_logistic_regression import LinearSoftmax
+from p2p_sim.learning.learner import OwnLearner, Received
+from p2p_sim.learning.logistic_regression import LinearSoftmax, SoftLogisticRegressionConfig
 from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import Predictor
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+
+UNBIASED: tuple[ReleaseKind, ...] = ("hard", "signed")
+"""Kinds of labels that can be weights whose mean is the true label's indicator."""
+
+
+def unbiased_weights(received: Received, learner: str) -> NDArray[np.float64]:
+    """(m, K): signed weights of the released labels; their mean under each true label is its indicator.
+
+    Hard labels get rows of the inverse of their noise law; the mechanism has already done this for signed ones.
+
+    Raises:
+        InputError: the labels are of another kind, their law is not public, or has no inverse.
+    """
+    check_accepts(received.release, learner, UNBIASED)
+    if received.release.kind == "signed":
+        return received.release.payload.astype(np.float64)
+    return received.law(learner).weights(received.release.payload.astype(np.int64))
+
+
+class NoiseAwareLogisticConfig(OwnLearner):
+    """What logistic regressions share that know the noise; without privacy they are plain logistic regression."""
+
+    uses_noise_law: ClassVar[bool] = True
+    l2: float = Field(default=1.0, gt=0)
+    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
+    max_iterations: int = Field(default=1000, ge=1)
+    """Most L-BFGS iterations, at least 1."""
+
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
+        return self.soft.fit(features, labels, num_classes)
+
+    @property
+    def soft(self) -> SoftLogisticRegressionConfig:
+        """The logistic regression on weights with the same penalty."""
+        return SoftLogisticRegressionConfig(l2=self.l2, max_iterations=self.max_iterations)
+
+
+class BackwardCorrectionConfig(NoiseAwareLogisticConfig):
+    """Logistic regression with the loss T⁻¹ℓ, whose mean over the noise is the loss of the true labels.
+
+    This is the backward correction of Patrini et al. (CVPR 2017). A label's weights are a row of T⁻¹ and sum to one, so
+    that the loss is convex. Labels of a cluster, as in the exchange, count for the user under whose name they are
+    released: this undoes the flips, not the mixing. A noise law without an inverse is refused.
+    """
+
+    kind: Literal["backward_correction"] = "backward_correction"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = UNBIASED
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release of hard labels whose noise law is public, or of signed ones."""
+        return self.soft.fit_weights(received.rows, unbiased_weights(received, self.kind))
+
 
 Floats = NDArray[np.float64]
 
@@ -123,3 +176,44 @@ class ForwardCorrectionConfig(NoiseAwareLogisticConfig):
             },
         )  # fmt: skip
         return LinearSoftmax(found.x.reshape(objective.shape))
+
+
+class LabelProportionsConfig(OwnLearner):
+    """Logistic regression from the class shares of bags: the mean prediction over a bag's users fits its shares.
+
+    It maximises Σ_bags n_b Σ_y s_by log(mean of p(y|x) over the bag's n_b users) with an L2 penalty (Ardehaly and
+    Culotta, ICDM workshops 2017), where s_b are the noisy shares that the mechanism released. Users of a cluster with
+    the same soft label are taken for a bag: bags of one cluster with equal shares may be put together. The objective is
+    not convex; all coefficients start at 0.
+    """
+
+    kind: Literal["label_proportions"] = "label_proportions"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("soft",)
+    l2: float = Field(default=1.0, gt=0)
+    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out; above 0."""
+    max_iterations: int = Field(default=1000, ge=1)
+    """Most L-BFGS iterations, at least 1."""
+
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy: plain logistic regression."""
+        plain = SoftLogisticRegressionConfig(l2=self.l2, max_iterations=self.max_iterations)
+        return plain.fit(features, labels, num_classes)
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release of soft labels that the users of a bag share."""
+        check_accepts(received.release, self.kind, self.accepts)
+        fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
+        return fitting.fitted(bags_of(received), received.num_classes)
+
+
+def bags_of(received: Received) -> Observed:
+    """The users whose soft labels arrived, bag by bag, and each bag's shares as so many labels as it has users."""
+    known = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
+    shares, bag, users = np.unique(known, axis=0, return_inverse=True, return_counts=True)
+    classes = received.num_classes
+    order = np.argsort(bag.ravel(), kind="stable")
+    starts = (np.cumsum(users) - users).astype(np.int64)
+    counts = (shares[:, 1:] * users[:, None]).ravel()
+    every = np.repeat(np.arange(len(users)), classes)
+    pure = np.tile(np.eye(classes), (len(users), 1))
+    return Observed(received.rows[order], starts, every.astype(np.int64), pure, counts.astype(np.float64))

@@ -1,0 +1,268 @@
+"""Which accountant a network as it turned out calls for: `accountant` is the table of all cases, with their reasons."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from p2p_sim.exchange.network_record import Capped, FetchTable, NetworkRecord, Uniform, Unknown
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, REALISED_NETWORK, SAME_SOURCES
+from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
+from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+Floats = NDArray[np.float64]
+Observer = Literal["others", "learner", "learner-times", "coalition"]
+
+
+class Cluster:
+    """One cluster's part of a shard's arrays, and what of it decides who can tell what.
+
+    known: users whose noisy label the learner knows; hidden: others whose label somebody may have passed on.
+    fell_back: a user passed on her own label. chosen: a member asked another user on purpose. watched: by a member.
+    """
+
+    def __init__(self, shard: NetworkRecord, part: slice) -> None:
+        self.law, self.draws, self.times_tell = shard.law, shard.draws, shard.times_tell
+        self.fetched, self.own = shard.fetched[part], shard.own[part]
+        self.answers, self.constant = shard.answers[part], shard.constant[part]
+        self.member, self.probed = shard.member[part], shard.probed[part]
+        self.known = (self.own | self.constant) & self.answers
+        self.anything = isinstance(self.law, Unknown) and self.law.anything
+        self.hidden = ~self.constant if self.anything else self.answers & ~self.known
+        self.fell_back = bool((self.own & ~self.constant).any())
+        self.chosen = bool((self.probed & ~self.member).any())
+        self.watched = bool(self.member.any())
+        counted = (self.answers, self.known, self.fetched, self.member)
+        if shard.users is None:
+            found = [int(np.count_nonzero(x)) for x in counted]
+        else:
+            found = [int(shard.users[part][x].sum()) for x in counted]
+        self.sources, self.revealed, self.submissions, self.members = found
+        if isinstance(self.law, FetchTable):
+            self.weights = _square(self.law.weights, part)
+            self.asked = None if self.law.asked is None else _square(self.law.asked, part)
+        if isinstance(self.law, Capped):
+            self.caps = self.law.caps[part]
+
+
+def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
+    """Rows and columns of one cluster, whose users fetch from nobody else."""
+    if part == slice(0, table.shape[0]):
+        return table
+    start = table.indptr[part.start : part.stop + 1]
+    entries, size = slice(start[0], start[-1]), part.stop - part.start
+    own = (table.data[entries], table.indices[entries] - part.start, start - start[0])
+    return scipy.sparse.csr_array(own, shape=(size, size))
+
+
+def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
+    """Every cluster of a run, in the population's order."""
+    for shard in shards:
+        for first, last in itertools.pairwise(shard.offsets.tolist()):
+            yield Cluster(shard, slice(first, last))
+
+
+def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
+    """What protects the labels of a cluster's users, or of one of them.
+
+    Args:
+        noise: what each label went through.
+        observer: the learner, who sees the set of submissions; a learner who also sees when each came; the coalition of
+            the learner and the members here, about everybody else. "others": the learner, about users who did not pass
+            on their own label.
+        user: her place in the cluster, against the learner; None: all users, so that the worst placed counts.
+    """
+    if user is not None:
+        if cluster.constant[user]:  # what she sends does not depend on her label
+            return NothingSeen()
+        if cluster.own[user]:
+            return NoiseAlone(noise, "a user passed on her own label")
+        if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
+            return NothingSeen()
+        if isinstance(cluster.law, Capped):
+            return _few_distinct(cluster, noise)
+        return _passed_on(cluster, noise, members=False)
+    members = observer == "coalition" and cluster.watched
+    if members and (cluster.chosen or cluster.fell_back):
+        return NoiseAlone(noise, "a member chose whom to ask, or a user fell back")
+    if observer == "learner-times" and cluster.times_tell:
+        return NoiseAlone(noise, "arrival times may name the peer")
+    if observer != "others" and cluster.fell_back:
+        return NoiseAlone(noise, "a user passed on her own label")
+    return _passed_on(cluster, noise, members)
+
+
+@lru_cache(maxsize=2)  # the last cluster's, which several observers share
+def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
+    """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
+    hidden = cluster.hidden & ~(cluster.member & members)
+    if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
+        return NothingSeen()
+    if isinstance(cluster.law, Unknown):
+        return NoiseAlone(noise, cluster.law.reason)
+    sources, known, submissions = cluster.sources, cluster.revealed, cluster.submissions
+    alpha = noise.binary_flip_prob
+    if alpha is None:
+        if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
+            model = noise.fetched(sources - known, submissions)
+            return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
+        return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
+    if isinstance(cluster.law, Uniform):
+        pooled = (cluster.members, cluster.draws) if members else ()
+        return UniformSources(sources, known, submissions, alpha, *pooled)
+    if isinstance(cluster.law, FetchTable):
+        return _table(cluster, noise, alpha, members)
+    if members:
+        return NoiseAlone(noise, "no figure for coalitions where users come and go")
+    caps = cluster.caps[cluster.fetched]
+    return CappedFetch(caps, alpha, np.minimum(1.0, known * caps))
+
+
+def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
+    """The same by a table; members see what they fetch whether they submit it or not."""
+    others = ~cluster.member if members else np.ones_like(cluster.member)
+    weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
+    if members:
+        if cluster.asked is None:
+            return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
+        weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
+    pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
+    given = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
+    return GivenNetwork(given, (REALISED_NETWORK, *given.conditions))
+
+
+def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
+    """For users who come and go: the largest cap counts for all submitters, so that many clusters are one case."""
+    caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
+    if not caps.size or alpha is None:
+        return _passed_on(cluster, noise, members=False)
+    return _capped(len(caps), float(caps.max()), int(cluster.known.sum()), alpha)
+
+
+@lru_cache(maxsize=65_536)
+def _capped(submissions: int, cap: float, known: int, flip_prob: float) -> Accountant:
+    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap))
+
+
+@dataclass(frozen=True)
+class NoiseAlone(Accountant):
+    """Nothing but the noise on each label is certain, for a reason."""
+
+    requires = ANYWHERE
+
+    noise: Message
+    reason: str
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.noise.local_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        """At most that of the message itself."""
+        return self.noise.alone(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε₀, whatever δ."""
+        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions under which the bounds hold."""
+        return (*LOCAL_CONDITIONS, *self.noise.caveats)
+
+
+@dataclass(frozen=True)
+class NothingSeen(Accountant):
+    """Nobody's label was passed on."""
+
+    requires = ANYWHERE
+
+    @property
+    def pure_epsilon(self) -> float:
+        """0."""
+        return 0.0
+
+    def delta(self, epsilon: float) -> Bracket:
+        """0."""
+        return Bracket(0.0, 0.0)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """0."""
+        basis = "nobody's label was passed on"
+        return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions under which the bounds hold."""
+        return REALISED_CONDITIONS
+
+
+@dataclass(frozen=True)
+class GivenNetwork(Accountant):
+    """An accountant's upper figures for the network as it turned out: its lower end would be another network's.
+
+    model: the accountant. said: under which conditions its figures hold for the realised network.
+    """
+
+    requires = ANYWHERE
+
+    model: Accountant
+    said: tuple[str, ...]
+
+    @property
+    def cacheable(self) -> bool:
+        """As the accountant's."""
+        return self.model.cacheable
+
+    @property
+    def pure_epsilon(self) -> float:
+        """As the accountant's."""
+        return self.model.pure_epsilon
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions under which the bounds hold."""
+        return self.said
+
+    def delta(self, epsilon: float) -> Bracket:
+        """At most the accountant's."""
+        return Bracket(0.0, self.model.delta(epsilon).upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """At most the accountant's."""
+        return self._given(self.model.epsilon(delta))
+
+    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
+        """At most the accountant's."""
+        return self._given(self.model.epsilon_among(delta, users))
+
+    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_]) -> tuple[PrivacyBound, PrivacyBound | None]:
+        """At most the accountant's."""
+        bound, sample = self.model.epsilon_and_sample(delta, users)
+        return self._given(bound), None if sample is None else self._given(sample, sample.conditions[-1:])
+
+    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
+        """The accountant's."""
+        return self.model.each_epsilon(delta, users)
+
+    def user_delta(self, user: int, epsilon: float) -> float:
+        """The accountant's."""
+        return self.model.user_delta(user, epsilon)
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """At most the accountant's."""
+        return [Bracket(0.0, bracket.upper) for bracket in self.model.profile(epsilons)]
+
+    def _given(self, bound: PrivacyBound, more: tuple[str, ...] = ()) -> PrivacyBound:
+        return replace(bound, epsilon_lower=0.0, conditions=(*self.said, *more), conditional_on=REALISED)

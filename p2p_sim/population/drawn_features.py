@@ -1,0 +1,269 @@
+"""Laws of the studies from which features are drawn: around a circle, linear, on the line, on the unit cube."""
+
+import math
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from p2p_sim.base.configuration import Extended
+from p2p_sim.base.streams import Streams
+from p2p_sim.measures.product_laws import Factor, Harmonic, ProductLaw, Sine, StepLaw, box_centres
+from p2p_sim.measures.total_variation import LINE_LAWS, LineLaw
+from p2p_sim.population.population import Examples, FiniteLaw, Sample
+from p2p_sim.population.source import GRID, GridSize, Source, even_grid
+
+Floats = NDArray[np.float64]
+
+
+class CircleConfig(Source):
+    """K equally likely classes, each a round Gaussian about one of K places equally spaced on the unit circle.
+
+    A user's cluster is the class whose centre is nearest to her features, whatever her label: Bayes' rule.
+    """
+
+    kind: Literal["circle"] = "circle"
+    clustered: ClassVar[bool] = True
+    users: int = Field(default=10_000, ge=2, le=2**31 - 1)
+    """N: number of users, each drawn independently from the law; 2 to 2**31 - 1."""
+    num_classes: int = Field(default=10, ge=2, le=256)
+    """K: number of classes, 2 to 256."""
+    spread: float | None = Field(default=None, gt=0, le=10)
+    """σ: standard deviation of a class in each direction, above 0 and at most 10; absent: 2/K, so that neighbouring
+    classes overlap about as much for every K."""
+    holdout: int = Field(default=10_000, ge=1, le=2**31 - 1)
+    """Number of rows that belong to no user, drawn from the same law to measure error, at least 1."""
+
+    @property
+    def sigma(self) -> float:
+        """σ."""
+        return 2.0 / self.num_classes if self.spread is None else self.spread
+
+    @property
+    def centres(self) -> Floats:
+        """Mean of each class (K, 2)."""
+        angle = 2.0 * math.pi * np.arange(self.num_classes) / self.num_classes
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+    @property
+    def known_classes(self) -> int | None:
+        return self.num_classes
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Draw the users and the holdout of one replicate."""
+        users = self._draw(self.users, streams.generator("population"))
+        return Sample(users, self.num_classes, self._draw(self.holdout, streams.generator("holdout")))
+
+    def label_distribution(self, features: Floats) -> Floats:
+        """p(y|x) (n, K) at features (n, 2): proportional to exp(x · centre / σ²), as all centres have norm one."""
+        logits = features @ self.centres.T / self.sigma**2
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def bayes_error_rate(self) -> float:
+        """Smallest 0-1 loss of any classifier: the mass of a class outside the wedge of points nearest to its centre.
+
+        With the class along the first axis the wedge is |x₂| < x₁ tan(π/K), and one integral over x₁ is left.
+        """
+        from scipy.integrate import quad
+        from scipy.special import erf
+
+        sigma, slope = self.sigma, math.tan(math.pi / self.num_classes)
+
+        def density(u: float) -> float:  # x₁ = 1 + σ u
+            height = (1.0 + sigma * u) * slope / (sigma * math.sqrt(2.0))
+            return math.exp(-u * u / 2.0) / math.sqrt(2.0 * math.pi) * float(erf(height))
+
+        inside, _ = quad(density, max(-1.0 / sigma, -40.0), 40.0, points=[0.0], epsabs=1e-13, limit=200)
+        return 1.0 - float(inside)
+
+    def _draw(self, count: int, rng: np.random.Generator) -> Examples:
+        labels = rng.integers(0, self.num_classes, count, dtype=np.uint8, endpoint=False)
+        features = self.centres[labels] + self.sigma * rng.standard_normal((count, 2))
+        turn = np.arctan2(features[:, 1], features[:, 0]) * self.num_classes / (2.0 * math.pi)
+        return Examples(features, labels, np.rint(turn).astype(np.int64) % self.num_classes)
+
+
+SLOPE = 0.2
+"""a: change of the mean from the middle cluster to the last one."""
+
+
+class LinearConfig(Source):
+    """Labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ in t alone.
+
+    A point has features (t, v): t = u + τ r with u in [-1, 1] the place of its cluster, and r, v = ±1, all four equally
+    likely. The label is binomial: k-1 trials with probability f(x), divided by k-1. a τ = γ = h/√2, so that the
+    variance of f within a cluster is h² exactly; half of it lies along t, which clusters differ in, half along v.
+    """
+
+    kind: Literal["linear"] = "linear"
+    clustered: ClassVar[bool] = True
+    users: int = Field(default=10_000, ge=2, le=2**31 - 1)
+    """n: number of users, at least `num_clusters`, at most 2**31 - 1; sizes of clusters differ by at most one."""
+    num_clusters: int = Field(default=50, ge=1, le=1_000_000)
+    """Number of clusters, 1 to 1,000,000."""
+    spread: float = Field(default=0.1, ge=0, le=0.2)
+    """h: standard deviation of a label's mean f within a cluster, 0 to 0.2."""
+    grid: GridSize = GRID
+    """k: number of label values, evenly spaced over the public range from 0 to 1, 2 to 64."""
+
+    @model_validator(mode="after")
+    def _somebody_everywhere(self) -> "LinearConfig":
+        if self.users < self.num_clusters:
+            raise ValueError(f"users = {self.users}: must be at least num_clusters = {self.num_clusters}")
+        return self
+
+    @property
+    def known_classes(self) -> int | None:
+        return self.grid
+
+    @property
+    def known_values(self) -> tuple[float, ...]:
+        return even_grid(0.0, 1.0, self.grid)
+
+    @property
+    def points(self) -> Floats:
+        """(4 · num_clusters, 2), cluster by cluster."""
+        count = self.num_clusters
+        place = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
+        r, v = (np.tile(side, count) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
+        return np.stack([place + self.spread / math.sqrt(2.0) / SLOPE * r, v], axis=1)
+
+    @property
+    def mean(self) -> Floats:
+        """f at every point (4 · num_clusters,)."""
+        points = self.points
+        return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
+
+    def law(self) -> FiniteLaw:
+        """The law, points ordered by cluster, each with the share of its cluster's users."""
+        import scipy
+
+        trials = self.grid - 1
+        mass = np.repeat(np.bincount(self._clusters) / self.users, 4) / 4.0
+        labels = np.asarray(scipy.stats.binom.pmf(np.arange(self.grid), trials, self.mean[:, None]))
+        labels /= labels.sum(axis=1, keepdims=True)
+        return FiniteLaw(self.points, mass, labels, np.repeat(np.arange(self.num_clusters), 4))
+
+    @property
+    def _clusters(self) -> NDArray[np.int64]:
+        return np.arange(self.users, dtype=np.int64) * self.num_clusters // self.users
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Draw the users of one replicate."""
+        rng, cluster = streams.generator("population"), self._clusters
+        point = (4 * cluster + rng.integers(0, 4, self.users)).astype(np.int32)
+        labels = rng.binomial(self.grid - 1, self.mean[point]).astype(np.uint8)
+        users = Examples(self.points[point], labels, cluster)
+        return Sample(users, self.grid, law=self.law(), point=point, values=self.known_values)
+
+
+class RealLineConfig(Source):
+    """One feature x on the real line, drawn from a law whose density is known, and a label that says on which side of
+    the law's median x lies.
+
+    The law is what a density is measured against. The label is the threshold of the study of *Private Bayes
+    consistency*: each class has probability 1/2, and nothing but x is random.
+    """
+
+    kind: Literal["real_line"] = "real_line"
+    clustered: ClassVar[bool] = True
+    known_classes: ClassVar[int | None] = 2
+    row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "law", "holdout"))
+    users: int = Field(default=10_000, ge=2, le=10_000_000)
+    """n: number of users, each drawn independently from the law; 2 to 10,000,000."""
+    law: Literal["normal", "cauchy", "spikes"] = "normal"
+    """Of x: "normal": N(0, 1); "cauchy": the standard Cauchy law, which has no mean; "spikes": half of the mass uniform
+    on [0, 1], half on ten equal intervals in it of width 0.002."""
+    holdout: int = Field(default=10_000, ge=1, le=10_000_000)
+    """Number of rows that belong to no user, drawn from the same law to measure error, 1 to 10,000,000."""
+
+    @property
+    def line_law(self) -> LineLaw:
+        """The law of x."""
+        return LINE_LAWS[self.law]
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Draw the users and the holdout of one replicate."""
+        users = self._draw(self.users, streams.generator("population"))
+        return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
+
+    def _draw(self, count: int, rng: np.random.Generator) -> Examples:
+        """Rows in a single cluster."""
+        x = self.line_law.draw(count, rng)
+        labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
+        return Examples(x, labels, np.zeros(count, dtype=np.int64))
+
+
+class UnitCubeConfig(Extended, Source):
+    """x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
+
+    With finitely many points every error is exact. The grid is fine beside the cells of any rule that learns from up to
+    a million users.
+    """
+
+    kind: Literal["unit_cube"] = "unit_cube"
+    clustered: ClassVar[bool] = True
+    known_classes: ClassVar[int | None] = 2
+    row_by_row: ClassVar[frozenset[str]] = frozenset(
+        ("users", "dimensions", "curve", "periods", "amplitude", "per_axis")
+    )
+    later: ClassVar[tuple[str, ...]] = ("cells",)
+    users: int = Field(default=10_000, ge=2, le=10_000_000)
+    """n: number of users, each drawn independently from the law; 2 to 10,000,000."""
+    dimensions: int = Field(default=1, ge=1, le=4)
+    """d: number of features, 1 to 4."""
+    curve: Literal["sine", "harmonic", "step"] = "sine"
+    """g: "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, ever faster towards 0; "step": -1
+    below 1/2, then 1."""
+    periods: float = Field(default=2.0, gt=0, le=1000)
+    """Periods of the sine in [0, 1], above 0 and at most 1000."""
+    amplitude: float = Field(default=0.4, gt=0, le=0.5)
+    """Largest distance of p(1|x) from 1/2, above 0 and at most 0.5."""
+    per_axis: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
+
+    cells: bool = False
+    """Whether users in one cube of side n^(-1/(2d)) are a cluster, as the histogram rule on exchanged labels needs it;
+    absent: all are in one cluster. The cubes cut [0, 1] evenly if n is the fourth power of a whole number."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "UnitCubeConfig":
+        if self.grid**self.dimensions > 1_000_000:
+            raise ValueError(f"per_axis = {self.per_axis}: at most 1,000,000 grid points are allowed in all dimensions")
+        return self
+
+    @property
+    def grid(self) -> int:
+        """Points along each axis."""
+        return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
+
+    def law(self) -> FiniteLaw:
+        """The law: equally likely points, in the clusters of their cubes or all in one."""
+        curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": StepLaw()}
+        points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
+        positive = ProductLaw(curves[self.curve], self.dimensions, self.amplitude).positive(points)
+        count = len(points)
+        return FiniteLaw(
+            points,
+            np.full(count, 1.0 / count),
+            np.stack([1.0 - positive, positive], axis=1),
+            self.cubes(points) if self.cells else np.zeros(count, dtype=np.int64),
+        )
+
+    def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Number of the cube of side n^(-1/(2d)) that holds each of the points (m, d), the last axis fastest."""
+        side = float(self.users ** (-0.5 / self.dimensions))
+        per_axis = math.ceil(1.0 / side - 1e-9)
+        place = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(place.T), (per_axis,) * self.dimensions), dtype=np.int64)
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Draw the users of one replicate."""
+        law, rng = self.law(), streams.generator("population")
+        point = rng.integers(0, len(law.mass), self.users, dtype=np.int32)
+        labels = (rng.random(self.users) < law.label_distribution[point, 1]).astype(np.uint8)
+        users = Examples(law.points[point], labels, law.cluster[point])
+        return Sample(users, 2, law=law, point=point)
