@@ -306,7 +306,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 def _failure(error: Exception) -> str | None:
     """Why a run failed, in one line; None where that is a fault of the simulator or a traceback is wanted."""
-    from p2p_sim.base.plugin_errors import plug_in_failure
+    from p2p_sim.base.plugins import plug_in_failure
 
     if isinstance(error, RunFailed):
         return str(error)

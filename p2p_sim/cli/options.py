@@ -16,7 +16,7 @@ from p2p_sim.base.whole_files import no_directory
 def _version(wanted: bool) -> None:
     """Print the versions and stop."""
     if wanted:
-        from p2p_sim.base.version import versions
+        from p2p_sim.base.packages import versions
 
         print(", ".join(f"{name} {version}" for name, version in versions().items()))
         raise typer.Exit

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import set_key
+from p2p_sim.base.toml import set_key
 
 RETRIES = ("never", "same_peer", "redraw")
 ATTEMPTS, TIMEOUT_S = 3, 0.5

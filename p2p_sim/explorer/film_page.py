@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import check_either, parse_override, set_key
 from p2p_sim.base.shipped_files import find_scenario, shipped
-from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.base.toml import check_either, parse_override, parsed, read_toml, set_key
 from p2p_sim.explorer.fault_fields import set_faults
 from p2p_sim.film import film_html
 from p2p_sim.replicate.observed_network import observe

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import value_at
+from p2p_sim.base.toml import value_at
 from p2p_sim.explorer.readable_directories import Place
 from p2p_sim.figures.column_labels import value
 from p2p_sim.measures.point_means import POINT

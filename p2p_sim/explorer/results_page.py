@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import set_key
-from p2p_sim.base.spreadsheet import without_formulas
+from p2p_sim.base.toml import set_key
+from p2p_sim.base.written_values import without_formulas
 from p2p_sim.explorer.cell_values import shown_cell
 from p2p_sim.explorer.joined_results import RESULTS, Reading, gathered
 from p2p_sim.explorer.readable_directories import Place

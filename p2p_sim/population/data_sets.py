@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from p2p_sim.base.did_you_mean import nearest
-from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.errors import InputError, nearest, shortened
 from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")

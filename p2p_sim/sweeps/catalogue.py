@@ -8,9 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.overrides import set_key
 from p2p_sim.base.shipped_files import EXAMPLES, SWEEPS, find_scenario, installed, plug_in_of, shipped
-from p2p_sim.base.toml import read_toml
+from p2p_sim.base.toml import read_toml, set_key
 from p2p_sim.population.data_sets import check, data_set, data_sets
 from p2p_sim.replicate.replicate import data_directory
 from p2p_sim.sweeps.citation import behind

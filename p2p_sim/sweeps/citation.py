@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.version import url, version
+from p2p_sim.base.packages import url, version
 
 if TYPE_CHECKING:
     from p2p_sim.scenario import Scenario

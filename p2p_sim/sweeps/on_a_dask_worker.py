@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.version import version
+from p2p_sim.base.packages import version
 from p2p_sim.sweeps.tasks import Batch, Done, Perform, one_line, sent
 
 Versions = dict[str, str]

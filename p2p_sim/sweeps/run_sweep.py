@@ -13,8 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, count_of, optional_path
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
 from p2p_sim.replicate.advice import advice

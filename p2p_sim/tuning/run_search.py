@@ -11,7 +11,7 @@ from typing import Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.base.overrides import EITHER, drop_key
+from p2p_sim.base.toml import EITHER, drop_key
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.selection_scores import row_judged

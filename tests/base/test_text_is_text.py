@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.base.spreadsheet import as_text, without_formulas
+from p2p_sim.base.written_values import as_text, without_formulas
 from p2p_sim.figures.heat_map import plot_heat
 from p2p_sim.figures.message_times import plot_load, plot_sampling, plot_timeline
 from p2p_sim.results.release_export import _write
