@@ -10,7 +10,7 @@ from benchmarks.timing import paired_ratio, repeated
 from p2p_sim.histograms.classifiers import PCL, PCL2
 from p2p_sim.histograms.counts import PCL2b
 from p2p_sim.histograms.densities import PCDE
-from p2p_sim.measures.product_laws import ProductLaw, Sine
+from p2p_sim.measures.exact_laws import ProductLaw, Sine
 
 NAME = "histogram rules"
 ROWS, SLOW = 1_000_000, 10_000

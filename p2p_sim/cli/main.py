@@ -272,7 +272,7 @@ def check_bounds(
         check_figure(figure)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
-        from p2p_sim.figures.cluster_size import plot_bounds
+        from p2p_sim.figures.epsilons import plot_bounds
         from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 
         plot_bounds(bounds_table(), figure)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.histograms.cells import CellTable
-from p2p_sim.measures.total_variation import half_l1
+from p2p_sim.measures.exact_laws import half_l1
 from p2p_sim.mechanisms.outcome import DensityRelease
 from p2p_sim.population.population import Population
 

@@ -9,7 +9,6 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Loss
 from p2p_sim.learning.ridge import LinearValues
 from p2p_sim.learning.squared_loss import squared_risks
-from p2p_sim.measures.heterogeneity import heterogeneity, heterogeneity_upper_estimate
 from p2p_sim.measures.risk import (
     area_under_curve,
     bayes_error_rate,
@@ -17,6 +16,8 @@ from p2p_sim.measures.risk import (
     constant_risks,
     error_rate,
     exchanged_distribution,
+    heterogeneity,
+    heterogeneity_upper_estimate,
     holdout_error_rate,
     holdout_majority_error_rate,
     log_risk,

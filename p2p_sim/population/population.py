@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.measures.total_variation import LineLaw
+from p2p_sim.measures.exact_laws import LineLaw
 from p2p_sim.population.measured_groups import Grouping
 from p2p_sim.population.shards import Shard, shards
 

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.measures.total_variation import LINE_LAWS, LineLaw
+from p2p_sim.measures.exact_laws import LINE_LAWS, LineLaw
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 

@@ -62,7 +62,7 @@ def write_outcome(
     Args:
         found: the settings, and their largest ε over all replicates.
     """
-    from p2p_sim.figures.tuning_search import plot_search
+    from p2p_sim.figures.privacy_utility import plot_search
 
     table = trials_table(trials, measured, goal, look)
     with writing(directory):
