@@ -11,7 +11,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli import explore as command_module
+from p2p_sim.cli import results as command_module
 from p2p_sim.cli.printing import numbers
 from p2p_sim.explorer import worker_process
 from p2p_sim.explorer.app import MOST_FILMS
