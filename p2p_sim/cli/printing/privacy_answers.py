@@ -3,16 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.printing.numbers import print_conditions, print_object, print_table, say, show
-from p2p_sim.privacy.claims import Verdict
 from p2p_sim.privacy.questions import Answer, Calibration, EnoughNeighbours, Question
 from p2p_sim.privacy.statement_record import whole
 from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines
+
+if TYPE_CHECKING:
+    from p2p_sim.privacy.claims import Verdict
 
 
 def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
@@ -60,7 +63,7 @@ def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
         say(f"It is proved. Without p2p-sim: python {verifier} {path}")
 
 
-def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+def print_verdicts(verdicts: "Sequence[Verdict]") -> None:
     """One line a claim, the corrections of those that fail, and totals."""
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
     table.add_column("claim")
@@ -82,6 +85,6 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     say(f"{count(len(claims), 'claim')} of papers: {told}.{more}")
 
 
-def print_verdicts_json(verdicts: Iterable[Verdict]) -> None:
+def print_verdicts_json(verdicts: "Iterable[Verdict]") -> None:
     """One JSON object, {"claims": [...]}."""
     print_object({"claims": [asdict(verdict) for verdict in verdicts]})
