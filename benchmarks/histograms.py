@@ -9,7 +9,7 @@ from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, repeated
 from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
 from p2p_sim.histograms.densities import PCDE
-from p2p_sim.measures.product_laws import ProductLaw, Sine
+from p2p_sim.measures.exact_laws import ProductLaw, Sine
 
 NAME = "histogram rules"
 ROWS, SLOW = 1_000_000, 10_000

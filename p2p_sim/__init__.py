@@ -72,7 +72,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first used, so that `p2p-sim --help` stays quick."""
     if name == "__version__":
-        from p2p_sim.base.version import version
+        from p2p_sim.base.packages import version
 
         return version()
     if name not in _PUBLIC:

@@ -9,14 +9,12 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.base.arguments import is_a, path_of
 from p2p_sim.base.configuration import Config, Extended, OneLine, refusal
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, is_a, path_of
 from p2p_sim.base.notebook_view import card
-from p2p_sim.base.overrides import parse_overrides, set_key
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped_files import find_scenario, lacking
-from p2p_sim.base.toml import read_toml
+from p2p_sim.base.toml import parse_overrides, read_toml, set_key
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName
 from p2p_sim.learning.learner_kinds import LearnerConfig, check_fit

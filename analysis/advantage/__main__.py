@@ -13,8 +13,7 @@ import pandas as pd
 
 from analysis.comparison.__main__ import EPSILON, MEASURES, PANELS, TRUST, TWO_CLASSES
 from analysis.study import PUBLISHED, Frame, command, curves
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.trust_classes import plot_by_trust
+from p2p_sim.figures.curves import Panel, plot_by_trust
 from p2p_sim.measures.point_means import points
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.privacy import (

@@ -14,8 +14,7 @@ import pandas as pd
 from analysis.clusterings.scale import KINDS, cost
 from analysis.study import Frame, command, means
 from p2p_sim import run
-from p2p_sim.figures.curves import Curve, Panel
-from p2p_sim.figures.panels import plot_study
+from p2p_sim.figures.curves import Curve, Panel, plot_study
 from p2p_sim.population.clustering import BalancedClusters, HdbscanClusters, density_clusters
 from p2p_sim.population.population import Examples
 from p2p_sim.replicate.replicate import Replicate

@@ -10,8 +10,7 @@ import pandas as pd
 
 from analysis.comparison.models import HISTOGRAM, PLR, STACKING, model_rows
 from analysis.study import Frame, command, curves
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.trust_classes import plot_by_trust
+from p2p_sim.figures.curves import Panel, plot_by_trust
 from p2p_sim.measures.point_means import points
 
 NAME = "comparison"

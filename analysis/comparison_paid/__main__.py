@@ -26,8 +26,7 @@ from analysis.comparison_paid.paid_runs import (
 from analysis.comparison_second.__main__ import CHANGES, CONFIDENCE, REDUCED, TRUST
 from analysis.study import ROOT, Frame, command, curves
 from p2p_sim import Scenario, load_scenario
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.trust_classes import plot_by_trust
+from p2p_sim.figures.curves import Panel, plot_by_trust
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.tuning.private_search import PrivateSearchPlan, planned
 

@@ -15,8 +15,7 @@ from analysis.comparison.models import HISTOGRAM, PLR, STACKING, model_rows
 from analysis.comparison.settings_runs import MECHANISMS, PLAIN, Task, candidates, learned
 from analysis.study import ROOT, Frame, command, curves, means
 from p2p_sim import load_scenario
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.trust_classes import plot_by_trust
+from p2p_sim.figures.curves import Panel, plot_by_trust
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import HIGH, LOW
 

@@ -15,15 +15,13 @@ from scipy.stats import binom
 
 from analysis.study import Frame, command, curves, means
 from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.panels import plot_study
+from p2p_sim.figures.curves import Panel, plot_study
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.partitions import Cubes, even_side
 from p2p_sim.histograms.semi_supervised import HalfSpaceNet, SemiSupervised
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
-from p2p_sim.measures.product_laws import Harmonic, ProductLaw, Sine, box_centres
-from p2p_sim.measures.total_variation import LINE_LAWS, half_l1
+from p2p_sim.measures.exact_laws import LINE_LAWS, Harmonic, ProductLaw, Sine, box_centres, half_l1
 from p2p_sim.privacy import LabelExchange, calibrate_flip_prob
 from p2p_sim.privacy.worst_of_several import epsilons
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.study import ROOT, Frame, command
 from p2p_sim import load_scenario
-from p2p_sim.figures.group_losses import Marks, plot_groups
+from p2p_sim.figures.curves import Marks, plot_groups
 from p2p_sim.measures.group_gaps import (
     ACCURACY,
     LOSS,

@@ -32,9 +32,8 @@ from analysis.internet_scale.network_growth import (
 from analysis.internet_scale.privacy_growth import DELTA, USERS, GrowthFigure, figures
 from analysis.study import Frame, command
 from p2p_sim.base.streams import Streams
-from p2p_sim.measures.extrapolation import Prediction, normal_score, predict
+from p2p_sim.measures.extrapolation import GridLaw, Prediction, normal_score, predict
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.time_laws import GridLaw
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.population.population import Population

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.traffic import Traffic
-from p2p_sim.measures.time_laws import GridLaw
+from p2p_sim.measures.extrapolation import GridLaw
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.latency import Lognormal, departures
 from p2p_sim.network.network_config import Network, NetworkConfig, OnTimeout

@@ -26,8 +26,7 @@ from analysis.regression.methods import (
 from analysis.regression.tables import GRID, Diabetes, Floats, LabelLaw, RegressionUsers
 from analysis.study import Frame, command, curves, means
 from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.panels import plot_study
+from p2p_sim.figures.curves import Panel, plot_study
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.privacy.rivals.rr_on_bins import best_bins
 from p2p_sim.privacy.rivals.unbiased_values import best_unbiased, two_output_law

@@ -37,8 +37,7 @@ from analysis.stacking.organisation_data import (
 from analysis.study import Frame, command, curves, means
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel
-from p2p_sim.figures.panels import plot_study
+from p2p_sim.figures.curves import Panel, plot_study
 from p2p_sim.figures.style import COLOURS, MARKERS, drawing, legend_below
 from p2p_sim.measures.intervals import mean_interval
 

@@ -16,8 +16,7 @@ import pandas as pd
 
 from analysis.study import ROOT, Frame, command, curves
 from p2p_sim import load_scenario
-from p2p_sim.figures.curves import Curve, Panel
-from p2p_sim.figures.panels import plot_study
+from p2p_sim.figures.curves import Curve, Panel, plot_study
 from p2p_sim.learning.class_weights import label_vectors
 from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.networks import CHECKPOINTS

@@ -1,6 +1,10 @@
-"""What can go wrong; loads nothing, so that the command line starts quickly."""
+"""What can go wrong, and what was meant; loads little, so that the command line starts quickly."""
 
-from collections.abc import Sequence
+import operator
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 LONGEST_LINE, LONGEST_QUOTE = 500, 100
 """Characters of a message, and of a value in it, which may be as long as a file."""
@@ -48,3 +52,60 @@ class RunFailed(Exception):  # noqa: N818
 def shortened(text: str) -> str:
     """A text as a message quotes it: the beginning of a long one."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
+
+    Nearest by the whole name or, failing that, by the last part of a dotted one.
+
+    >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
+    ('; did you mean network.loss?', '')
+    """
+    import difflib
+
+    known = list(known)
+    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
+    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
+    ]
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def is_a(value: object) -> str:
+    """What came, in a few words: "= 0.1 (float)"."""
+    kind = type(value).__name__
+    plain = isinstance(value, str | int | float | list | tuple | dict | None)
+    return f"= {shortened(repr(value))} ({kind})" if plain else f"is a {kind}"
+
+
+def path_of(name: str, value: object) -> Path:
+    """A path, from text or a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name} {is_a(value)}: must be a path")
+    return Path(value)
+
+
+def optional_path(name: str, value: object) -> Path | None:
+    """A path, or None."""
+    return None if value is None else path_of(name, value)
+
+
+def count_of(name: str, value: Any, least: int) -> int:
+    """A whole number, of Python or NumPy, that is not too small."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise InputError(f"{name} {is_a(value)}: must be a whole number, at least {least}")
+    return number
+
+
+def axes_of_matplotlib(name: str, value: Any) -> Any:
+    """Matplotlib axes, or None."""
+    from matplotlib.axes import Axes
+
+    if value is not None and not isinstance(value, Axes):
+        raise InputError(f"{name} {is_a(value)}: must be matplotlib axes, such as plt.subplots()[1]")
+    return value

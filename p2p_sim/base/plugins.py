@@ -1,12 +1,15 @@
-"""Kinds that other packages add by entry points: mechanisms, protocols, overlays, learners, populations, faults."""
+"""Kinds that other packages add by entry points: mechanisms, protocols, learners and the like; and where they fail."""
 
 import importlib.metadata
 import inspect
 import json
+import os
+import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from types import FrameType
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
@@ -15,7 +18,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from p2p_sim.base.configuration import Config
-from p2p_sim.base.package_code import code_digest
+from p2p_sim.base.packages import code_digest
 
 MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
 LEARNERS, POPULATIONS, FAULTS = "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults"
@@ -238,3 +241,35 @@ def member(union: Any, kind: str) -> type[Config] | None:
     except PlugInError:
         return None
     return found
+
+
+DEBUG = "P2P_SIM_DEBUG"
+"""Environment variable; where it is set, an exception of a plug-in is shown with its whole traceback."""
+
+
+def plug_in_fault(fault: BaseException) -> str | None:
+    """What went wrong in which method of which plug-in, in one line; None if no plug-in was running.
+
+    The method is the one that the simulator called; the line is the last one in the plug-in's own package.
+    """
+    modules = {offer.entry.module.partition(".")[0]: offer for offer in offers_of_all()}
+    frames = [(frame, line) for frame, line in traceback.walk_tb(fault.__traceback__) if _top(frame) in modules]
+    if not frames:
+        return None
+    called, (last, line) = frames[0][0], frames[-1]
+    what = " ".join(traceback.format_exception_only(fault)[-1].split())
+    owner = called.f_locals.get("self")
+    method = called.f_code.co_qualname if owner is None else f"{type(owner).__name__}.{called.f_code.co_name}"
+    return f"plug-in {modules[_top(called)]}: {method} failed: {what} ({last.f_code.co_filename}, line {line})"
+
+
+def plug_in_failure(fault: BaseException) -> str | None:
+    """The same line, and how to see more; None where the whole traceback is wanted, or no plug-in was running."""
+    if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
+        return None
+    return f"{text}; for the whole traceback set {DEBUG}=1"
+
+
+def _top(frame: FrameType) -> str:
+    """The top-level package of a frame's code."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -1,13 +1,24 @@
-"""How far something long is: a bar on a terminal, elsewhere a plain line now and then, both on standard error."""
+"""What appears on a terminal: text that follows NO_COLOR, and how far something long is."""
 
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from p2p_sim.base.terminal import console
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(stderr: bool = False) -> "Console":
+    """A console of standard output, or of standard error; without colours and styles where NO_COLOR is set."""
+    from rich.console import Console
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(stderr=stderr, color_system=None if plain else "auto", markup=False, highlight=False)
+
 
 PLAIN_EVERY_S = 10.0
 COUNT = len("9,999,999 of 9,999,999")

@@ -70,7 +70,7 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
             warnings.warn(f"{text}: your own file {own} is taken, not the one of this name of p2p-sim", stacklevel=2)
         return own
     if found is None:
-        from p2p_sim.base.did_you_mean import nearest
+        from p2p_sim.base.errors import nearest
 
         if (reason := no_file(given)) != "no such file":
             raise InputError(f"{shortened(text)}: {reason}; name a file in it")

@@ -1,10 +1,13 @@
-"""TOML files and texts, refused in one line where they are too large, too deep or no TOML."""
+"""Trees of tables in TOML: files, texts, and keys that are set by hand, by `--set` or along a sweep."""
 
+import copy
+import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, shortened
 
 LARGEST_FILE, DEEPEST = 10_000_000, 40
 """Bytes of a scenario or sweep file, and levels of its tables and lists."""
@@ -42,3 +45,99 @@ def parsed(text: str) -> dict[str, Any]:
     if level:
         raise ValueError(deep)
     return tree
+
+
+EITHER = (
+    "mechanism.target_epsilon",
+    "mechanism.flip_prob",
+    "mechanism.noise_multiplier",
+    "mechanism.randomizer.epsilon",
+)
+"""Keys of which a scenario has one."""
+WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
+"""A text that needs no quotes: letters, digits, and what names and paths have between them; of limited length."""
+
+
+def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
+    """Keys and values of several "dotted.key=value", no two of which contradict each other."""
+    changes = [parse_override(override) for override in overrides]
+    check_either(changes)
+    return changes
+
+
+def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
+    """Raise InputError if changes set two keys of which a scenario has one: the later would win silently.
+
+    Args:
+        changes: keys and values. option: what stands before a key in the message.
+    """
+    changes = list(changes)
+    given = [one for one in EITHER if any(_sets(one, key, value) for key, value in changes)]
+    if len(given) > 1:
+        raise InputError(
+            f"{option}{given[0]}: does not go with {option}{given[1]}; a scenario has one of the two: give one"
+        )
+
+
+def _sets(wanted: str, key: str, value: Any) -> bool:
+    """Whether `key` = `value` sets the key that is wanted, on its own or in a whole table."""
+    if not f"{wanted}.".startswith(f"{key}."):
+        return False
+    for part in filter(None, wanted.removeprefix(key).split(".")):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True
+
+
+def parse_override(override: str) -> tuple[str, Any]:
+    """Key and value of "dotted.key=value" in TOML, where a bare word is a text: engine=vectorised.
+
+    What is neither is refused, with a hint that it lacks quotes.
+    """
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
+    try:
+        value = parsed(f"value = {text.strip()}")
+    except ValueError:
+        if WORD.fullmatch(text.strip()):
+            return key, text.strip()
+        text = shortened(text)
+        raise InputError(
+            f"--set {shortened(override)}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
+        ) from None
+    if list(value) != ["value"]:
+        raise InputError(f"--set {shortened(override)}: one value is allowed")
+    return key, value["value"]
+
+
+def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
+    a scenario has one, the others are dropped."""
+    for other in EITHER if key in EITHER else ():
+        drop_key(tree, other)
+    *parents, last = key.split(".")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+        if not isinstance(tree, dict):
+            raise InputError(f"{key}: {parent} is not a table")
+    if last == "kind" and tree.get("kind") != value:
+        tree.clear()
+    tree[last] = copy.deepcopy(value)  # a later key may change it
+
+
+def value_at(tree: Any, key: str) -> Any:
+    """The value at a dotted key; None if there is none."""
+    for part in key.split("."):
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def drop_key(tree: dict[str, Any], key: str) -> None:
+    """Remove a dotted key, if it is there."""
+    parent, _, last = key.rpartition(".")
+    node = value_at(tree, parent) if parent else tree
+    if isinstance(node, dict):
+        node.pop(last, None)

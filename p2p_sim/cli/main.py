@@ -13,13 +13,9 @@ import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.audit import audit
-from p2p_sim.cli.cite import cite
-from p2p_sim.cli.data import data
-from p2p_sim.cli.explore import explore
-from p2p_sim.cli.help import App
 from p2p_sim.cli.new import new
 from p2p_sim.cli.options import (
+    App,
     AsJson,
     DataDir,
     Note,
@@ -35,11 +31,10 @@ from p2p_sim.cli.options import (
     interrupted,
     one_of,
 )
-from p2p_sim.cli.privacy import calibrate, certify, privacy
-from p2p_sim.cli.results import compare, plot, report
-from p2p_sim.cli.scenarios import load, located, scenarios
-from p2p_sim.cli.sweep import sweep
-from p2p_sim.cli.tune import tune
+from p2p_sim.cli.points import sweep, tune
+from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
+from p2p_sim.cli.results import compare, explore, plot, report
+from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -265,14 +260,14 @@ def check_bounds(
 
     Example: p2p-sim check-bounds --figure bounds.png
     """
-    from p2p_sim.cli.printing.verdicts import print_verdicts, print_verdicts_json
+    from p2p_sim.cli.printing.privacy_answers import print_verdicts, print_verdicts_json
     from p2p_sim.privacy.claims import all_claims
 
     if figure is not None:
         check_figure(figure)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
-        from p2p_sim.figures.cluster_size import plot_bounds
+        from p2p_sim.figures.epsilons import plot_bounds
         from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 
         plot_bounds(bounds_table(), figure)
@@ -306,7 +301,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 def _failure(error: Exception) -> str | None:
     """Why a run failed, in one line; None where that is a fault of the simulator or a traceback is wanted."""
-    from p2p_sim.base.plugin_errors import plug_in_failure
+    from p2p_sim.base.plugins import plug_in_failure
 
     if isinstance(error, RunFailed):
         return str(error)

@@ -1,12 +1,24 @@
-"""The command that writes a first scenario: it parses and prints; the rest happens in the packages below."""
+"""The command that writes a first scenario file: a copy of one that exists, or one for a user's own table."""
 
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.shipped_files import find_scenario
+from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.base.whole_files import no_file, write_whole
 from p2p_sim.cli.options import Quiet
+
+if TYPE_CHECKING:
+    from p2p_sim.population.table_survey import Look
 
 
 def new(
@@ -39,7 +51,7 @@ def new(
 
     Example: p2p-sim new mine --from quickstart
     """
-    from p2p_sim.cli.new_scenario import copied, from_table
+    from p2p_sim.cli.new import copied, from_table
     from p2p_sim.cli.printing.numbers import say
     from p2p_sim.replicate.replicate import default_directory
 
@@ -62,3 +74,185 @@ def new(
         print(f"then: p2p-sim report {default_directory(made.path.stem, made.identity)}")
     if made.loss:
         say(made.loss)
+
+
+COMMENTS = {
+    "path": "beside this file, in the data directory, or here",
+    "label": "what is to be protected; all else is public",
+    "classes": "numbered from 0 in this order",
+    "header": "line 1 is data; columns are called by their numbers, from 1",
+    "separator": "between two cells",
+    "decimal": "decimal sign",
+    "thousands": "between thousands",
+    "encoding": "of the file",
+    "dates": "become days from 1970-01-01",
+    "missing": "stands for a missing value",
+    "features": "public columns to learn from",
+    "drop": "users with a missing value there are left out",
+    "impute": "missing numbers become the median, texts the most frequent one",
+    "one_hot": "each value of a column of text becomes a feature",
+    "standardise": "numbers get mean 0 and standard deviation 1",
+    "proposed": "the keys above were chosen by looking at the rows",
+}
+"""What is said beside a key of a table."""
+TABLE = """\
+# {data}: what does a learner get from exchanged labels, and what does it find out about any one user?
+name = "{name}"
+seed = 1
+replicates = 10                # each with a fresh holdout, fresh clusters and fresh noise
+engine = "events"              # messages over a simulated network; "vectorised" is faster
+
+[population]
+kind = "table"
+{keys}
+
+[clusters]
+kind = "balanced"              # groups users by their (public) features; sizes differ by at most one user
+count = {count:<23}# fewer clusters: a smaller epsilon; more: users of a cluster are more alike
+
+[mechanism]
+kind = "label_exchange"
+flip_prob = 0.1                # alpha: each user replaces her label by another with this probability, once
+sampling_rate = 0.5            # theta: and passes the label she fetched on with this one
+
+[learner]
+kind = "logistic_regression"
+
+[privacy]
+delta = {delta:<23}# far below 1/(number of users)
+"""
+MOST_CLUSTERS = 100
+"""More are not proposed: among 10,000 users and more, larger clusters lower ε and lose little."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A new scenario file; notes: what was seen, a line each; identity: the scenario's, where its data are known.
+
+    loss: what to do about columns that are left out, if these are many.
+    """
+
+    path: Path
+    notes: tuple[str, ...] = ()
+    identity: str | None = None
+    loss: str = ""
+
+
+def copied(name: str, start: str) -> Made:
+    """A copy of a scenario under another name, in the current directory, with the files that it names.
+
+    Args:
+        name: of the new scenario. start: a shipped scenario's name, or a file.
+
+    Raises:
+        InputError: there is none, or something would be overwritten. Nothing is changed then.
+    """
+    from p2p_sim.scenario import Scenario
+
+    path, source = _target(name), find_scenario(start)
+    text, tree = source.read_text(encoding="utf-8"), read_toml(source)
+    if "axes" in tree:
+        raise InputError(f"--from {start}: is a sweep; give the scenario that it varies")
+    text, count = re.subn(r"(?m)^name\s*=.*$", f'name = "{path.stem}"', text, count=1)
+    if not count:
+        raise InputError(f"--from {start}: has no line that begins with name =")
+    Scenario.from_tree(parsed(text), source.parent)
+    files = {Path(named): source.parent / named for named in _paths(tree)}
+    files = {into: old for into, old in files.items() if not into.is_absolute() and old.is_file()}
+    for into in files:
+        if into.exists():
+            raise InputError(f"{into}: exists already; {path} needs its own from {source.parent}")
+    for into, old in files.items():
+        into.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(old, into)
+    _write(path, text)
+    return Made(path, (f"a copy of {source.name}", *(f"with {into}" for into in files)))
+
+
+def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Made:
+    """A scenario for a user's own table, in the current directory.
+
+    Args:
+        name: of the scenario. data: the table. label: its column. stated: separator, decimal, thousands, encoding, if
+            known.
+
+    Raises:
+        InputError: the table cannot be used, or the file exists. Nothing is changed then.
+    """
+    from p2p_sim.population.table_survey import look_at
+    from p2p_sim.replicate.advice import examined
+    from p2p_sim.replicate.replicate import Replicate
+    from p2p_sim.scenario import Scenario
+
+    path = _target(name)
+    if not data.is_file():
+        raise InputError(f"--data {data}: {no_file(data)}")
+    found = look_at(data, label, stated)
+    text = _text(path.stem, data, str(label), found)
+    case = Replicate(Scenario.from_tree(parsed(text)))
+    examined(case)
+    _write(path, text)
+    count, users = proposed(found.rows)
+    note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
+    return Made(path, (*found.notes, note), case.identity, _loss(found, str(label)))
+
+
+def _loss(found: "Look", label: str) -> str:
+    """Which columns are left out, why, and what to do, where these are more than half; else empty."""
+    if len(found.lost) <= len(found.keys.get("features", ())):
+        return ""
+    return f"{found.loss(label)}; correct them in the table, or list those that are meant in population.features"
+
+
+def proposed(rows: int) -> tuple[int, int]:
+    """How many clusters are proposed for a table, and of how many users: √users clusters, at most 100.
+
+    There are about as many clusters as users in each. Labels have no part in it, so that it costs no privacy.
+
+    Args:
+        rows: with a label, of which 80% are users and the others are held out.
+    """
+    users = max(2, round(0.8 * rows))
+    return min(MOST_CLUSTERS, math.isqrt(users)), users
+
+
+def _text(name: str, data: Path, label: str, found: "Look") -> str:
+    count, users = proposed(found.rows)
+    delta = f"1e-{len(str(users)) + 1}"
+    keys = {"path": str(data), "label": label, **found.keys}
+    lines = [f"{f'{key} = {_toml(keys[key])}':<30} # {said}" for key, said in COMMENTS.items() if key in keys]
+    shown = data.name if data.name.isprintable() else "A table"
+    return TABLE.format(data=shown, name=name, keys="\n".join(lines), count=count, delta=delta)
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML, which writes texts, numbers, truth values and lists as JSON does."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _target(name: str) -> Path:
+    """The file of a new scenario."""
+    path = Path(f"{name.removesuffix('.toml')}.toml")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", path.stem) or path.name != str(path):
+        raise InputError(f"NAME {name}: letters, digits, dots, dashes and underscores, the first a letter or a digit")
+    if path.exists():
+        raise InputError(f"{path}: exists already; choose another name")
+    return path
+
+
+def _paths(tree: Any) -> Iterator[str]:
+    """The values of all keys `path`."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "path" and isinstance(value, str):
+                yield value
+            yield from _paths(value)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None

@@ -1,4 +1,4 @@
-"""The command that lists what comes with p2p-sim, and how the other commands find it by name."""
+"""The commands about what comes with p2p-sim: scenarios and how they are found by name, data sets, what to cite."""
 
 import shlex
 import sys
@@ -10,7 +10,7 @@ import typer
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped_files import EXAMPLES, find_scenario, is_shipped
-from p2p_sim.cli.options import AsJson, Note, Quiet
+from p2p_sim.cli.options import AsJson, DataDir, Note, Overrides, Quiet, check_data_dir, one_of
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -58,7 +58,7 @@ def scenarios(
         _copy(copy_example)
         print(f"{copy_example}: install it with `pip install --editable {copy_example}`", file=sys.stderr)
         return
-    from p2p_sim.cli.printing.scenario_list import print_catalogue, print_catalogue_json
+    from p2p_sim.cli.printing.lists import print_catalogue, print_catalogue_json
     from p2p_sim.sweeps.catalogue import catalogue, check_paper
 
     (print_catalogue_json if json_ else print_catalogue)(catalogue(paper and check_paper(paper)))
@@ -122,3 +122,93 @@ def against_randomised_response(
     options += [] if data_dir is None else ["--data-dir", str(data_dir)]
     first = shlex.join(["p2p-sim", "run", str(file), *options, "--quiet"])
     return f"{first} && {shlex.join(['p2p-sim', 'compare', str(finished.directory), str(other)])}"
+
+
+def cite(
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SCENARIO", help="File or name of a scenario or sweep; absent: p2p-sim alone.", show_default=False
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print what to cite, as BibTeX: p2p-sim, and the papers behind what a scenario uses.
+
+    Example: p2p-sim cite quickstart > quickstart.bib
+    """
+    chosen = [] if scenario is None else _scenarios(scenario, overrides)
+    from p2p_sim.cli.printing.lists import print_citation, print_citation_json
+    from p2p_sim.sweeps.catalogue import cited
+
+    packages = {name: version for one in chosen for name, version in one.packages.items()}
+    (print_citation_json if json_ else print_citation)(cited(chosen), packages)
+
+
+def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
+    """The scenario of a file; of a sweep, some whose parts are those of all its points."""
+    from p2p_sim.base.shipped_files import find_scenario
+    from p2p_sim.base.toml import read_toml
+
+    if "axes" not in read_toml(find_scenario(path)):
+        return [load(path, overrides, None)]
+    from p2p_sim.sweeps.plan import load_sweep
+
+    plan = load_sweep(path, overrides or ())
+    return list(plan.examples())
+
+
+ACTIONS = ("list", "where", "check", "fetch")
+
+
+def data(
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="ACTION", help="list, where, check or fetch.", show_default=False, autocompletion=one_of(*ACTIONS)
+        ),
+    ],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Data sets; without a name, all.", show_default=False)
+    ] = None,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
+) -> None:
+    """Data sets that are read from files: list them, say where each file goes, check what is here, or fetch them.
+
+    check compares every file with its check figure (SHA-256). Its exit status is 1 if a file differs, or if one of the
+    named data sets is not complete. fetch gets the named data sets from their public sources and makes the directory,
+    if there is none; it needs a network and pooch, which the extra "data" installs.
+
+    Example: p2p-sim data list
+    """
+    from p2p_sim.cli.printing import lists as printing
+    from p2p_sim.population.data_sets import check, data_set, data_sets, fetch
+    from p2p_sim.replicate.replicate import data_directory
+
+    if action != "fetch":  # which makes the directory
+        check_data_dir(data_dir)
+    if action not in ACTIONS:
+        raise InputError(f"data {action}: must be one of {', '.join(ACTIONS)}")
+    chosen = [data_set(name) for name in names] if names else list(data_sets().values())
+    directory = data_directory(data_dir)
+    places = () if directory is None else (directory,)
+    if action == "list":
+        printing.print_list(chosen, in_full=bool(names))
+    elif action == "where":
+        printing.print_where([(one, check(one, places, read=False)) for one in chosen], directory)
+    elif action == "check":
+        if directory is None:
+            raise InputError("data check: no directory of data files is named; use --data-dir DIR or set P2P_SIM_DATA")
+        faults = printing.print_check(((one, check(one, places)) for one in chosen), directory, named=bool(names))
+        if faults:
+            raise typer.Exit(1)
+    else:
+        if directory is None or not names:
+            raise InputError(
+                "data fetch: needs the names of data sets, and their directory: --data-dir DIR or P2P_SIM_DATA"
+            )
+        for one in chosen:
+            printing.print_fetched(one, fetch(one, directory))

@@ -19,10 +19,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.json_values import finite
-from p2p_sim.base.version import version
+from p2p_sim.base.packages import version
+from p2p_sim.base.written_values import finite
+from p2p_sim.explorer.directories import Place, ReadableDirectories
 from p2p_sim.explorer.guard import Guard
-from p2p_sim.explorer.readable_directories import Place, ReadableDirectories
 from p2p_sim.explorer.worker_process import Asker, Superseded
 
 if TYPE_CHECKING:

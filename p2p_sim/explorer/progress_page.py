@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from p2p_sim.base.errors import LONGEST_LINE, InputError
-from p2p_sim.explorer.cell_values import shown_cell
-from p2p_sim.explorer.directories import is_running, promised_rows
-from p2p_sim.explorer.growing_file import Tail
-from p2p_sim.explorer.readable_directories import Place
+from p2p_sim.explorer.directories import Place, is_running, promised_rows
+from p2p_sim.explorer.page_results import Tail, shown_cell
 from p2p_sim.figures.column_labels import pairs, short
 from p2p_sim.report.results_report import read_failures
 from p2p_sim.results.rows import ROWS, TABLE, read_manifest

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import set_key
-from p2p_sim.base.spreadsheet import without_formulas
-from p2p_sim.explorer.cell_values import shown_cell
-from p2p_sim.explorer.joined_results import RESULTS, Reading, gathered
-from p2p_sim.explorer.readable_directories import Place
+from p2p_sim.base.toml import set_key
+from p2p_sim.base.written_values import without_formulas
+from p2p_sim.explorer.directories import Place
+from p2p_sim.explorer.page_results import RESULTS, Reading, gathered, shown_cell
 from p2p_sim.figures.column_labels import long, pairs, short, value
 from p2p_sim.figures.point_series import (
     REFERENCES,
@@ -30,8 +29,7 @@ from p2p_sim.figures.point_series import (
     wants_log,
 )
 from p2p_sim.figures.sweep_lines import MOST_FACETS, MOST_SERIES, plot_lines
-from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, points
-from p2p_sim.measures.quality_column import quality
+from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, points, quality
 from p2p_sim.report.scenario_listing import scenario_in_order, toml
 from p2p_sim.results.figure_request import Chosen, Request, filled, view_of
 from p2p_sim.results.plots import check_heat, draw, titles

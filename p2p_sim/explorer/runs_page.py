@@ -17,10 +17,8 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.explorer.cell_values import shown_cell
-from p2p_sim.explorer.directories import promised_rows
-from p2p_sim.explorer.growing_file import Tail
-from p2p_sim.explorer.readable_directories import Place, ReadableDirectories
+from p2p_sim.explorer.directories import Place, ReadableDirectories, promised_rows
+from p2p_sim.explorer.page_results import Tail, shown_cell
 from p2p_sim.figures.column_labels import readable, short, value
 from p2p_sim.results.results_directory import TAKEN, Results, read_results
 from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, read_manifest

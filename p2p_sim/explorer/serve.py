@@ -1,4 +1,4 @@
-"""Serves the explorer on 127.0.0.1, and opens a browser."""
+"""Serves the explorer on 127.0.0.1, by connections that nobody can exhaust without the token; opens a browser."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,70 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.explorer.app import LANES, application
-from p2p_sim.explorer.connection import BACKLOG, Connection
-from p2p_sim.explorer.readable_directories import ReadableDirectories
+from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.worker_process import Lane
+
+MOST_CONNECTIONS, BACKLOG = 128, 64
+"""Connections that are open at once, and those that are taken from the system in one go: together below the 256 open
+files that some systems allow a process."""
+HEADERS_S = 5.0
+"""Seconds within which a request must be there with all its headers."""
+
+
+class Connection(H11Protocol):
+    """A connection that ends if no whole request comes in time, or if newer ones need its room while it is idle."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._late: asyncio.TimerHandle | None = None
+        self._since = 0.0
+
+    @property
+    def _idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection; where there are too many, the oldest idle one ends, which may be this one."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._expect()
+        connections = [
+            one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()
+        ]
+        if len(connections) > MOST_CONNECTIONS:
+            idle = [one for one in connections if one._idle]
+            min(idle, key=lambda one: one._since).transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request; until its headers are whole, more bytes gain it no time."""
+        super().data_received(data)
+        if self._idle:
+            self._expect()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(HEADERS_S, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._late = None
+
 
 ADDRESS = "127.0.0.1"
 """The only address; other machines cannot reach it."""

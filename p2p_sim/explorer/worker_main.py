@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.json_values import finite
+from p2p_sim.base.written_values import finite
 
 Task = Callable[[Mapping[str, str]], dict[str, Any]]
 

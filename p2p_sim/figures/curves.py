@@ -1,11 +1,15 @@
-"""Lines with markers and bands: the one kind of plot that guides and studies need."""
+"""Lines with markers and bands, and the panels of guides and studies: by mechanism, by trust, by group."""
 
-from collections.abc import Sequence
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.lines import Line2D
 
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, legend_beside, plain_log_ticks
 from p2p_sim.measures.intervals import Mean
@@ -123,3 +127,134 @@ def set_scales(axes: Axes, panel: Panel) -> None:
         axes.set_yscale("log", nonpositive="clip")
         plain_log_ticks(axes.yaxis, min(y), max(y))
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
+
+
+def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:
+    """Draw panels in rows; lines of the same label look the same in all of them.
+
+    Args:
+        panels: with 95% intervals in their curves' `low` and `high`. columns: panels in a row.
+        note: below the legend: replicates, intervals, what is held fixed.
+    """
+    labels = list(dict.fromkeys(curve.label for panel in panels if not panel.apart for curve in panel.curves))
+    height = 3.3 * math.ceil(len(panels) / columns) + 1.3
+    with drawing(path, 3.9 * columns, height, len(panels), columns, title) as (figure, grid):
+        for axes, panel in zip(grid, panels, strict=True):
+            for place, curve in enumerate(panel.curves):
+                index = place if panel.apart else labels.index(curve.label)
+                colour, marker = curve.look or (index, index)
+                draw_line(axes, curve, COLOURS[colour % len(COLOURS)], MARKERS[marker % len(MARKERS)])
+            set_scales(axes, panel)
+            if panel.apart:
+                axes.legend(fontsize=7, loc="best")
+        legend_below(figure, [axes for axes, panel in zip(grid, panels, strict=True) if not panel.apart], note)
+
+
+WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
+"""Of a panel, and of a line of a panel of groups, in inches."""
+
+
+def plot_by_trust(
+    panels: Sequence[Panel], groups: Mapping[str, Sequence[str]], path: Path, title: str, note: str
+) -> None:
+    """Draw panels in rows of three; the legend, by groups, takes the place after the last one.
+
+    Args:
+        panels: two or five, so that a place is left; 95% intervals in their curves' `low` and `high`.
+        groups: heading of the legend -> labels of its lines, in the order of their markers; every label is in one.
+        note: below the legend.
+    """
+    looks = {
+        label: (_lighter(COLOURS[place % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
+        for place, labels in enumerate(groups.values())
+        for index, label in enumerate(labels)
+    }
+    height = HEIGHT * ((len(panels) + 3) // 3) + 0.6
+    with drawing(path, 3 * WIDTH, height, len(panels) + 1, title=title, note=note) as (_, grid):
+        for axes, panel in zip(grid, panels, strict=False):
+            for curve in panel.curves:
+                draw_line(axes, curve, *looks[curve.label])
+            set_scales(axes, panel)
+        grid[-1].set_axis_off()
+        _legend(grid[-1], groups, looks, {curve.label for panel in panels for curve in panel.curves})
+
+
+def _legend(
+    axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
+) -> None:
+    """Headings and lines in the order of the groups."""
+    handles, names = [], []
+    for heading, labels in groups.items():
+        present = [label for label in labels if label in drawn]
+        if present:
+            handles.append(Line2D([], [], linestyle=""))
+            names.append(heading)
+        for label in present:
+            colour, marker = looks[label]
+            handles.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4))
+            names.append(label)
+    legend = axes.legend(handles, names, loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3)
+    for text in legend.get_texts():
+        if text.get_text() in groups:
+            text.set_fontweight("bold")
+            text.set_x(-28)
+
+
+def _step(count: int) -> float:
+    """How much lighter each line of a group is than the one before; the last keeps two fifths of its colour."""
+    return min(0.13, 0.6 / max(count - 1, 1))
+
+
+def _lighter(colour: str, share: float) -> str:
+    """A colour mixed with white."""
+    red, green, blue = (1.0 - (1.0 - part) * (1.0 - share) for part in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+@dataclass(frozen=True)
+class Marks:
+    """One panel: a table with a line for each pair of a row of the panel and a group.
+
+    row, group: columns of texts. value: a column of numbers; its 95% interval ends where columns of that name say.
+    """
+
+    title: str
+    table: pd.DataFrame
+    row: str
+    group: str
+    value: str
+
+
+def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> None:
+    """Draw panels in rows of three, each with its own legend; groups beyond seven are marked by their names alone.
+
+    Args:
+        panels: with the same rows. path: of the figure. title: above all panels. note: below them.
+    """
+    rows = max(panel.table[panel.row].nunique() for panel in panels)
+    height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8
+    width = WIDTH * min(3, len(panels))
+    with drawing(path, width, height, len(panels), title=title, note=note) as (_, grid):
+        for place, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
+            _draw(axes, panel, named=place % 3 == 0)
+
+
+def _draw(axes: Axes, panel: Marks, named: bool) -> None:
+    names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
+    few = len(groups) <= len(COLOURS)
+    for index, group in enumerate(groups):
+        part = panel.table[panel.table[panel.group] == group]
+        shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
+        height = [names.index(name) + shift for name in part[panel.row]]
+        value = part[panel.value].astype(float)
+        if few:
+            ends = [value - part[panel.value + LOW], part[panel.value + HIGH] - value]
+            axes.errorbar(value, height, xerr=ends, color=COLOURS[index], marker=MARKERS[index], linestyle="",
+                          markersize=4.5, linewidth=1.2, label=str(group))  # fmt: skip
+        else:
+            axes.scatter(value, height, marker=f"${group}$", s=38, color=COLOURS[index % len(COLOURS)], linewidths=0.4)
+    axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    axes.set_yticks(range(len(names)), [textwrap.fill(name, 20) for name in names] if named else [""] * len(names))
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="loss of accuracy", title=panel.title)
+    if few:
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(groups))

@@ -11,7 +11,7 @@ from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.partitions import Cubes, cube_side
 from p2p_sim.learning.class_weights import class_weights
 from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
-from p2p_sim.measures.total_variation import half_l1
+from p2p_sim.measures.exact_laws import half_l1
 from p2p_sim.mechanisms.outcome import DensityRelease, Predictor, ReleaseKind
 from p2p_sim.population.population import Population
 

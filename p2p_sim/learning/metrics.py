@@ -10,7 +10,6 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Loss
 from p2p_sim.learning.ridge import LinearValues, squared_risks
 from p2p_sim.measures.group_gaps import ERROR, REFERENCE, SHARE, Group
-from p2p_sim.measures.heterogeneity import heterogeneity, heterogeneity_upper_estimate
 from p2p_sim.measures.risk import (
     area_under_curve,
     bayes_error_rate,
@@ -18,6 +17,8 @@ from p2p_sim.measures.risk import (
     constant_risks,
     error_rate,
     exchanged_distribution,
+    heterogeneity,
+    heterogeneity_upper_estimate,
     holdout_error_rate,
     holdout_majority_error_rate,
     log_risk,

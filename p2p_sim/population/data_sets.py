@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from p2p_sim.base.did_you_mean import nearest
-from p2p_sim.base.errors import InputError, RunFailed, needs, shortened
+from p2p_sim.base.errors import InputError, RunFailed, nearest, needs, shortened
 from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")

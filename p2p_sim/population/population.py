@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.measures.total_variation import LineLaw
+from p2p_sim.measures.exact_laws import LineLaw
 from p2p_sim.population.measured_groups import Grouping
 
 

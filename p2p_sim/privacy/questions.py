@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_sim.base.did_you_mean import nearest
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, nearest
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy import (
     Accountant,

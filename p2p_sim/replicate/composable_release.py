@@ -3,8 +3,7 @@
 import math
 from pathlib import Path
 
-from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, count_of, optional_path
 from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.mechanisms.plug_in_results import check_accounted
 from p2p_sim.privacy.bound import PrivacyBound

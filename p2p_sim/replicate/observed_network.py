@@ -313,7 +313,7 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
 def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
     """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
     from p2p_sim.figures import message_times as figures
-    from p2p_sim.figures.user_epsilons import plot_epsilon, plot_overlay
+    from p2p_sim.figures.epsilons import plot_epsilon, plot_overlay
 
     m, caption = found.messages, f"{found.name}, replicate {found.replicate}"
     times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}

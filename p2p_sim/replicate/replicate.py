@@ -9,8 +9,7 @@ from threading import Lock
 
 from cachetools import LRUCache, cached
 
-from p2p_sim.base.arguments import is_a
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, is_a
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.build import build_population
 from p2p_sim.population.data_files import checksum

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
-from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.notebook_view import bound_text, card, count
 from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.base.threads import one_thread

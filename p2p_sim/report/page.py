@@ -16,17 +16,12 @@ from markupsafe import Markup, escape
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.privacy.statement_record import Terms
-from p2p_sim.report.cards import key_figures
-from p2p_sim.report.cell_text import plain
-from p2p_sim.report.chart_data import Chart
-from p2p_sim.report.columns import Failure, standing, with_failures
-from p2p_sim.report.description import learned_nothing, subtitle, unfinished, what_was_run
-from p2p_sim.report.group_table import groups_table
-from p2p_sim.report.point_table import points_table, ranges
+from p2p_sim.report.charts import Chart, embedded
+from p2p_sim.report.columns import Failure, choices, plain, standing, with_failures
+from p2p_sim.report.description import key_figures, learned_nothing, subtitle, unfinished, what_was_run
+from p2p_sim.report.point_table import groups_table, points_table, ranges
 from p2p_sim.report.privacy_statement import Mechanisms, statement
 from p2p_sim.report.scenario_listing import base_file, blocks, scenario_in_order, sweep_file
-from p2p_sim.report.svg import embedded
-from p2p_sim.report.tuning_note import choices
 
 SCRIPTS, STYLES = ("page.js", "chart.js"), ("page.css", "chart.css")
 TEMPLATES = Path(__file__).parent / "templates"

@@ -1,4 +1,4 @@
-"""The table of points: which columns, and every cell as text and as a number to sort by."""
+"""The tables of points and of groups: which columns, and every cell as text and as a number to sort by."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from p2p_sim.figures.column_labels import loss_text, readable, short
+from p2p_sim.measures.group_gaps import ACCURACY, LOSS, REFERENCE_ACCURACY, SHARE, groups_of
 from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.report.cell_text import decimals, number, plain, with_interval
+from p2p_sim.report.columns import decimals, number, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_up
 
 MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
@@ -145,3 +146,36 @@ def is_number(value: Any) -> bool:
 
 def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+GROUP_FIGURES = (
+    (SHARE, "share of the rows"),
+    (REFERENCE_ACCURACY, "accuracy without privacy"),
+    (ACCURACY, "accuracy"),
+    (LOSS, "loss of accuracy"),
+)
+
+
+def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
+    """The first lines, at most 400, of a table with a line for each point and each group that was measured there.
+
+    columns: of `TableColumn`. lines: of cells, none where no groups were asked for. left_out:
+    how many lines are not shown.
+    """
+    parts: list[pd.DataFrame] = []
+    for group in groups_of(points):
+        names = {group.column(figure) + end: figure + end for figure, _ in GROUP_FIGURES for end in ("", LOW, HIGH)}
+        part = points.reindex(columns=[*keys, *names]).rename(columns=names)
+        part = part[part[ACCURACY].notna()]
+        parts.append(part.assign(group=str(group), _place=part.index, _order=len(parts)))
+    if not parts or not sum(map(len, parts)):
+        return {"columns": [], "lines": [], "left_out": 0}
+    table = pd.concat(parts).sort_values(["_place", "_order"], kind="stable").reset_index(drop=True)
+    shown = table.head(MOST_LINES)
+    found = axis_columns(shown, keys)
+    found.append((TableColumn("group", "learner.groups", False), plain_cells(shown["group"].tolist())))
+    found += [
+        (TableColumn(heading, figure, True), figure_cells(shown, figure, False)) for figure, heading in GROUP_FIGURES
+    ]
+    columns, filled = zip(*found, strict=True)
+    return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(table) - len(shown)}

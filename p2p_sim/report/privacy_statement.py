@@ -8,13 +8,10 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base.notebook_view import count, four_digits
-from p2p_sim.measures.advantages_of_rows import population, sentences
-from p2p_sim.measures.little_hiding import DOMINATED, NEAR_LOCAL, adds_little, adds_nothing
 from p2p_sim.measures.point_means import POINT
+from p2p_sim.measures.privacy_sentences import DOMINATED, NEAR_LOCAL, adds_little, adds_nothing, population, sentences
 from p2p_sim.privacy.statement_record import Terms
-from p2p_sim.report.cell_text import number, plain, span
-from p2p_sim.report.columns import worst_bases
-from p2p_sim.report.tuning_note import choices
+from p2p_sim.report.columns import choices, number, plain, span, worst_bases
 
 OBSERVERS = (
     ("epsilon_upper", "the learner, who sees the set of submissions, or what else is released"),

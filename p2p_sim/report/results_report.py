@@ -12,8 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.plugins import member
 from p2p_sim.base.whole_files import write_whole
-from p2p_sim.measures.point_means import points
-from p2p_sim.measures.quality_column import quality
+from p2p_sim.measures.point_means import points, quality
 from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.results.figure_request import Request, request_of, view_of
 from p2p_sim.results.plots import draw, titles
@@ -25,7 +24,7 @@ from p2p_sim.scenario import MechanismConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2p_sim.report.chart_data import Chart
+    from p2p_sim.report.charts import Chart
     from p2p_sim.report.page import Picture
 
 REPORT = "report.html"
@@ -85,7 +84,7 @@ def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
     from p2p_sim.figures.point_series import reference_text
     from p2p_sim.figures.privacy_utility import plot_privacy_utility
-    from p2p_sim.report.chart_data import run_chart
+    from p2p_sim.report.charts import run_chart
 
     shown = quality(results.rows)
     if not results.axes:
@@ -125,7 +124,7 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: Request) -> "Pictu
 
 def _chart(results: Results, table: pd.DataFrame, request: Request) -> "Chart | None":
     """The values of a figure of lines; colours over two axes and fitted curves are pictures alone."""
-    from p2p_sim.report.chart_data import sweep_chart
+    from p2p_sim.report.charts import sweep_chart
 
     if request.heat or request.fit:
         return None
@@ -134,15 +133,15 @@ def _chart(results: Results, table: pd.DataFrame, request: Request) -> "Chart | 
 
 def _chosen(results: Results) -> str:
     """What every figure of a search says if ε does not count its choices."""
-    from p2p_sim.report.tuning_note import choices
+    from p2p_sim.report.columns import choices
 
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
 def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
     """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
+    from p2p_sim.report.charts import drawn, embedded
     from p2p_sim.report.page import Picture
-    from p2p_sim.report.svg import drawn, embedded
 
     caption = caption if caption.startswith("ε") else caption[0].upper() + caption[1:]
     try:

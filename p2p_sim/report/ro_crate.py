@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from p2p_sim.base.version import PACKAGE
+from p2p_sim.base.packages import PACKAGE
 from p2p_sim.base.whole_files import write_whole, writing
 from p2p_sim.results.results_directory import described
 from p2p_sim.results.rows import MANIFEST, read_manifest

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from p2p_sim.base.arguments import axes_of_matplotlib, is_a
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, axes_of_matplotlib, is_a
 from p2p_sim.figures.column_labels import short
 from p2p_sim.figures.style import legend_below, legend_inside, on_axes
 from p2p_sim.figures.sweep_lines import draw_lines

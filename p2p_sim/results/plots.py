@@ -142,7 +142,7 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
     from p2p_sim.base.streams import Streams
-    from p2p_sim.figures.fitted_risk import FLOOR, plot_fit
+    from p2p_sim.figures.sweep_lines import FLOOR, plot_fit
     from p2p_sim.measures.scaling import fit_forms, log_log_slope
 
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.spreadsheet import without_formulas
 from p2p_sim.base.whole_files import in_place_of, writing
+from p2p_sim.base.written_values import without_formulas
 from p2p_sim.exchange.transcript import KIND_NAMES
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange

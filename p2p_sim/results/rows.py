@@ -12,9 +12,8 @@ from typing import IO, Any
 
 import pandas as pd
 
-from p2p_sim.base.arguments import path_of
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.version import version
+from p2p_sim.base.errors import InputError, path_of
+from p2p_sim.base.packages import version
 from p2p_sim.base.whole_files import (
     append_jsonl,
     in_place_of,

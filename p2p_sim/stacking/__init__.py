@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from p2p_sim.base.lazy_imports import late
+from p2p_sim.base.packages import late
 
 if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.stacking.plr import PrivateLogisticRegression

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import set_key
+from p2p_sim.base.packages import url, version
 from p2p_sim.base.shipped_files import EXAMPLES, SWEEPS, find_scenario, installed, plug_in_of, shipped
-from p2p_sim.base.toml import read_toml
-from p2p_sim.base.version import url, version
+from p2p_sim.base.toml import read_toml, set_key
 from p2p_sim.population.data_sets import check, data_set, data_sets
 from p2p_sim.replicate.replicate import data_directory
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from p2p_sim.base.errors import InputError, RunFailed, needs
-from p2p_sim.base.version import version
+from p2p_sim.base.packages import version
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweeps.tasks import Batch, Done, Perform, TaskQueue, one_line, sent
 

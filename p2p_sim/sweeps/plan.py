@@ -15,9 +15,8 @@ from pydantic import ValidationError
 from p2p_sim.base.configuration import refusal
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key, value_at
 from p2p_sim.base.shipped_files import find_scenario
-from p2p_sim.base.toml import read_toml
+from p2p_sim.base.toml import EITHER, check_either, drop_key, parse_overrides, read_toml, set_key, value_at
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
 from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile

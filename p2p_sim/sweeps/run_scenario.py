@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.base.arguments import count_of, optional_path
+from p2p_sim.base.errors import count_of, optional_path
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.whole_files import in_place_of, writing
 from p2p_sim.measures.point_means import derived

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed, count_of, optional_path
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
 from p2p_sim.replicate.replicate import default_directory, scenario_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.plugin_errors import plug_in_failure, plug_in_fault
+from p2p_sim.base.plugins import plug_in_failure, plug_in_fault
 from p2p_sim.privacy.statement_record import Terms
 
 if TYPE_CHECKING:

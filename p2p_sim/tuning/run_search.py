@@ -10,7 +10,7 @@ from typing import Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.base.overrides import EITHER
+from p2p_sim.base.toml import EITHER
 from p2p_sim.replicate.selection_scores import row_judged
 from p2p_sim.results.rows import Row, Store, write_manifest
 from p2p_sim.scenario import Scenario

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.base.errors import RunFailed
-from p2p_sim.base.spreadsheet import without_formulas
 from p2p_sim.base.whole_files import in_place_of, write_whole, writing
+from p2p_sim.base.written_values import without_formulas
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.report.scenario_listing import toml
 from p2p_sim.scenario import Scenario, load_scenario
@@ -61,7 +61,7 @@ def write_outcome(
     Args:
         found: the settings, and their largest ε over all replicates.
     """
-    from p2p_sim.figures.tuning_search import plot_search
+    from p2p_sim.figures.privacy_utility import plot_search
 
     table = trials_table(trials, measured, goal, look)
     with writing(directory):

@@ -11,8 +11,7 @@ from pydantic import Field, ValidationError
 
 from p2p_sim.base.configuration import Config, refusal
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import EITHER, value_at
-from p2p_sim.base.toml import read_toml
+from p2p_sim.base.toml import EITHER, read_toml, value_at
 from p2p_sim.scenario import Scenario
 
 Settings = dict[str, Any]

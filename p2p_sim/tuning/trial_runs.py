@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import EITHER, drop_key
+from p2p_sim.base.toml import EITHER, drop_key
 from p2p_sim.replicate.replicate import Replicate, default_directory
 from p2p_sim.results.rows import Row, read_rows
 from p2p_sim.scenario import MODEL_VERSION, Scenario

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.field_descriptions import descriptions
+from p2p_sim.base.configuration import Config, descriptions
 
 
 class Outer(Config):

@@ -17,7 +17,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base import whole_files as disk
 from p2p_sim.base.errors import LONGEST_LINE, InputError, RunFailed
-from p2p_sim.base.overrides import parse_override
+from p2p_sim.base.toml import parse_override
 from p2p_sim.network.overlay_graph import FileOverlay, OverlayInput, read_edges
 from p2p_sim.population.digits_and_adult import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.base.spreadsheet import as_text, without_formulas
+from p2p_sim.base.written_values import as_text, without_formulas
 from p2p_sim.figures.heat_map import plot_heat
 from p2p_sim.figures.message_times import plot_load, plot_sampling, plot_timeline
 from p2p_sim.results.release_export import _write
@@ -156,6 +156,6 @@ def test_every_csv_file_that_a_command_writes_has_no_formulas(tmp_path, monkeypa
     _write(frame, tmp_path / "e.parquet")
     assert pd.read_parquet(tmp_path / "e.parquet").equals(frame)
     monkeypatch.setattr(search_outcome, "trials_table", lambda *_: frame)
-    monkeypatch.setattr("p2p_sim.figures.tuning_search.plot_search", lambda *rest: rest[-1].write_bytes(b""))
+    monkeypatch.setattr("p2p_sim.figures.privacy_utility.plot_search", lambda *rest: rest[-1].write_bytes(b""))
     search_outcome.write_outcome(tmp_path, base(), search_outcome.Goal(epsilon=1.0), "oracle", [], {}, None)
     assert (tmp_path / search_outcome.TRIALS_CSV).read_text() == "kind,x0\n'=1+1,-0.5\n"

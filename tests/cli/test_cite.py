@@ -8,8 +8,8 @@ import tomllib
 import pytest
 import yaml
 
+from p2p_sim.base.packages import url
 from p2p_sim.base.shipped_files import shipped
-from p2p_sim.base.version import url
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps.catalogue import PROJECT, TABLE, cited, references
 from tests.commands import command

@@ -13,7 +13,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.differences import _interval
 from p2p_sim.measures.intervals import Mean, mean_interval
-from p2p_sim.measures.paired_differences import differences, welch_interval
+from p2p_sim.measures.point_means import differences, welch_interval
 from p2p_sim.results.comparison import compare
 from tests.figures.test_plots import write_results
 

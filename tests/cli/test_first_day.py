@@ -11,7 +11,7 @@ from rich.console import Console
 import p2p_sim
 from p2p_sim.base import progress as bars
 from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.plugin_errors import DEBUG
+from p2p_sim.base.plugins import DEBUG
 from p2p_sim.cli.main import app
 from p2p_sim.cli.printing import numbers
 from p2p_sim.cli.printing.sweep_progress import progress

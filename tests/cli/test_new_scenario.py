@@ -10,7 +10,7 @@ import pytest
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped_files import SCENARIOS
-from p2p_sim.cli.new_scenario import copied, from_table, proposed
+from p2p_sim.cli.new import copied, from_table, proposed
 from p2p_sim.population.table_survey import look_at
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import load_scenario

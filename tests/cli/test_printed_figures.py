@@ -16,13 +16,13 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.numbers import finite, print_conditions
 from p2p_sim.cli.printing.run_summary import meaning, privacy_lines, reservations
 from p2p_sim.figures.privacy_utility import draw_privacy_utility
-from p2p_sim.measures.advantages_of_rows import sentences
+from p2p_sim.measures.privacy_sentences import sentences
 from p2p_sim.measures.summary import summarise
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import whole
 from p2p_sim.replicate.run import Result
-from p2p_sim.report.cards import key_figures
 from p2p_sim.report.columns import with_failures
+from p2p_sim.report.description import key_figures
 from p2p_sim.report.privacy_statement import statement
 from tests.random_scenarios import random_scenarios
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from p2p_sim.explorer.app import LANES, application
-from p2p_sim.explorer.readable_directories import ReadableDirectories
+from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.worker_main import answered
 
 TOKEN, HOST = "a-token", "127.0.0.1:8123"

@@ -11,13 +11,13 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli import explore as command_module
+from p2p_sim.cli import results as command_module
 from p2p_sim.cli.printing import numbers
 from p2p_sim.explorer import worker_process
 from p2p_sim.explorer.app import MOST_FILMS
+from p2p_sim.explorer.directories import PUBLISHED, ReadableDirectories
 from p2p_sim.explorer.privacy_page import CURVE_POINTS
 from p2p_sim.explorer.progress_page import Watch
-from p2p_sim.explorer.readable_directories import PUBLISHED, ReadableDirectories
 from p2p_sim.privacy.questions import Question, observer_of
 from tests.commands import command
 from tests.explorer.in_process import HOST, TOKEN, Client

@@ -3,8 +3,7 @@
 import pytest
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.explorer.fault_fields import ATTEMPTS, TIMEOUT_S
-from p2p_sim.explorer.film_page import chosen, offered
+from p2p_sim.explorer.film_page import ATTEMPTS, TIMEOUT_S, chosen, offered
 from tests.conftest import ROOT
 from tests.explorer.in_process import Client
 

@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-from p2p_sim.explorer.growing_file import Tail
-from p2p_sim.explorer.joined_results import MOST_PLACES
-from p2p_sim.explorer.readable_directories import PUBLISHED, ReadableDirectories
+from p2p_sim.explorer.directories import PUBLISHED, ReadableDirectories
+from p2p_sim.explorer.page_results import MOST_PLACES, Tail
 from p2p_sim.explorer.runs_page import RunsTable
 from p2p_sim.results import rows as stored
 from p2p_sim.results.lock import locked

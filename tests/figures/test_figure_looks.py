@@ -9,13 +9,13 @@ import pytest
 from PIL import Image
 
 from analysis.clustering_figure1.__main__ import _cluster_panel
-from p2p_sim.figures import user_epsilons as overlays
+from p2p_sim.figures import epsilons as overlays
 from p2p_sim.figures.curves import Curve, Panel, looks_of, plot_panels
+from p2p_sim.figures.epsilons import plot_overlay
 from p2p_sim.figures.point_series import View
 from p2p_sim.figures.privacy_utility import plot_privacy_utility
 from p2p_sim.figures.style import COLOURS, GREY, drawing
 from p2p_sim.figures.sweep_lines import draw_lines, plot_lines
-from p2p_sim.figures.user_epsilons import plot_overlay
 from p2p_sim.measures.point_means import HIGH, LOW, points
 from p2p_sim.report.point_table import points_table
 from tests.conftest import ROOT

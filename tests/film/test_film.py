@@ -13,8 +13,7 @@ from docs import make_film
 from p2p_sim.cli.main import main
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.film import film_html, film_of
-from p2p_sim.film.film_record import COUNTS, counts_at
-from p2p_sim.film.moment import doing, flying
+from p2p_sim.film.film_record import COUNTS, counts_at, doing, flying
 from p2p_sim.replicate.observed_network import books, observe
 from tests.conftest import ROOT
 from tests.replicate.test_observed_network import COALITION, NETWORKS, scenario

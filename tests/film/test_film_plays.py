@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.film import film_html, film_of
-from p2p_sim.film.posterior import learned_of
-from p2p_sim.film.story import protagonist, story_of
+from p2p_sim.film.story import learned_of, protagonist, story_of
 from p2p_sim.replicate.observed_network import observe
 from tests.replicate.test_observed_network import COALITION, scenario
 

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from p2p_sim.measures.product_laws import Harmonic, ProductLaw, Sine, box_centres
-from p2p_sim.measures.total_variation import Cauchy, Normal, Spikes, half_l1
+from p2p_sim.measures.exact_laws import Cauchy, Harmonic, Normal, ProductLaw, Sine, Spikes, box_centres, half_l1
 
 SIGMAS = 6.11  # false-alarm rate 1e-9
 FACTORS = [Sine(0.75), Sine(2), Sine(7.3), Harmonic()]

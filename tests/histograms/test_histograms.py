@@ -26,8 +26,7 @@ from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.partitions import Cubes, Voronoi, cube_side, even_side, greedy_packing
 from p2p_sim.histograms.semi_supervised import HalfSpaces, Intervals, SemiSupervised
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
-from p2p_sim.measures.product_laws import ProductLaw, Sine, box_centres
-from p2p_sim.measures.total_variation import Normal, half_l1
+from p2p_sim.measures.exact_laws import Normal, ProductLaw, Sine, box_centres, half_l1
 
 SIGMAS = 6.11
 CLASSIFIERS = [HistogramClassifier, PCL, PCL2, PCL2b, LabelPrivateHistogram, ExchangeHistogram]

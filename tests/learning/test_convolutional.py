@@ -22,8 +22,8 @@ from p2p_sim.population.drawn_features import CircleConfig
 from p2p_sim.population.population import Population
 from p2p_sim.replicate import learn
 from p2p_sim.replicate import run as experiment
-from p2p_sim.report.cards import key_figures
 from p2p_sim.report.columns import with_failures
+from p2p_sim.report.description import key_figures
 from p2p_sim.results.results_directory import load_results
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.run_scenario import run_all

@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from p2p_sim.measures.extrapolation import (
+    GridLaw,
     fewest_of_any,
     most_of,
     most_of_any,
@@ -16,7 +17,6 @@ from p2p_sim.measures.extrapolation import (
     predict,
     tail_of_largest,
 )
-from p2p_sim.measures.time_laws import GridLaw
 from p2p_sim.network.latency import departures
 
 FALSE_ALARM = 1e-9

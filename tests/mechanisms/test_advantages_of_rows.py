@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import p2p_sim
-from p2p_sim.measures.advantages_of_rows import population, sentences
+from p2p_sim.measures.privacy_sentences import population, sentences
 from p2p_sim.privacy import Coalition, LabelExchange
 from p2p_sim.privacy.coarse_loss_law import coarse_law
 from p2p_sim.privacy.exchange import many_clusters

@@ -12,9 +12,8 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.partitions import Cubes, cube_side
-from p2p_sim.measures.point_means import points
-from p2p_sim.measures.quality_column import quality
-from p2p_sim.measures.total_variation import LINE_LAWS, half_l1
+from p2p_sim.measures.exact_laws import LINE_LAWS, half_l1
+from p2p_sim.measures.point_means import points, quality
 from p2p_sim.mechanisms.outcome import DensityRelease
 from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig
 from p2p_sim.population.build import build_population

@@ -10,7 +10,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL, PCL2
 from p2p_sim.histograms.partitions import Cubes
-from p2p_sim.measures.product_laws import StepLaw
+from p2p_sim.measures.exact_laws import StepLaw
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.rivals.histograms import NoisyVotes

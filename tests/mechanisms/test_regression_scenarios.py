@@ -15,8 +15,8 @@ from analysis.regression.methods import without_privacy as study_without_privacy
 from analysis.regression.tables import LabelLaw
 from p2p_sim import InputError, Scenario
 from p2p_sim.audit.local_attack import audit_local
-from p2p_sim.base.overrides import set_key
 from p2p_sim.base.streams import Streams
+from p2p_sim.base.toml import set_key
 from p2p_sim.learning.learner import Received
 from p2p_sim.learning.ridge import RidgeConfig, spread, value_figures, value_floor
 from p2p_sim.measures.baseline import warnings_of

@@ -126,7 +126,7 @@ PEAK = """
 import resource, sys
 import pandas as pd
 import p2p_sim
-from p2p_sim.cli.new_scenario import from_table
+from p2p_sim.cli.new import from_table
 from pathlib import Path
 if sys.argv[1] == "frame":
     population = p2p_sim.table(pd.read_feather("wide.feather"), label="y")

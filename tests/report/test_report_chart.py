@@ -12,10 +12,10 @@ from matplotlib.image import imread
 from docs.make_report_figures import take
 from p2p_sim.figures.point_series import View
 from p2p_sim.measures.point_means import points
-from p2p_sim.report.chart_data import MOST_POINTS, said_value, sweep_chart
+from p2p_sim.report.charts import MOST_POINTS, said_value, sweep_chart
+from p2p_sim.report.columns import choices
 from p2p_sim.report.page import TEMPLATES, report_page
 from p2p_sim.report.results_report import write_report
-from p2p_sim.report.tuning_note import choices
 from tests.browser import violations
 from tests.written_sweeps import AXES, made_rows, manifest, write_sweep
 

@@ -7,8 +7,7 @@ from scipy.special import ndtr
 from p2p_sim.histograms.classifiers import PCL
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.semi_supervised import SemiSupervised
-from p2p_sim.measures.product_laws import ProductLaw, Sine, box_centres
-from p2p_sim.measures.total_variation import Normal, half_l1
+from p2p_sim.measures.exact_laws import Normal, ProductLaw, Sine, box_centres, half_l1
 
 pytestmark = pytest.mark.slow
 REPLICATES = 60

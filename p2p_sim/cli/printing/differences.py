@@ -10,7 +10,7 @@ from rich.text import Text
 from p2p_sim.cli.printing.numbers import at_least, at_most, number, print_object, say, show
 from p2p_sim.figures.column_labels import pairs
 from p2p_sim.measures.intervals import Mean
-from p2p_sim.measures.paired_differences import Difference
+from p2p_sim.measures.point_means import Difference
 from p2p_sim.results.comparison import Comparison
 
 ROUNDING = 1e-12

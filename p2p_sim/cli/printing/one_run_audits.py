@@ -88,7 +88,7 @@ def draw_one_run(audit: object, path: Path) -> None:
     Raises:
         InputError: the audit was none in one run.
     """
-    from p2p_sim.figures.audit_figure import plot_attacked
+    from p2p_sim.figures.epsilons import plot_attacked
 
     if not isinstance(audit, OneRunAudit):
         raise InputError("--figure: drawn for an audit in one run, of clusters above 30 users")

@@ -24,9 +24,8 @@ from p2p_sim.cli.printing.numbers import (
     worst_row,
 )
 from p2p_sim.cli.printing.utility_summary import measured, useful
-from p2p_sim.measures.advantages_of_rows import SHARES_KNOWN, sentences
 from p2p_sim.measures.baseline import warnings_of
-from p2p_sim.measures.little_hiding import DOMINATED, PAID, adds_little, adds_nothing
+from p2p_sim.measures.privacy_sentences import DOMINATED, PAID, SHARES_KNOWN, adds_little, adds_nothing, sentences
 from p2p_sim.measures.summary import means, summarise, worst_epsilons
 from p2p_sim.privacy.statement_record import Terms, statement_of
 from p2p_sim.results.rows import MANIFEST, ROWS, TABLE

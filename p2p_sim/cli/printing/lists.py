@@ -1,11 +1,15 @@
-"""What `p2p-sim data` shows."""
+"""What the commands list: data sets, scenarios, references."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from rich.table import Table
+
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import say
+from p2p_sim.cli.printing.numbers import print_object, say, show
 from p2p_sim.population.data_sets import Checked, DataSet
+from p2p_sim.sweeps.catalogue import DATA_SET, Entry, is_here, references
 
 Found = tuple[DataSet, list[Checked]]
 
@@ -76,3 +80,61 @@ def print_fetched(one: DataSet, paths: Sequence[Path]) -> None:
     print(f"{one.kind}: {files if paths else 'every file is here already'}")
     for path in paths:
         print(f"  {path}")
+
+
+def print_catalogue(entries: Sequence[Entry]) -> None:
+    """Scenarios, then sweeps: name, what it shows, what it needs."""
+    for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
+        if lines := [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep]:
+            table = Table(
+                title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False
+            )
+            table.add_column(no_wrap=True)
+            for line in lines:
+                table.add_row(*line)
+            show(table)
+            print()
+    print("Your own file NAME.toml in the current directory is taken before one of these.")
+
+
+def print_catalogue_json(entries: Sequence[Entry]) -> None:
+    """One JSON object, {"scenarios": [...], "sweeps": [...]}."""
+    parts = {"scenarios": False, "sweeps": True}
+    print_object({part: [_record(entry) for entry in entries if entry.sweep == sweep] for part, sweep in parts.items()})
+
+
+def _told(entry: Entry) -> str:
+    return f"{entry.shows} (needs {', '.join(map(_state, entry.needs))})" if entry.needs else entry.shows
+
+
+def _state(need: str) -> str:
+    """What a file needs, and whether it is here."""
+    here = is_here(need)
+    if here is None:
+        return need
+    name = need.rsplit(" ", 1)[-1]
+    way = f", see `p2p-sim data where {name}`" if need.startswith(DATA_SET) else ""
+    return f"{need}: found" if here else f"{need}: missing{way}"
+
+
+def _record(entry: Entry) -> dict[str, object]:
+    return {"name": entry.name, "shows": entry.shows, "needs": list(entry.needs), "papers": list(entry.papers),
+            "file": str(entry.path)}  # fmt: skip
+
+
+def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
+    """Print BibTeX entries; what each stands for is in a line before it, which BibTeX ignores."""
+    parts = []
+    for key, why in cited.items():
+        parts.append("\n".join([*(f"% {line}" for line in why), references()[key].bibtex()]))
+    parts += [f"% Plug-in {name} {version}: see its own documentation" for name, version in packages.items()]
+    print("\n\n".join(parts))
+
+
+def print_citation_json(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
+    """Print the same as one JSON object."""
+    entries = [
+        {"key": key, "type": references()[key].type, **references()[key].fields, "used": why}
+        for key, why in cited.items()
+    ]
+    print(json.dumps({"references": entries, "plug_ins": dict(packages)}, indent=2, ensure_ascii=False))

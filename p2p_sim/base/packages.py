@@ -1,11 +1,15 @@
-"""The code of an installed package: its Python files as they lie on disk, editable installs included."""
+"""Packages: the version of this one, the code of an installed one, and names that are imported when first used."""
 
 import hashlib
+import importlib
+import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import Distribution
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 
 def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
@@ -96,3 +100,37 @@ def _python_files(place: Path) -> Iterator[Path]:
         entered.add(real)
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         yield from (Path(here, name) for name in sorted(names) if name.endswith(".py"))
+
+
+PACKAGE = "p2p-sim"
+
+
+def version() -> str:
+    """The version of p2p-sim."""
+    return importlib.metadata.version(PACKAGE)
+
+
+def url() -> str | None:
+    """The project's address on the web: the first that its package names; None while it names none."""
+    named = importlib.metadata.metadata(PACKAGE).get_all("Project-URL") or ()
+    return next((line.rpartition(", ")[2] for line in named), None)
+
+
+def versions() -> dict[str, str]:
+    """What results depend on most: the versions of p2p-sim, Python and NumPy; nothing is imported."""
+    return {PACKAGE: version(), "Python": platform.python_version(), "NumPy": importlib.metadata.version("numpy")}
+
+
+def late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package (PEP 562), so that who needs one name does not load what all of them need.
+
+    Args:
+        package: its full name. homes: the module of each public name, relative to the package.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+
+    return find

@@ -1,10 +1,11 @@
-"""Figures of users' own ε: on the overlay of one cluster, and cluster by cluster.
+"""Figures of ε: of users on an overlay and cluster by cluster, of an attack in one run, by cluster size.
 
 In each function `path` is the file, `statement` says against whom ε holds, at which δ and on what condition, and
 `note` of what run it is.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.figures.column_labels import at_most
+from p2p_sim.figures.curves import Curve, Panel, plot_panels
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.privacy.audit_statistics.one_run_plan import Drawn
+from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy.claims.paper_against_exact import BoundsRow
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 COLOUR_MAP = "viridis"
@@ -146,3 +150,52 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
+
+
+def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, title: str, path: Path) -> None:
+    """Draw type II errors against type I errors of a test of one label against the other.
+
+    Args:
+        curves: by their names, least type II errors at `type_one`. drawn: what the attack reached.
+        title: above the axes. path: of the figure; it ends in .png, .pdf or .svg.
+    """
+    with drawing(path, 6.2, 5.4, title=title) as (_, [axes]):
+        axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, label="no information")
+        for (name, errors), colour in zip(curves.items(), COLOURS[1:], strict=False):
+            axes.plot(type_one, errors, color=colour, label=name, linestyle="--" if "paper" in name else "-")
+        reached = np.clip(drawn.type_one, 0.0, 1.0), np.clip(drawn.type_two, 0.0, 1.0)
+        axes.plot(*reached, "o", color=COLOURS[0], markersize=4, label="attack, as counted")
+        order = np.argsort(drawn.type_one_upper)
+        most = drawn.type_one_upper[order], drawn.type_two_upper[order]
+        axes.plot(*most, color=COLOURS[0], linewidth=1.2, label="attack, end of its confidence band")
+        axes.set(xlabel="type I error", ylabel="type II error", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+        axes.legend(loc="upper right", fontsize=9)
+
+
+DRAWN = (
+    ("epsilon_upper", "exact (certified from above)", False),
+    ("epsilon_paper", "the paper's Lemma 9, where it applies", True),
+    ("epsilon_closed_form", "closed form (theorem)", True),
+    ("epsilon_gaussian", "Gaussian limit", True),
+    ("epsilon_shuffled_lower", "a shuffler of the same noisy labels (attained)", False),
+)
+"""Columns, their names, and whether they are dashed."""
+
+
+def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
+    """Draw every ε of the table against the cluster size n, a panel a sampling rate.
+
+    Args:
+        table: rows of one flip probability, as `bounds_table` gives them.
+    """
+    panels = []
+    for rate in sorted({row.sampling_rate for row in table}, reverse=True):
+        curves = []
+        for column, label, dashed in DRAWN:
+            found = ((row.cluster_size, getattr(row, column)) for row in table if row.sampling_rate == rate)
+            if known := [(size, epsilon) for size, epsilon in found if epsilon is not None]:
+                sizes, values = zip(*known, strict=True)
+                curves.append(Curve(label, sizes, values, dashed=dashed))
+        title = f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}"
+        panels.append(Panel("users in the cluster, n", "ε of the learner at δ = 1/n²", curves, title=title))
+    plot_panels(panels, path)

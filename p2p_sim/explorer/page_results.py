@@ -1,16 +1,20 @@
-"""Several results directories as one, for a figure that shows them together."""
+"""Results as pages read them: lines of a file that grows, several directories as one, cells for people."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import value_at
-from p2p_sim.explorer.readable_directories import Place
+from p2p_sim.base.notebook_view import bound_text
+from p2p_sim.base.toml import value_at
+from p2p_sim.explorer.directories import Place
 from p2p_sim.figures.column_labels import value
-from p2p_sim.measures.point_means import POINT
+from p2p_sim.measures.point_means import POINT, is_privacy
 from p2p_sim.results.results_directory import Results
 
 RESULTS = "results"
@@ -59,3 +63,39 @@ def _held(scenario: Mapping[str, Any], key: str) -> object:
     if isinstance(node, Mapping):
         return str(node.get("kind", ""))
     return node if isinstance(node, str | int | float) else None
+
+
+@dataclass
+class Tail:
+    """Reads the lines that were added to a file; one that was written anew is read from its beginning.
+
+    first: whether the line that was read last is the first of the file.
+    """
+
+    inode: int = -1
+    offset: int = 0
+    first: bool = False
+
+    def added(self, path: Path) -> Iterator[bytes]:
+        """Whole lines that were added since the last call; none if there is no such file."""
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_ino != self.inode or status.st_size < self.offset:
+                self.inode, self.offset = status.st_ino, 0
+            file.seek(self.offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self.first = self.offset == 0
+                self.offset += len(line)
+                yield line
+
+
+def shown_cell(column: str, cell: object) -> str:
+    """A cell as people read it; bounds on privacy are rounded to the side on which they hold."""
+    plain = cell.item() if isinstance(cell, np.generic) else cell
+    if isinstance(plain, float) and is_privacy(column) and column != "delta" and not np.isnan(plain):
+        return bound_text(plain, "lower" not in column)
+    return value(plain)

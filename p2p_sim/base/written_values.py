@@ -1,9 +1,14 @@
-"""Tables as CSV files in which a spreadsheet takes no text for a formula."""
+"""Values as spreadsheets and JSON have them."""
 
+import math
 import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
 """How a text begins that spreadsheets may run, and the apostrophe that is put before it; a negative number is none."""
@@ -18,7 +23,21 @@ def as_text(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
-def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
     """A table for `to_csv`: texts and names of columns as `as_text` has them, columns of numbers as they are."""
+    import pandas as pd
+    from pandas.api.types import is_numeric_dtype
+
     safe = {name: cells if is_numeric_dtype(cells) else cells.map(as_text) for name, cells in frame.items()}
     return pd.DataFrame(safe, frame.index).set_axis([as_text(name) for name in frame.columns], axis="columns")
+
+
+def finite(value: Any) -> Any:
+    """The value for JSON: plain numbers, infinities spelled out and NaN as null, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value.item() if isinstance(value, np.generic) else value
