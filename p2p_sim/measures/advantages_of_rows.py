@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from p2p_sim.privacy.guess_sentences import SEES, equally_likely, guessed, of_hundred
+from p2p_sim.privacy.wording import SEES, equally_likely, guessed, of_hundred
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.inversion import crossing
 from p2p_sim.privacy.loss_law import TAIL, LossLaw, between, nodes
-from p2p_sim.privacy.python_numbers import PlainNumbers
-from p2p_sim.privacy.ranges import check_delta
+from p2p_sim.privacy.ranges import PlainNumbers, check_delta
 from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirement, Situation, first_failure
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, common_obser
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
 from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.privacy.loss_law import library_of_plds
-from p2p_sim.privacy.python_numbers import plain_arguments
-from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, plain_arguments
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.python_numbers import PlainNumbers, plain_arguments
+from p2p_sim.privacy.ranges import PlainNumbers, plain_arguments
 
 OBJECTIVE_PERTURBATION_CONDITIONS = (
     Condition(

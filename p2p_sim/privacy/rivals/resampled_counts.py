@@ -177,7 +177,7 @@ def _seen(draws: Bracketed, n: int, lam: float, rate: float, label: int) -> Brac
         first = lam / rate * one + (kept * (one + zero) if label else 0.0)
         second = (lam + (0.0 if label else kept)) * zero + balance * (one if balance >= 0.0 else one_away)
         bounds.append(np.concatenate([first, np.maximum(second, 0.0)], axis=1))
-    return Bracketed(*bounds, draws.missing)
+    return Bracketed(bounds[0], bounds[1], draws.missing)
 
 
 def draw_law(
