@@ -149,13 +149,10 @@ class Composition(Accountant):
         if self.adjacency != "label":
             return 0.0
         each = zip(self.releases, self.times, self._bounds, strict=True)
-        known = [(r.attained_pair(), n) for r, n, bound in each if self._same_statement(bound)]
+        same = [(r, n) for r, n, bound in each if bound.adjacency == self.adjacency and bound.observer == self.observer]
+        known = [(release.attained_pair(), count) for release, count in same]
         kept = [(pair, count) for pair, count in known if pair is not None]
         return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
-
-    def _same_statement(self, bound: PrivacyBound) -> bool:
-        """Whether a release's figure has the adjacency and the observer of the total."""
-        return bound.adjacency == self.adjacency and bound.observer == self.observer
 
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1: the sum of the releases'."""

@@ -51,17 +51,17 @@ class WorstOf(Accountant):
 
     @property
     def cacheable(self) -> bool:
-        """Whether all are."""
+        """Whether computed bounds of all models may be used again."""
         return all(model.cacheable for model in self.models)
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest."""
+        """The largest of the models' pure ε."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The largest."""
+        """The largest of the models' least δ."""
         return max(model.least_delta for model in self.models)
 
     @property

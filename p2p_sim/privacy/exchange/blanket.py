@@ -57,20 +57,17 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
             return float(_upper_tails(users, sampling_rate, trials)[v])
         return _bounded_tail(v, users, sampling_rate, hit, trials)
 
-    low, high = _bulk(users, hit, trials)
+    # blocks lie about the mean, within e^(-60) on either side by Bernstein; the probability of more is charged apart
+    mean = users * some(hit, trials)
+    reach = math.sqrt(2.0 * mean * -LOG_TAIL) + -LOG_TAIL / 3.0
+    low, high = max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
     between = np.linspace(low, high, min(blocks, high - low + 1)).round().astype(int).tolist()
     tops = [*dict.fromkeys([*between, users])]
+    # a block has Pr[V > the last top] - Pr[V > its own], bounds of tails made to fall
     above = np.array([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
     above = np.minimum.accumulate(above)
     weights = above[:-1] - above[1:] + 2.0 * UNIT * above[:-1]
     return tuple((int(top), float(weight)) for top, weight in zip(tops, weights, strict=True) if weight > 0.0)
-
-
-def _bulk(users: int, hit: float, trials: int) -> tuple[int, int]:
-    """Where the blocks are: the probability of more is charged apart."""
-    mean = users * some(hit, trials)
-    reach = math.sqrt(2.0 * mean * -LOG_TAIL) + -LOG_TAIL / 3.0
-    return max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
 
 
 @lru_cache(maxsize=16)

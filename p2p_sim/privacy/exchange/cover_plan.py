@@ -57,7 +57,10 @@ def plan_cover(
     needed = exchange.variance(0) * share
     if limited and _expected_looks(exchange, half, needed) >= _LOOKS:
         return
-    batch = _overlapping(exchange, least + 1)
+    # data sets are evaluated together whose laws of X overlap: as many as are within 6 standard deviations of the flips
+    apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
+    overlap = 6.0 * math.sqrt(exchange.sources * exchange.flipped) / apart if apart else math.inf
+    batch = max(1, int(min(_BATCH, overlap)))
     worth = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
     m, trust, looks = 1 + least, 0.6, 0
     while m <= half and not (limited and looks >= 2 * _LOOKS):
@@ -79,12 +82,6 @@ def plan_cover(
         if not held:
             yield Block(m, last, least)
         m, trust = last + 1, min(1.3 * trust, 1.0)
-
-
-def _overlapping(exchange: Sources, step: int) -> int:
-    """How many data sets, so many ones apart, have laws of X that overlap: 6 standard deviations of the flips."""
-    apart = (1.0 - 2.0 * exchange.flip_prob) * step
-    return max(1, int(min(_BATCH, 6.0 * math.sqrt(exchange.sources * exchange.flipped) / apart))) if apart else _BATCH
 
 
 def _expected_looks(exchange: Sources, half: int, needed: float) -> int:

@@ -201,7 +201,7 @@ class DeltaEvaluator:
     def _cross_tails(
         self, value: Callable[..., float], ones: Sequence[int], delta: float, low: float, high: float
     ) -> tuple[float, float]:
-        """The same where an evaluation is expensive: by quadrature first."""
+        """Bracket that ε where an evaluation is expensive: by quadrature first."""
         if value(low) <= delta:
             return low, low
         if value(high) > delta:

@@ -57,7 +57,7 @@ class OtherUsers:
         return self.spaced_ones(log_tail, 1)
 
     def spaced_ones(self, log_tail: float, step: int) -> tuple[int, Floats]:
-        """The same at the multiples of `step` within the window only: the first of them, and their probabilities."""
+        """The multiples of `step` within the window of `noisy_ones`: the first of them, and their probabilities."""
         alpha = self.flip_prob
         first, flipped, _ = _flips(self.ones, alpha, log_tail)
         low, risen, _ = _flips(self.zeros, alpha, log_tail)

@@ -41,7 +41,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.inversion import bisect, crossing
 from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
 from p2p_sim.privacy.rivals.histograms import laplace_delta
 from p2p_sim.privacy.rivals.noisy_share import released_delta
@@ -154,7 +154,8 @@ class ClusterResampling(Accountant):
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
             return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
         if self._bounded:
-            upper = min(upper, self._classes_delta(epsilon))
+            shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
+            upper = min(upper, classes_delta(*shape, epsilon, self.num_classes))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -183,10 +184,6 @@ class ClusterResampling(Accountant):
         if self.released or not self.counted or self._laid_open or self._uniform or self._countable:
             return False
         return self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
-
-    def _classes_delta(self, epsilon: float) -> float:
-        shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
-        return classes_delta(*shape, epsilon, self.num_classes)
 
     @property
     def _countable(self) -> bool:
@@ -254,30 +251,18 @@ class ClusterResampling(Accountant):
 @disk_cached
 def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
-
-    def cross(end: str) -> tuple[float, float]:
-        def above(epsilon: float) -> bool:
-            return bool(getattr(resampling.delta(epsilon), end) > delta)
-
-        high = min(resampling.pure_epsilon, LARGEST_EPSILON)
-        if not above(0.0):
-            return 0.0, 0.0
-        return (high, math.inf) if above(high) else bisect(above, 0.0, high, _PRECISION)
-
-    return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
+    pure = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf
+    lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
+    _, upper = crossing(lambda epsilon: resampling.delta(epsilon).upper > delta, pure, _PRECISION)
+    return Bracket(lower, min(upper, resampling.pure_epsilon))
 
 
 @disk_cached
 def _bounded_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """0, and an ε that holds at δ: the pure ε where nothing smaller is certified."""
-
-    def above(epsilon: float) -> bool:
-        return resampling.delta(epsilon).upper > delta
-
-    high = min(resampling.pure_epsilon, LARGEST_EPSILON)
-    if above(high):
-        return Bracket(0.0, resampling.pure_epsilon)
-    return Bracket(0.0, bisect(above, 0.0, high, _PRECISION)[1] if above(0.0) else 0.0)
+    pure = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf
+    _, upper = crossing(lambda epsilon: resampling.delta(epsilon).upper > delta, pure, _PRECISION)
+    return Bracket(0.0, min(upper, resampling.pure_epsilon))
 
 
 def laplace_tail(distance: float, scale: float) -> float:

@@ -38,7 +38,7 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
 
 
 def _cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
-    """The same, all at once."""
+    """Pr[q̃₁ <= s] as one table (J, S)."""
     line = _Line(share[:, None], at[None, :], scale, threshold)
     bottom, top = np.full_like(line.s, threshold), np.ones_like(line.s)
     total = _laplace_cdf(threshold - 1.0 + line.a, scale) * line.below(bottom)  # q₀ clipped to τ

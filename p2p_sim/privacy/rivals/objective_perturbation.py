@@ -115,7 +115,7 @@ class ObjectivePerturbation(PlainNumbers):
         return 0.5 * self.noise_epsilon * math.fsum(self.norms)
 
     def label_privacy(self) -> PrivacyBound:
-        """The same as a statement."""
+        """`label_epsilon` as a statement."""
         basis = "objective perturbation: the label alone moves the noise by the norm of its row"
         return PrivacyBound(0.0, self.label_epsilon, 0.0, "learner", "label", basis, LABEL_CONDITIONS)
 
