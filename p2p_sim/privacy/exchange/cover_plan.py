@@ -20,7 +20,7 @@ _WORTH = 12
 
 
 @dataclass(frozen=True)
-class Block:
+class CoverBlock:
     """Data sets from `first` to `last`: those of `ones` certify them if `revealed` others' noisy bits are known.
 
     change: as in `DeltaEvaluator`. `NARROW` is for figures; more is for a quick look, which may fail.
@@ -44,7 +44,7 @@ class Block:
 
 def plan_cover(
     exchange: Sources, exact: DeltaEvaluator, *, limited: bool, share: float
-) -> Generator[Block, bool | None, None]:
+) -> Generator[CoverBlock, bool | None, None]:
     """Propose blocks that cover m up to half; to each one is sent whether it is certified. It may give up.
 
     The first one starts at 1 + `least`, where `least` others are revealed in `exact`.
@@ -70,7 +70,7 @@ def plan_cover(
         if b > worth:
             b = min(b, half - m)
             change = min(max(1.2 * NARROW, -0.4 * exact.log_delta * b / exchange.sources), 1.0)
-            held = yield Block(m, m + b, b, change)
+            held = yield CoverBlock(m, m + b, b, change)
             m, trust = (m + b + 1, min(1.3 * trust, 1.0)) if held else (m, trust / 2.0)
             continue
         # else the data sets up to where b is large enough are evaluated together, 1 + `least` apart
@@ -78,9 +78,9 @@ def plan_cover(
         last = exact.together(range(m, half + 1, least + 1)[:count])[-1] + least
         # where V is larger than needed a quick look may be enough
         change = min(-0.4 * exact.log_delta * (1.0 - needed / exchange.variance(m)), 1.0)
-        held = change > 2.0 * NARROW and not least and (yield Block(m, last, least, change))
+        held = change > 2.0 * NARROW and not least and (yield CoverBlock(m, last, least, change))
         if not held:
-            yield Block(m, last, least)
+            yield CoverBlock(m, last, least)
         m, trust = last + 1, min(1.3 * trust, 1.0)
 
 

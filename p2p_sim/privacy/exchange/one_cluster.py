@@ -9,7 +9,7 @@ S - 1 - b hold label 1; by choosing whom to reveal, one m' serves every m from m
 
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
-So (ε, δ) is certified for a `Block` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks reach
+So (ε, δ) is certified for a `CoverBlock` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks reach
 from 1 to half. Which blocks to try is a heuristic (`plan_cover`); where revealing tells too much, b is 0, and ε is
 raised where it must be.
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import share_of
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.cover_plan import Block, plan_cover
+from p2p_sim.privacy.exchange.cover_plan import CoverBlock, plan_cover
 from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
@@ -36,9 +36,9 @@ _EXPECTED = TABULATED
 """Most expected submissions for which that is so."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Shares by which ε of all zeros may be raised above `EXHAUSTIVE` users, so that the other data sets are below it."""
-ZEROS = Block(0, 0, 0)
+ZEROS = CoverBlock(0, 0, 0)
 """The data set in which all others hold label 0."""
-Held = Callable[[Block], bool]
+Held = Callable[[CoverBlock], bool]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ClusterExchange(Sources):
         log_delta = self._log_delta(max(inside))
         lower, upper = np.zeros(len(inside)), np.zeros(len(inside))
 
-        def include(block: Block) -> bool:
+        def include(block: CoverBlock) -> bool:
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
             for index, epsilon in enumerate(inside):
@@ -78,7 +78,7 @@ class ClusterExchange(Sources):
                 upper[index] = max(upper[index], delta.upper)
             return True
 
-        def fits(block: Block) -> bool:
+        def fits(block: CoverBlock) -> bool:
             return self.check(block, log_delta, zip(inside, upper, strict=True))
 
         # δ of m = 0, raised where another data set is above it
@@ -113,10 +113,10 @@ class ClusterExchange(Sources):
             return Bracket(local, local)
         upper = evaluator.raised(ZEROS.ones, delta, lower)
 
-        def fits(block: Block) -> bool:
+        def fits(block: CoverBlock) -> bool:
             return self.check(block, log_delta, [(upper, delta)])
 
-        def include(block: Block) -> bool:
+        def include(block: CoverBlock) -> bool:
             nonlocal lower, upper
             evaluator = self._evaluator(block, log_delta)
             raised = evaluator.raised(block.ones, delta, upper)
@@ -149,7 +149,7 @@ class ClusterExchange(Sources):
             return True
         log_delta = math.log(delta) if log_tail_of is None else log_tail_of
 
-        def fits(block: Block) -> bool:
+        def fits(block: CoverBlock) -> bool:
             return self.check(block, log_delta, [(epsilon, delta)])
 
         # a rough δ of m = 0 tells how much smaller V of the other data sets may be: ln δ is about -ε² V/2
@@ -162,7 +162,7 @@ class ClusterExchange(Sources):
             return certified
         return fits(self._zeros_revealed) and self._cover(log_delta, fits, fits, self.revealed)
 
-    def check(self, block: Block, log_delta: float, targets: Iterable[tuple[float, float]]) -> bool:
+    def check(self, block: CoverBlock, log_delta: float, targets: Iterable[tuple[float, float]]) -> bool:
         """Whether every (ε, δ) of `targets` is certified for the data sets of a block."""
         evaluator = self._evaluator(block, log_delta)
         views = evaluator.views(block.ones)
@@ -195,11 +195,11 @@ class ClusterExchange(Sources):
         return next((room for room in _ROOM if reduced.one(views, epsilon * (1.0 + room), False) > delta), 0.0)
 
     @property
-    def _zeros_revealed(self) -> Block:
+    def _zeros_revealed(self) -> CoverBlock:
         """All zeros, where `revealed` bits are; it serves as many data sets with a one, too."""
-        return Block(0, self.revealed, self.revealed)
+        return CoverBlock(0, self.revealed, self.revealed)
 
-    def _evaluator(self, block: Block, log_delta: float) -> DeltaEvaluator:
+    def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
         """Evaluates δ among the sources that are left in a block."""
         return DeltaEvaluator(self.reduced(block.revealed, certain=block.quick), log_delta, block.change)
 
