@@ -5,7 +5,7 @@ import pandas as pd
 from analysis.advantage.__main__ import ADVANTAGE, ALONE
 from analysis.comparison.__main__ import EPSILON, PANELS, TRUST
 from docs.values.forms import published
-from p2p_sim.privacy.guess_sentences import of_hundred
+from p2p_sim.privacy.wording import of_hundred
 
 SOURCE = (
     "python -m analysis.advantage",

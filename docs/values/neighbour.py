@@ -1,7 +1,7 @@
 """How many labels somebody guesses right, with and without what users sent."""
 
 from p2p_sim.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer
-from p2p_sim.privacy.guess_sentences import of_hundred
+from p2p_sim.privacy.wording import of_hundred
 
 USERS, ALPHA, THETA, MEMBERS, SMALL = 100, 0.1, 0.5, 3, 10
 SOURCE = (

@@ -4,8 +4,8 @@ import math
 from typing import TYPE_CHECKING
 
 from p2p_sim.base.notebook_view import four_digits
-from p2p_sim.privacy.guess_sentences import SEES, equally_likely, guessed, of_hundred
 from p2p_sim.privacy.overlays.fetch_distribution import ANY_FETCHES
+from p2p_sim.privacy.wording import SEES, equally_likely, guessed, of_hundred
 
 if TYPE_CHECKING:
     import pandas as pd

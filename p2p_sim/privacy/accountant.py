@@ -13,15 +13,17 @@ from p2p_sim.privacy.advantage import Prior, advantage, worst_advantage
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.inversion import crossing
 from p2p_sim.privacy.loss_law import TAIL, LossLaw, between, nodes
-from p2p_sim.privacy.python_numbers import PlainNumbers
-from p2p_sim.privacy.ranges import check_delta
+from p2p_sim.privacy.ranges import PlainNumbers, check_delta
 from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirement, Situation, first_failure
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
+_PRECISION = 1e-9
+"""To which bisection finds ε, relative."""
 _SLACK = 1.002
 """By which the worst accountant's δ is raised, so that others need not be looked at closely."""
 
@@ -29,8 +31,8 @@ _SLACK = 1.002
 class Accountant(PlainNumbers, ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
-    A new observer or mechanism is one class with `delta`, `epsilon` and `conditions`; the rest follows from these.
-    Numbers of NumPy are taken as numbers of Python.
+    A new observer or mechanism is one class with `delta` and `conditions`, and `epsilon` where it is known better than
+    by bisection; the rest follows from these. Numbers of NumPy are taken as numbers of Python.
 
     requires: conditions on the situation that a bound is asked about, in the order in which they are checked.
     """
@@ -45,13 +47,21 @@ class Accountant(PlainNumbers, ABC):
             epsilon: ε, at least 0.
         """
 
-    @abstractmethod
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) as a statement, with its conditions.
+        """ε(δ) as a statement, with its conditions; by default the learner's, by bisection of either end of δ(ε).
 
         Args:
             delta: δ in (0, 1).
         """
+        check_delta(delta)
+        lower, _ = crossing(lambda epsilon: self.delta(epsilon).lower > delta, self.pure_epsilon, _PRECISION)
+        _, upper = crossing(lambda epsilon: self.delta(epsilon).upper > delta, self.pure_epsilon, _PRECISION)
+        return PrivacyBound(min(lower, upper), upper, delta, "learner", "label", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """How the bounds are computed."""
+        return "bisection of δ(ε)"
 
     def certified_delta(self, epsilon: float) -> float:
         """Certified δ(ε), the upper end of `delta`, for which some accountants take longer.

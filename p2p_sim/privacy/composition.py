@@ -18,8 +18,7 @@ from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, common_obser
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
 from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.privacy.loss_law import library_of_plds
-from p2p_sim.privacy.python_numbers import plain_arguments
-from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, plain_arguments
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 if TYPE_CHECKING:
@@ -150,13 +149,10 @@ class Composition(Accountant):
         if self.adjacency != "label":
             return 0.0
         each = zip(self.releases, self.times, self._bounds, strict=True)
-        known = [(r.attained_pair(), n) for r, n, bound in each if self._same_statement(bound)]
+        same = [(r, n) for r, n, bound in each if bound.adjacency == self.adjacency and bound.observer == self.observer]
+        known = [(release.attained_pair(), count) for release, count in same]
         kept = [(pair, count) for pair, count in known if pair is not None]
         return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
-
-    def _same_statement(self, bound: PrivacyBound) -> bool:
-        """Whether a release's figure has the adjacency and the observer of the total."""
-        return bound.adjacency == self.adjacency and bound.observer == self.observer
 
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1: the sum of the releases'."""

@@ -38,14 +38,21 @@ def cross(
     above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2
 ) -> tuple[float, float]:
     """The last ε seen above and the first not above; 0 and 0 if none is above, ∞ and ∞ if every ε is."""
-    low, high = 0.0, local_epsilon(flip_prob, num_classes)
-    if not above(low):
-        return low, low
-    if math.isinf(high):
-        high = LARGEST_EPSILON
-        if above(high):
-            return math.inf, math.inf
-    return bisect(above, low, high, precision)
+    low, high = crossing(above, local_epsilon(flip_prob, num_classes), precision)
+    return (high if math.isinf(high) else low), high
+
+
+def crossing(above: Callable[[float], bool], pure: float, precision: float) -> tuple[float, float]:
+    """The last ε seen above and the first not above; 0 and 0 if none is above.
+
+    Args:
+        pure: an ε that is not above; infinite if none is known: then 700 and ∞ are returned if 700 is above.
+    """
+    if not above(0.0):
+        return 0.0, 0.0
+    if math.isinf(pure) and above(LARGEST_EPSILON):
+        return LARGEST_EPSILON, math.inf
+    return bisect(above, 0.0, LARGEST_EPSILON if math.isinf(pure) else pure, precision)
 
 
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:

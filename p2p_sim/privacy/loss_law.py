@@ -200,7 +200,7 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """The same with the infinite loss at the ε from which on δ is 0."""
+        """The law with the infinite loss at the ε from which on δ is 0."""
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]

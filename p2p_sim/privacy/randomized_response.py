@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.python_numbers import plain_arguments
-from p2p_sim.privacy.ranges import check_flip_prob
+from p2p_sim.privacy.ranges import check_flip_prob, plain_arguments
 
 OVERFLOW = 700.0
 """ε from which on e^ε is not formed."""

@@ -1,4 +1,4 @@
-"""Accountants made of others: many clusters, further conditions, a single statement."""
+"""Accountants made of others: many clusters, further conditions, a single statement, and a coarse law of their loss."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, worst_bound
-from p2p_sim.privacy.loss_law import TAIL
-from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.loss_law import TAIL, LossLaw
+from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_delta, check_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
 
 EVERY = 16
@@ -51,17 +51,17 @@ class WorstOf(Accountant):
 
     @property
     def cacheable(self) -> bool:
-        """Whether all are."""
+        """Whether computed bounds of all models may be used again."""
         return all(model.cacheable for model in self.models)
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest."""
+        """The largest of the models' pure ε."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The largest."""
+        """The largest of the models' least δ."""
         return max(model.least_delta for model in self.models)
 
     @property
@@ -162,3 +162,38 @@ class OnePoint(Accountant):
         share = more * (1.0 + math.exp(-top))
         found = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
         return replace(self.stated, epsilon_lower=0.0, epsilon_upper=found, delta=delta)
+
+
+def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
+    """A law that dominates the accountant's: from δ at three ε, the stated (ε, δ), and the ε from which on δ is 0.
+
+    It is quick enough for every row, and certified at every ε: δ is convex in e^ε, so that it lies below the lines
+    between these points. Of many models the first is looked at, and the others are only held against it. Where the
+    place of a user in the network matters, δ is slow to compute, and the statement alone is used.
+
+    Args:
+        model: whose δ it is. stated: an ε at a δ that it certifies.
+    """
+    models = list(model.models) if isinstance(model, WorstOf) else [model]
+    if stated.epsilon_upper > LARGEST_EPSILON:  # infinite, or e^ε is
+        return LossLaw.of([0.0], [1.0])
+    pure = min(model.pure_epsilon, stated.epsilon_upper if stated.delta == 0.0 else math.inf)
+    top = min(stated.epsilon_upper, pure)
+    points = {top: 0.0 if top >= pure else stated.delta}
+    asked = _below(top)
+    if all(one.cacheable for one in models):
+        points |= dict(zip(asked, models[0].largest_deltas(models[1:], asked), strict=True)) if asked else {}
+    else:
+        points |= {epsilon: OnePoint(stated).delta(epsilon).upper for epsilon in asked}
+    if pure <= LARGEST_EPSILON:
+        points[pure] = 0.0
+    grid = sorted(points)
+    return LossLaw.of(grid, [points[epsilon] for epsilon in grid], pure)
+
+
+def _below(top: float) -> list[float]:
+    """Up to three smaller ε: 0 and two powers of 2, so that runs that resemble one another ask for the same."""
+    if top <= 0.0:
+        return []
+    middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])  # the largest power of 2 that is at most .7 top
+    return [0.0, middle / 2.0, middle]

@@ -6,9 +6,8 @@ import pytest
 import p2p_sim
 from p2p_sim.measures.privacy_sentences import population, sentences
 from p2p_sim.privacy import Coalition, LabelExchange
-from p2p_sim.privacy.coarse_loss_law import coarse_law
 from p2p_sim.privacy.exchange import many_clusters
-from p2p_sim.privacy.worst_of_several import WorstOf
+from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law
 from p2p_sim.replicate.advantages import GUESSES
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import run

@@ -23,8 +23,8 @@ from p2p_sim.privacy import (
 )
 from p2p_sim.privacy.advantage import advantage, advantages, checked_prior, deltas_of
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.guess_sentences import equally_likely, guessed, of_hundred
 from p2p_sim.privacy.randomized_response import local_delta
+from p2p_sim.privacy.wording import equally_likely, guessed, of_hundred
 from p2p_sim.privacy.worst_of_several import OnePoint
 from tests.reference import coalition, enumeration, guessing
 

@@ -9,8 +9,8 @@ import pytest
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.explorer.privacy_page import told
-from p2p_sim.privacy.guess_sentences import SEES
 from p2p_sim.privacy.questions import OBSERVERS, Question, observer_of
+from p2p_sim.privacy.wording import SEES
 from tests.commands import command, unwrapped
 
 

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom, laplace
 
 from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes, noisy_label_law, released_distribution
-from p2p_sim.privacy.rivals import released_share, resampled_counts
+from p2p_sim.privacy.rivals import noisy_share, resampled_counts
 from p2p_sim.privacy.rivals.centralised import COUNTED, ClusterResampling, laplace_tail
 from p2p_sim.privacy.rivals.noisy_share import share_cdf
 from p2p_sim.privacy.rivals.resampled_counts import (
@@ -86,7 +86,7 @@ def test_a_released_share_of_two_classes_tells_more_than_the_corner_event():
     rng = np.random.default_rng(5)
     noise = rng.laplace(scale=4.0 / 30, size=(400_000, 2))
     for ones in (0, 3, 8, 15):
-        bins = released_share._bins(30, ones, 4.0, 0.1)
+        bins = noisy_share._bins(30, ones, 4.0, 0.1)
         for place, share in enumerate((ones / 30, (ones + 1) / 30)):
             q = released_distribution(np.array([1.0 - share, share]), noise, 0.1)[:, 1]
             seen = np.histogram(q, bins=bins.ends)[0] / len(q)

@@ -10,9 +10,7 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, bernstein_window, some
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.grid_spacing import spacing
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.exchange.reveal_estimate import RevealEstimate
+from p2p_sim.privacy.exchange.other_users import OtherUsers, spacing
 from p2p_sim.privacy.exchange.submission_counts import NARROW, SubmissionCounts
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
 from p2p_sim.privacy.inversion import bisect, root
@@ -34,7 +32,7 @@ Views = DirectViews | CutOffViews
 
 @dataclass(frozen=True)
 class Sources:
-    """The users who can be fetched, and the law of the submissions; see `Setting`."""
+    """The users who can be fetched, and the law of the submissions; see `ClusterExchange`."""
 
     sources: int
     flip_prob: float
@@ -53,8 +51,34 @@ class Sources:
 
     @property
     def load(self) -> float:
-        """Expected submissions for each source."""
+        """Expected submissions for each source, t/S."""
         return self.trials * self.rate / self.sources
+
+    @property
+    def flipped(self) -> float:
+        """α(1-α)."""
+        return self.flip_prob * (1.0 - self.flip_prob)
+
+    def drawn(self, ones: int) -> float:
+        """p(1-p), p = α + (1-2α) m/S, of the data set in which m = `ones` of the others hold label 1."""
+        p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
+        return max(p * (1.0 - p), 1e-300)
+
+    def variance(self, ones: int) -> float:
+        """V = S (p(1-p) S/t + α(1-α)), of the Gaussian limit, in which ε is about √(2 ln(1/δ)) / √V: for searching."""
+        return self.sources * (self.drawn(ones) / self.load + self.flipped)
+
+    def rough_crossing(self, log_delta: float) -> tuple[float, float]:
+        """ε(δ) of all zeros, roughly, and d ln δ / dε there.
+
+        δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations.
+        """
+        mu, z = (1.0 - 2.0 * self.flip_prob) / math.sqrt(max(self.variance(0), 1e-3)), 3.0
+        if not 0.0 < mu < math.inf:
+            return 1.0, -1.0
+        for _ in range(6):
+            z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - log_delta)))
+        return z * mu, -z / mu
 
 
 @dataclass(frozen=True)
@@ -167,7 +191,7 @@ class DeltaEvaluator:
             found = value(epsilon)
             return math.log(found / delta) if found > 0.0 else -math.inf
 
-        guess, slope = RevealEstimate(s.sources, s.flip_prob, s.load, s.rate == 1.0).crossing(math.log(delta))
+        guess, slope = s.rough_crossing(math.log(delta))
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
         first = log_value(guess)
         if first <= 0.0 and (guess == low or value(low) <= delta):
@@ -177,7 +201,7 @@ class DeltaEvaluator:
     def _cross_tails(
         self, value: Callable[..., float], ones: Sequence[int], delta: float, low: float, high: float
     ) -> tuple[float, float]:
-        """The same where an evaluation is expensive: by quadrature first."""
+        """Bracket that ε where an evaluation is expensive: by quadrature first."""
         if value(low) <= delta:
             return low, low
         if value(high) > delta:

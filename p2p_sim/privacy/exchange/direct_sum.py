@@ -16,8 +16,7 @@ from p2p_sim.privacy.binomial_windows import (
     rounding,
     tail_mass,
 )
-from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
-from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.other_users import OtherUsers, skipped, spacing
 from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 
 _FURTHER = 12.0

@@ -8,7 +8,7 @@ blanket (`blanket`) whatever the others' labels are: δ(ε) is at most
 with V the users whose label is submitted, and Y = keep/α' or -lose/α' with probability α' = α/(K-1) each, 1 - e^ε with
 probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
 
-The lower end is that of one data set and of statistics that the learner can compute (`kary_lower`).
+The lower end is that of one data set and of statistics that the learner can compute (`kary_lower_end`).
 """
 
 import math
@@ -22,9 +22,8 @@ from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.definition import delta_by_summation
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket
+from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket, Blocks, visited
 from p2p_sim.privacy.exchange.kary_lower_end import statistics
-from p2p_sim.privacy.exchange.visited_users import Blocks, visited
 from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
 from p2p_sim.privacy.ranges import (

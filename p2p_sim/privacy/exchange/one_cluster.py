@@ -1,42 +1,44 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
 A data set is m, how many others hold label 1; swapping the labels mirrors m above half. m = 0 is evaluated first, and
-is nearly always the worst. The others are held against it. Let b others' noisy bits be revealed, and which submissions
-were fetched from them. What remains is an exchange among S - b sources, of which m' of the other S - 1 - b hold label
-1; by choosing whom to reveal, one m' serves every m from m' to m' + b. So δ of m' at S - b sources, if it is not above
-the target, certifies b + 1 data sets. How large b may be is estimated and tried; where revealing tells too much, m
-itself is evaluated, and ε is raised where it must be.
+is nearly always the worst. The others are held against it.
+
+**The covering argument.** Let b others' noisy bits be revealed, and which submissions were fetched from them: δ does
+not fall. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S), of which m' of the other
+S - 1 - b hold label 1; by choosing whom to reveal, one m' serves every m from m' to m' + b:
+
+    max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
+
+So (ε, δ) is certified for a `CoverBlock` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks
+reach from 1 to half. Which blocks to try is a heuristic (`plan_cover`); where revealing tells too much, b is 0, and ε is
+raised where it must be.
 
 Above `EXHAUSTIVE` users this may take too many evaluations. Then b is at least `revealed` everywhere, at m = 0 too,
 which costs a factor of about 1 + b/(2S) in ε.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from p2p_sim.privacy.binomial_windows import share_of
 from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.exchange.cover_plan import CoverBlock, plan_cover
 from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources
-from p2p_sim.privacy.exchange.reveal_estimate import RevealEstimate
-from p2p_sim.privacy.exchange.submission_counts import NARROW
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
 """Most sources for which ε is that of the worst data set, whatever that takes."""
 _EXPECTED = TABULATED
 """Most expected submissions for which that is so."""
-_LOOKS = 24
-"""Most evaluations, where ε may be larger, before b is; as many again may fail."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Shares by which ε of all zeros may be raised above `EXHAUSTIVE` users, so that the other data sets are below it."""
-_BATCH = 24
-"""Most data sets that are evaluated together."""
-_WORTH = 12
-"""To reveal more bits than this, or than 3% of them, is faster than to evaluate as many data sets together."""
-Held = Callable[[DeltaEvaluator, Sequence[int]], bool]
+ZEROS = CoverBlock(0, 0, 0)
+"""The data set in which all others hold label 0."""
+Held = Callable[[CoverBlock], bool]
 
 
 @dataclass(frozen=True)
@@ -67,22 +69,23 @@ class ClusterExchange(Sources):
         log_delta = self._log_delta(max(inside))
         lower, upper = np.zeros(len(inside)), np.zeros(len(inside))
 
-        def include(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
-            views, own = scan.views(ones), scan.setting.sources == self.sources
+        def include(block: CoverBlock) -> bool:
+            evaluator = self._evaluator(block, log_delta)
+            views = evaluator.views(block.ones)
             for index, epsilon in enumerate(inside):
-                found = scan.deltas(views, epsilon)
-                lower[index] = max(lower[index], found.lower) if own else lower[index]
-                upper[index] = max(upper[index], found.upper)
+                delta = evaluator.deltas(views, epsilon)
+                lower[index] = lower[index] if block.revealed else max(lower[index], delta.lower)
+                upper[index] = max(upper[index], delta.upper)
             return True
 
-        def fits(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
-            views = scan.views(ones)
-            return all(scan.one(views, e, True) <= most for e, most in zip(inside, upper, strict=True))
+        def fits(block: CoverBlock) -> bool:
+            return self.check(block, log_delta, zip(inside, upper, strict=True))
 
-        include(DeltaEvaluator(self, log_delta), [0])
+        # δ of m = 0, raised where another data set is above it
+        include(ZEROS)
         if not self._cover(log_delta, fits, include):
             upper[:] = 0.0
-            include(DeltaEvaluator(self.reduced(self.revealed), log_delta), [0])
+            include(self._zeros_revealed)
             self._cover(log_delta, fits, include, self.revealed)
         found = iter(outward(float(a), float(b)) for a, b in zip(lower, upper, strict=True))
         return [next(found) if e < local else Bracket(0.0, 0.0) for e in epsilons]
@@ -103,31 +106,35 @@ class ClusterExchange(Sources):
             exposed = self.exposed
             return Bracket(*(local if end > delta else 0.0 for end in (exposed.lower, exposed.upper)))
         log_delta = math.log(delta)
-        scan = DeltaEvaluator(self, log_delta)
-        lower = scan.attained(0, delta)
+        # ε of m = 0: attained from below, certified from above
+        evaluator = self._evaluator(ZEROS, log_delta)
+        lower = evaluator.attained(0, delta)
         if math.isinf(lower):
             return Bracket(local, local)
-        upper = scan.raised([0], delta, lower)
+        upper = evaluator.raised(ZEROS.ones, delta, lower)
 
-        def fits(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
-            return scan.one(scan.views(ones), upper, True) <= delta
+        def fits(block: CoverBlock) -> bool:
+            return self.check(block, log_delta, [(upper, delta)])
 
-        def include(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
+        def include(block: CoverBlock) -> bool:
             nonlocal lower, upper
-            raised = scan.raised(ones, delta, upper)
-            if scan.setting.sources == self.sources and upper < raised < math.inf:
-                lower = max(lower, scan.attained(scan.worst(ones, raised), delta))
+            evaluator = self._evaluator(block, log_delta)
+            raised = evaluator.raised(block.ones, delta, upper)
+            if not block.revealed and upper < raised < math.inf:
+                lower = max(lower, evaluator.attained(evaluator.worst(block.ones, raised), delta))
             upper = raised
             return True
 
-        b, share = self.revealed, 1.0
+        # in large clusters ε is raised by a share first, so that V of the other data sets may be so much smaller
+        share = 1.0
         if not self.tabulated:
             room = self._room(upper, delta)
             upper, share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
+        # ε is raised where another data set's is above it
         if not self._cover(log_delta, fits, include, share=share):
             upper = lower
-            include(DeltaEvaluator(self.reduced(b), log_delta), [0])
-            self._cover(log_delta, fits, include, b)
+            include(self._zeros_revealed)
+            self._cover(log_delta, fits, include, self.revealed)
         return Bracket(min(lower, local), min(upper, local))
 
     def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
@@ -140,19 +147,26 @@ class ClusterExchange(Sources):
             return epsilon >= local or self.exposed.upper <= delta
         if delta >= 1.0:
             return True
-        log_delta, b = math.log(delta) if log_tail_of is None else log_tail_of, self.revealed
+        log_delta = math.log(delta) if log_tail_of is None else log_tail_of
 
-        def fits(scan: DeltaEvaluator, ones: Sequence[int]) -> bool:
-            return scan.one(scan.views(ones), epsilon, True) <= delta
+        def fits(block: CoverBlock) -> bool:
+            return self.check(block, log_delta, [(epsilon, delta)])
 
+        # a rough δ of m = 0 tells how much smaller V of the other data sets may be: ln δ is about -ε² V/2
         largest = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
-        if largest > delta and not fits(DeltaEvaluator(self, log_delta), [0]):
+        if largest > delta and not fits(ZEROS):
             return False
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
         certified = self._cover(log_delta, fits, fits, share=share)
         if certified or self.tabulated:
             return certified
-        return fits(DeltaEvaluator(self.reduced(b), log_delta), [0]) and self._cover(log_delta, fits, fits, b)
+        return fits(self._zeros_revealed) and self._cover(log_delta, fits, fits, self.revealed)
+
+    def check(self, block: CoverBlock, log_delta: float, targets: Iterable[tuple[float, float]]) -> bool:
+        """Whether every (ε, δ) of `targets` is certified for the data sets of a block."""
+        evaluator = self._evaluator(block, log_delta)
+        views = evaluator.views(block.ones)
+        return all(evaluator.one(views, epsilon, True) <= delta for epsilon, delta in targets)
 
     @property
     def tabulated(self) -> bool:
@@ -180,47 +194,36 @@ class ClusterExchange(Sources):
         views = reduced.views([0])
         return next((room for room in _ROOM if reduced.one(views, epsilon * (1.0 + room), False) > delta), 0.0)
 
+    @property
+    def _zeros_revealed(self) -> CoverBlock:
+        """All zeros, where `revealed` bits are; it serves as many data sets with a one, too."""
+        return CoverBlock(0, self.revealed, self.revealed)
+
+    def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
+        """Evaluates δ among the sources that are left in a block."""
+        return DeltaEvaluator(self.reduced(block.revealed, certain=block.quick), log_delta, block.change)
+
     def _cover(self, log_delta: float, fits: Held, include: Held, least: int | None = None, share: float = 1.0) -> bool:
         """Certify all data sets but m = 0 (m <= `least`, if given); False if `include` refuses one, or takes too long.
 
-        Every m from 1 + `least` to half is in one of the parts that are certified: from m to m + b at a time.
-
         Args:
-            fits: whether data sets at S - b sources are certified.
-            include: the same at S - `least`; it may move the target.
+            fits: whether the data sets of a quick block are certified.
+            include: the same of other blocks; it may move the target.
             least: smallest b; if it is given, there is no limit on evaluations above `EXHAUSTIVE` users either.
-            share: V, as in `RevealEstimate`, that is needed, beside that of all zeros.
+            share: V that is needed, beside that of all zeros.
         """
-        limited, least, half = least is None and not self.tabulated, least or 0, (self.sources - 1) // 2
-        reach = RevealEstimate(self.sources, self.flip_prob, self.load, self.rate == 1.0)
-        needed = reach.variance(0) * share
-        if limited and reach.looks(half, needed, _LOOKS) >= _LOOKS:
-            return False
-        exact, batch = (
-            DeltaEvaluator(self.reduced(least) if least else self, log_delta),
-            reach.together(least + 1, _BATCH),
-        )
-        worth = max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources)))
-        m, trust, looks = 1 + least, 0.6, 0
-        while m <= half:
-            if limited and looks >= 2 * _LOOKS:
-                return False
-            looks += 1
-            b = int(trust * reach.revealed(m, needed))
-            if b > worth:
-                b = min(b, half - m)
-                room = min(max(1.2 * NARROW, -0.4 * log_delta * b / self.sources), 1.0)
-                fitted = fits(DeltaEvaluator(self.reduced(b, certain=True), log_delta, room), [m])
-                m, trust = (m + b + 1, min(1.3 * trust, 1.0)) if fitted else (m, trust / 2.0)
-                continue
-            count = next((c for c in range(4, batch, 4) if trust * reach.revealed(m + c, needed) > worth), batch)
-            ones = exact.together(range(m, half + 1, least + 1)[:count])
-            room = min(-0.4 * log_delta * (1.0 - needed / reach.variance(m)), 1.0)
-            easy = room > 2.0 * NARROW and not least and fits(DeltaEvaluator(self, log_delta, room), ones)
-            if not easy and not include(exact, ones):
-                return False
-            m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)
-        return True
+        limited, certified, held = least is None and not self.tabulated, least or 0, None
+        plan = plan_cover(self, DeltaEvaluator(self.reduced(certified), log_delta), limited=limited, share=share)
+        with contextlib.suppress(StopIteration):
+            while True:
+                block = plan.send(held)
+                held = fits(block) if block.quick else include(block)
+                # m up to `certified` are; a block that starts right after them moves it to its own last
+                if held and block.first <= certified + 1:
+                    certified = block.last
+                elif not block.quick:
+                    return False
+        return certified >= (self.sources - 1) // 2
 
     def _log_delta(self, epsilon: float) -> float:
         """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""

@@ -18,6 +18,19 @@ With "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
 Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose own randomness hides more: for two classes
 `resampled_counts` has a certified δ(ε); for any number `resampled_classes` has an upper bound.
+
+**One resampled label together with the noisy shares** (`resampled_delta`). A changed label moves two shares by 1/n
+each, with Laplace noise of scale σ/n: two variables that each move by 1/σ scales, whose Δ(t) is exact
+(`histograms.laplace_delta`). Clipping and renormalising only take away.
+
+Given q̃ the target's noisy label is y with probability λ q̃(y), and 1-λ more if y is her own. For t >= 0
+its divergence is at most (1-λ) - (e^t - 1) λτ, or 0, as q̃ >= τ. That is the divergence of three outcomes with
+probabilities p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other; it is its own mirror image.
+
+Given q̃ the others' noisy labels do not depend on the target's. So both together are dominated by the product of the
+two pairs (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10), and with l = ln(p/(λτ))
+
+    δ(ε) <= p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε),   where Δ(-t) = 1 - e^-t + e^-t Δ(t).
 """
 
 import math
@@ -28,12 +41,12 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.inversion import bisect, crossing
 from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
-from p2p_sim.privacy.rivals.released_share import released_delta
+from p2p_sim.privacy.rivals.histograms import laplace_delta
+from p2p_sim.privacy.rivals.noisy_share import released_delta
 from p2p_sim.privacy.rivals.resampled_classes import LARGEST_CLUSTER, LEAST_THRESHOLD, classes_delta
 from p2p_sim.privacy.rivals.resampled_counts import affordable, counts_delta
-from p2p_sim.privacy.rivals.resampled_pair import resampled_delta
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 CURATOR_CONDITIONS = (
@@ -141,7 +154,8 @@ class ClusterResampling(Accountant):
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
             return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
         if self._bounded:
-            upper = min(upper, self._classes_delta(epsilon))
+            shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
+            upper = min(upper, classes_delta(*shape, epsilon, self.num_classes))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -170,10 +184,6 @@ class ClusterResampling(Accountant):
         if self.released or not self.counted or self._laid_open or self._uniform or self._countable:
             return False
         return self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
-
-    def _classes_delta(self, epsilon: float) -> float:
-        shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
-        return classes_delta(*shape, epsilon, self.num_classes)
 
     @property
     def _countable(self) -> bool:
@@ -241,33 +251,51 @@ class ClusterResampling(Accountant):
 @disk_cached
 def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
-
-    def cross(end: str) -> tuple[float, float]:
-        def above(epsilon: float) -> bool:
-            return bool(getattr(resampling.delta(epsilon), end) > delta)
-
-        high = min(resampling.pure_epsilon, LARGEST_EPSILON)
-        if not above(0.0):
-            return 0.0, 0.0
-        return (high, math.inf) if above(high) else bisect(above, 0.0, high, _PRECISION)
-
-    return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
+    pure = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf
+    lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
+    _, upper = crossing(lambda epsilon: resampling.delta(epsilon).upper > delta, pure, _PRECISION)
+    return Bracket(lower, min(upper, resampling.pure_epsilon))
 
 
 @disk_cached
 def _bounded_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """0, and an ε that holds at δ: the pure ε where nothing smaller is certified."""
-
-    def above(epsilon: float) -> bool:
-        return resampling.delta(epsilon).upper > delta
-
-    high = min(resampling.pure_epsilon, LARGEST_EPSILON)
-    if above(high):
-        return Bracket(0.0, resampling.pure_epsilon)
-    return Bracket(0.0, bisect(above, 0.0, high, _PRECISION)[1] if above(0.0) else 0.0)
+    pure = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf
+    _, upper = crossing(lambda epsilon: resampling.delta(epsilon).upper > delta, pure, _PRECISION)
+    return Bracket(0.0, min(upper, resampling.pure_epsilon))
 
 
 def laplace_tail(distance: float, scale: float) -> float:
     """Pr[z >= distance] for Laplace noise."""
     half = 0.5 * math.exp(-abs(distance) / scale)
     return half if distance >= 0.0 else 1.0 - half
+
+
+def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float, epsilon: float) -> float:
+    """Certified δ(ε) of noisy shares and noisy labels together.
+
+    Args:
+        resampling_prob: λ in [0, 1]. noise_scale: σ >= 0, infinite: the shares say nothing. threshold: τ in [0, 1/2].
+        epsilon: ε, at least 0.
+    """
+    least = resampling_prob * threshold
+    kept, rest = 1.0 - resampling_prob + least, resampling_prob - 2.0 * least
+    moved = 2.0 / noise_scale if noise_scale > 0.0 else math.inf
+    loss = math.log(kept / least) if least > 0.0 else math.inf
+    parts = (
+        kept * _shares(moved, epsilon - loss),
+        least * _shares(moved, epsilon + loss),
+        rest * _shares(moved, epsilon),
+    )
+    return min(1.0, math.fsum(parts) * (1.0 + 1e-12))
+
+
+def _shares(moved: float, epsilon: float) -> float:
+    """Δ of two shares that move by `moved` scales in all, at any ε, infinite allowed."""
+    if epsilon == math.inf:
+        return 1.0 if moved == math.inf else 0.0
+    if epsilon < 0.0:
+        return -math.expm1(epsilon) + math.exp(epsilon) * _shares(moved, -epsilon)
+    if moved in (0.0, math.inf):
+        return 0.0 if moved == 0.0 else 1.0
+    return laplace_delta(moved, epsilon, cells=2)

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.inversion import bisect
 from p2p_sim.privacy.randomized_response import outward
-from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_delta, check_epsilon
+from p2p_sim.privacy.ranges import check_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 Noise = Literal["geometric", "gaussian"]
@@ -79,23 +78,10 @@ class NoisyScore(Accountant):
         value = first * -math.expm1(min(other - own, 0.0))
         return outward(max(0.0, value - first * error), value + first * error)
 
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), by bisection of either end."""
-        check_delta(delta)
-        top = min(self.pure_epsilon, LARGEST_EPSILON)
-
-        def crossing(upper: bool) -> tuple[float, float]:
-            def above(epsilon: float) -> bool:
-                bracket = self.delta(epsilon)
-                return (bracket.upper if upper else bracket.lower) > delta
-
-            if not above(0.0):
-                return 0.0, 0.0
-            return (top, math.inf) if above(top) else bisect(above, 0.0, top, 1e-9)
-
-        lower, upper = crossing(False)[0], crossing(True)[1]
-        basis = f"exact: a count of right predictions with {self.noise} noise"
-        return PrivacyBound(min(lower, upper), upper, delta, "learner", "label", basis, self.conditions)
+    @property
+    def basis(self) -> str:
+        """How the bounds are computed."""
+        return f"exact: a count of right predictions with {self.noise} noise"
 
     def renyi(self, order: float) -> float:
         """Rényi ε of an order above 1: λ/(2σ²) of Gaussian noise, certified for geometric noise."""

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.python_numbers import PlainNumbers, plain_arguments
+from p2p_sim.privacy.ranges import PlainNumbers, plain_arguments
 
 OBJECTIVE_PERTURBATION_CONDITIONS = (
     Condition(
@@ -115,7 +115,7 @@ class ObjectivePerturbation(PlainNumbers):
         return 0.5 * self.noise_epsilon * math.fsum(self.norms)
 
     def label_privacy(self) -> PrivacyBound:
-        """The same as a statement."""
+        """`label_epsilon` as a statement."""
         basis = "objective perturbation: the label alone moves the noise by the norm of its row"
         return PrivacyBound(0.0, self.label_epsilon, 0.0, "learner", "label", basis, LABEL_CONDITIONS)
 

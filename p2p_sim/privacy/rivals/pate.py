@@ -27,16 +27,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
 from p2p_sim.privacy.exchange.calibration import smallest_of_three_digits
-from p2p_sim.privacy.inversion import bisect
-from p2p_sim.privacy.ranges import (
-    LARGEST_EPSILON,
-    check_delta,
-    check_epsilon,
-    check_positive_epsilon,
-)
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.rivals.dp_sgd import LABEL_FREE_CHOICES
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
@@ -70,6 +64,7 @@ class Pate(Accountant):
 
     requires = ANYWHERE
     conditions = PATE_CONDITIONS
+    basis = "Gaussian tests and answers, one vote changed, composed exactly: data-independent"
 
     answer_noise: float
     test_noise: float
@@ -99,22 +94,6 @@ class Pate(Accountant):
         first = math.exp(float(log_ndtr(mu / 2.0 - epsilon / mu)))
         second = math.exp(min(0.0, epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu))))
         return Bracket(0.0, min(1.0, max(0.0, first * (1.0 + _ROUNDING) - second * (1.0 - _ROUNDING))))
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) against the learner, whatever the votes; infinite above 700."""
-        check_delta(delta)
-
-        def above(epsilon: float) -> bool:
-            return self.delta(epsilon).upper > delta
-
-        if not above(0.0):
-            upper = 0.0
-        elif above(LARGEST_EPSILON):
-            upper = math.inf
-        else:
-            upper = bisect(above, 0.0, LARGEST_EPSILON, 1e-9)[1]
-        basis = "Gaussian tests and answers, one vote changed, composed exactly: data-independent"
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
 
 
 @lru_cache(maxsize=128)

@@ -80,7 +80,7 @@ class Losses:
         return found
 
     def stretched(self, steps: int) -> "Losses":
-        """The same on a grid that is `steps` times finer."""
+        """These laws on a grid that is `steps` times finer."""
         law = np.zeros(steps * (len(self.law) - 1) + 1)
         law[::steps] = self.law
         return Losses(law, self.first * steps, self.grid / steps, self.lost)

@@ -41,26 +41,24 @@ _TOGETHER = 16
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Bounds of V_J(k) for successive J (R,) and k from `first` on: lower, upper (R, N).
+class Bracketed:
+    """A table of probabilities between bounds: lower, upper (R, N), a row for each of successive data sets.
 
-    missing: (R,) bounds of the probability of what is left out.
+    missing: (R,) bounds of the probability of what is left out. first: k of the first column, where columns are k.
     """
 
-    first: int
     lower: Floats
     upper: Floats
     missing: Floats
+    first: int = 0
+
+    def rows(self, which: slice) -> "Bracketed":
+        """The table of some of the data sets."""
+        return Bracketed(self.lower[which], self.upper[which], self.missing[which], self.first)
 
 
-@dataclass(frozen=True)
-class Outcomes:
-    """Bounds (R, O) of the probabilities of what the learner sees, for successive data sets and either label of the
-    target; `missing` (R,) as in `Draws`."""
-
-    lower: tuple[Floats, Floats]
-    upper: tuple[Floats, Floats]
-    missing: tuple[Floats, Floats]
+Views = tuple[Bracketed, Bracketed]
+"""What the learner sees if the target's label is 0, and if it is 1, for successive data sets."""
 
 
 def affordable(n: int, scale: float, threshold: float) -> bool:
@@ -84,51 +82,54 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _kept_blocks(*args)
-    coarse = [(_divergences(block(first, rough), epsilon), first) for first in _firsts(n, scale)]
+    # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; few points of F for all blocks of these
+    firsts = range(0, (n - 1) // 2 + 1, _together(scale))
+    coarse = [(_divergences(block(first, rough), epsilon), first) for first in firsts]
     coarse.sort(key=lambda one: -one[0].upper)
+    # many points for those blocks, the worst first, that may hold the largest δ
     lower, upper = max(found.lower for found, _ in coarse), 0.0
     for found, first in coarse:
         if found.upper <= upper:
             break
         finer = _divergences(block(first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
+    # at λ < 1 the blocks bound δ from above alone
     if resampling_prob < 1.0:
         lower = max(_divergences(_zeros_alone(*args, m), epsilon).lower for m in _promising(n, scale, threshold))
     return Bracket(max(0.0, min(lower, 1.0)), min(upper, 1.0))
 
 
-def _firsts(n: int, scale: float) -> range:
-    """Where blocks of data sets start; m up to (n-1)/2 is enough, since swapping the labels mirrors the rest."""
-    return range(0, (n - 1) // 2 + 1, _together(scale))
-
-
 def _together(scale: float) -> int:
+    """How many data sets are in a block."""
     return max(_TOGETHER, int(_TOGETHER * scale))
 
 
-def _divergences(seen: Outcomes, epsilon: float) -> Bracket:
-    """The largest divergence over data sets and directions."""
+def _divergences(views: Views, epsilon: float) -> Bracket:
+    """The largest Σ [p - e^ε q]₊ over data sets and directions.
+
+    It is at least Σ [p_lower - e^ε q_upper]₊ - e^ε q_missing, and at most Σ [p_upper - e^ε q_lower]₊ + p_missing.
+    """
     grow, lower, upper = math.exp(epsilon), 0.0, 0.0
-    for own, other in ((0, 1), (1, 0)):
-        gain = np.maximum(seen.lower[own] - grow * seen.upper[other], 0.0).sum(axis=1)
-        lower = max(lower, float((gain - grow * seen.missing[other]).max()))
-        gain = np.maximum(seen.upper[own] - grow * seen.lower[other], 0.0).sum(axis=1)
-        upper = max(upper, float((gain + seen.missing[own]).max()))
+    for p, q in (views, views[::-1]):
+        gain = np.maximum(p.lower - grow * q.upper, 0.0).sum(axis=1)
+        lower = max(lower, float((gain - grow * q.missing).max()))
+        gain = np.maximum(p.upper - grow * q.lower, 0.0).sum(axis=1)
+        upper = max(upper, float((gain + p.missing).max()))
     return Bracket(lower * (1.0 - 1e-12), upper * (1.0 + 1e-12))
 
 
 @lru_cache(maxsize=1)
-def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Outcomes]:
+def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
     """`_block` that keeps its results, up to some 200 MB, until another setting is asked for."""
     return lru_cache(maxsize=None)(partial(_block, n, resampling_prob, scale, threshold))
 
 
-def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Outcomes:
+def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Views:
     """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
     last = min(first + _together(scale), (n - 1) // 2 + 1)
     mean = (n - 1) * resampling_prob
     draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
-    return outcomes(draw_law(n, first, last, scale, threshold, density, draws), draws, resampling_prob, 1.0)
+    return _views(draw_law(n, first, last, scale, threshold, density, draws), draws, resampling_prob, 1.0)
 
 
 def _promising(n: int, scale: float, threshold: float) -> list[int]:
@@ -138,33 +139,34 @@ def _promising(n: int, scale: float, threshold: float) -> list[int]:
 
 
 @lru_cache(maxsize=8)
-def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Outcomes:
+def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
     """What is seen of the target and of the others with label 0, where `ones` of the others hold 1."""
     draws = draw_law(n, ones, ones + 1, scale, threshold, _FINE, n - ones, resampling_prob)
-    return outcomes(draws, n - ones, resampling_prob, resampling_prob)
+    return _views(draws, n - ones, resampling_prob, resampling_prob)
 
 
-def outcomes(draws: Draws, n: int, resampling_prob: float, rate: float) -> Outcomes:
+def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Views:
     """The target's noisy label and the number of ones of n-1 others, who each have one with probability rate·Q.
 
     Args:
         draws: of n such users, for J = m, m+1, .... n: users. resampling_prob: λ. rate: 1 or λ.
     """
+    zero, one = draws.rows(slice(None, -1)), draws.rows(slice(1, None))
     if resampling_prob == 1.0:
-        low, high, missing = draws.lower, draws.upper, draws.missing
-        return Outcomes((low[:-1], low[1:]), (high[:-1], high[1:]), (missing[:-1], missing[1:]))
-    zero = _outcome(draws, n, resampling_prob, rate, 0)
-    one = _outcome(draws, n, resampling_prob, rate, 1)
-    return Outcomes((zero[0], one[0]), (zero[1], one[1]), (draws.missing[:-1], draws.missing[1:]))
+        return zero, one
+    return _seen(zero, n, resampling_prob, rate, 0), _seen(one, n, resampling_prob, rate, 1)
 
 
-def _outcome(draws: Draws, n: int, lam: float, rate: float, label: int) -> tuple[Floats, Floats]:
-    """Lower and upper bounds (M, O) if the target holds `label`."""
+def _seen(draws: Bracketed, n: int, lam: float, rate: float, label: int) -> Bracketed:
+    """The view if the target holds `label`: her noisy label is one, with k ones among the others, then zero.
+
+    With V = E Bin(·; n, rate·Q), the target's one of these draws is a one with probability (k+1)/n V(k+1) beside k
+    others, and a zero with (1-k/n) V(k). She draws a one with probability λQ, is seen with her own label with 1-λ.
+    """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
-    rows = slice(1, None) if label else slice(None, -1)
     parts = []
     for table in (draws.lower, draws.upper):
-        padded = np.pad(table[rows], ((0, 0), (1, 1)))
+        padded = np.pad(table, ((0, 0), (1, 1)))
         a_one = (k + 1.0) / n * padded[:, 1:]  # one more draw that is a one, and k ones among the others
         a_zero = (1.0 - k / n) * padded[:, :-1]
         parts.append((a_one, a_zero * (k >= 0.0)))
@@ -175,7 +177,7 @@ def _outcome(draws: Draws, n: int, lam: float, rate: float, label: int) -> tuple
         first = lam / rate * one + (kept * (one + zero) if label else 0.0)
         second = (lam + (0.0 if label else kept)) * zero + balance * (one if balance >= 0.0 else one_away)
         bounds.append(np.concatenate([first, np.maximum(second, 0.0)], axis=1))
-    return bounds[0], bounds[1]
+    return Bracketed(bounds[0], bounds[1], draws.missing)
 
 
 def draw_law(
@@ -187,8 +189,10 @@ def draw_law(
     density: int,
     draws: int | None = None,
     rate: float = 1.0,
-) -> Draws:
+) -> Bracketed:
     """Bounds of E Bin(k; draws, rate·Q) for J = first..last users with label 1.
+
+    On each bin Bin is its chord: Σ_nodes w B up to Σ_bins rise |ΔB|/(2 points), the means of F, + mass · chord error.
 
     Args:
         n: users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ.
@@ -197,21 +201,21 @@ def draw_law(
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
+    # the law of Q on the nodes
     weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold, points)
+    # Bin(k; n, p) at the nodes, in the window of k that misses 2 exp(_LOG_TAIL)
     p, trials = rate * nodes, n if draws is None else draws
     low = bernstein_window(trials * p[0], trials * p[0] * (1.0 - p[0]), trials, _LOG_TAIL)[0]
     high = bernstein_window(trials * p[-1], trials * p[-1] * (1.0 - p[-1]), trials, _LOG_TAIL)[1]
     k = np.arange(low, high + 1, dtype=np.float64)
     kernel = _binomials(trials, k, p)
+    # what the chord and the bracketed means of F may be off by
     misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
     doubt = 1.2e-14 * trials + 1e-13  # of the kernel
-    return Draws(
-        low,
-        np.maximum(middle - error, 0.0) * (1.0 - doubt),
-        (middle + error) * (1.0 + doubt),
-        weights.missing + 4.0 * math.exp(_LOG_TAIL),  # two for k, and one for more draws than `_block` has
-    )
+    # two for k, and one for more draws than `_block` has
+    missing = weights.missing + 4.0 * math.exp(_LOG_TAIL)
+    return Bracketed(np.maximum(middle - error, 0.0) * (1.0 - doubt), (middle + error) * (1.0 + doubt), missing, low)
 
 
 def _binomials(n: int, k: Floats, p: Floats) -> Floats:
@@ -285,7 +289,10 @@ class _Weights:
 
     @staticmethod
     def of(n: int, ones: NDArray[np.int64], nodes: Floats, scale: float, threshold: float, points: int) -> "_Weights":
-        """From F below the share of ones and 1 - F above, so that both tails keep their relative accuracy."""
+        """Σ_bins of E[chord]: a node weighs the difference of the means of F over the bins on its two sides.
+
+        F is used below the share of ones and 1 - F above, so that both tails keep their relative accuracy.
+        """
         share, bins = ones / n, nodes.size - 1
         split = int(np.searchsorted(nodes, min(float(share.mean()), 0.5)))
         split = min(max(split, 1), bins - 1)

@@ -108,7 +108,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> tuple[Floats, Floats]
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> tuple[Floats, Floats]:
-    """The same for the absolute loss, whose output value is a weighted median and so a label's value."""
+    """e^-ε L and the output value of the absolute loss, as in `_squared`: a weighted median, and so a label's value."""
     k = len(values)
     costs, outputs = np.full((k, k), math.inf), np.zeros((k, k))
     for value in values:

@@ -110,7 +110,7 @@ def _laws(n: int, flip_prob: float, step: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def _others_zero(n: int, flip_prob: float) -> Floats:
-    """The same for m = 0 alone: (1, N)."""
+    """The law of the others' noisy ones for m = 0 alone: (1, N)."""
     return OtherUsers(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL)[1][None, :]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from p2p_sim.privacy import ShuffledMessages, definition, local_epsilon
 from p2p_sim.privacy.definition import delta_by_summation
-from p2p_sim.privacy.exchange import kary, visited_users
+from p2p_sim.privacy.exchange import blanket, kary
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.inversion import bisect
 
@@ -59,7 +59,7 @@ def test_the_bracket_holds_the_exact_value(count):
 
 def broken(monkeypatch, name: str) -> None:
     """A mistake in the law of visited users, or in what is due for those who are not."""
-    right = visited_users.visited
+    right = blanket.visited
     if name == "one user too few is visited":
         wrong = lambda *a: tuple((max(top - 1, 0), weight) for top, weight in right(*a))  # noqa: E731
     elif name == "half the rate":
@@ -116,10 +116,10 @@ def occupied(n: int, theta: float) -> list[float]:
 @pytest.mark.parametrize("theta", [0.05, 0.6, 1.0])
 def test_the_law_of_visited_users_is_enumerated(theta):
     truth = occupied(5, theta)
-    found = dict(visited_users.visited(5, theta, 24, 5))
+    found = dict(blanket.visited(5, theta, 24, 5))
     assert [found.get(v, 0.0) for v in range(6)] == pytest.approx(truth, rel=1e-12, abs=1e-13)
     for blocks in (1, 2, 3):
-        blocked = dict(visited_users.visited(5, theta, blocks, 5))
+        blocked = dict(blanket.visited(5, theta, blocks, 5))
         for v in range(6):  # above in the stochastic order
             assert sum(w for top, w in blocked.items() if top >= v) >= sum(truth[v:]) * (1.0 - 1e-12)
 
@@ -128,9 +128,9 @@ def test_the_law_of_visited_users_is_enumerated(theta):
 def test_the_law_of_visited_users_at_a_known_number_of_submissions(trials):
     chosen = [len(set(each)) for each in itertools.product(range(4), repeat=trials)]
     truth = [chosen.count(v) / 4.0**trials for v in range(5)]
-    found = dict(visited_users.visited(4, 1.0, 24, 4, trials))
+    found = dict(blanket.visited(4, 1.0, 24, 4, trials))
     assert [found.get(v, 0.0) for v in range(5)] == pytest.approx(truth, rel=1e-12, abs=1e-13)
-    assert all(visited_users._bounded_tail(v, 4, 1.0, 0.25, trials) >= sum(truth[v:]) * (1.0 - 1e-12) for v in range(5))
+    assert all(blanket._bounded_tail(v, 4, 1.0, 0.25, trials) >= sum(truth[v:]) * (1.0 - 1e-12) for v in range(5))
 
 
 @pytest.mark.parametrize(("n", "k", "alpha"), [(3, 3, 0.3), (4, 3, 0.5), (3, 4, 0.2)])
@@ -156,12 +156,12 @@ def test_a_known_number_of_submissions_tells_no_more_than_certified(n, k, alpha,
 
 @pytest.mark.parametrize(("n", "theta"), [(1000, 0.01), (3000, 0.4), (4096, 1.0)])
 def test_the_bound_of_large_clusters_lies_above_the_law_of_small_ones(n, theta):
-    table = visited_users._upper_tails(n, theta, n)
+    table = blanket._upper_tails(n, theta, n)
     for v in range(1, n + 1, 7):
-        assert visited_users._bounded_tail(v, n, theta, theta / n, n) >= table[v] * (1.0 - 1e-9) or table[v] < 1e-280
+        assert blanket._bounded_tail(v, n, theta, theta / n, n) >= table[v] * (1.0 - 1e-9) or table[v] < 1e-280
     mean = n * (1.0 - (1.0 - theta / n) ** n)
     assert (
-        visited_users._bounded_tail(int(mean + 12.0 * math.sqrt(mean)), n, theta, theta / n, n)
+        blanket._bounded_tail(int(mean + 12.0 * math.sqrt(mean)), n, theta, theta / n, n)
         < 1e-10 + (theta == 1.0) * 1e-3
     )
 

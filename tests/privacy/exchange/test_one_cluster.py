@@ -10,28 +10,30 @@ from scipy.stats import binom
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.other_users import OtherUsers, skipped, spacing
 from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from p2p_sim.privacy.inversion import root
 
 
 def covered_by(setting, accepts, least=0):
     """What each evaluation of a search certifies, and whether it came to an end; `accepts` says if revealing works."""
-    certified, step = [], least + 1
+    certified = []
 
-    def fits(scan, ones):
+    def fits(block):
         if not accepts():
             return False
-        b = setting.sources - scan.setting.sources
-        assert len(ones) == 1 or (b == 0 and list(ones) == list(range(ones[0], ones[-1] + 1)))
-        certified.append(range(ones[0], ones[-1] + b + 1))
+        assert block.quick
+        assert len(block.ones) == 1 or (
+            block.revealed == 0 and list(block.ones) == [*range(block.first, block.last + 1)]
+        )
+        certified.append(range(block.first, block.last + 1))
         return True
 
-    def include(scan, ones):
-        assert setting.sources - scan.setting.sources == least
-        certified.append(range(ones[0], ones[-1] + step))
+    def include(block):
+        assert not block.quick
+        assert block.revealed == (least or 0)
+        certified.append(range(block.ones[0], block.ones[-1] + block.revealed + 1))
         return True
 
     return certified, setting._cover(-14.0, fits, include, least)
