@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import scipy
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.overlays.moved_bit import DenseTable, MovedBit
 from p2p_sim.privacy.overlays.moved_bit_slots import Slots
+from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
 from p2p_sim.privacy.overlays.user_kinds import UserKinds
 
 LEAST_MOVED = 1e-9
@@ -25,8 +24,6 @@ _STEP = 1.3
 """by the sums of their squared weights, from one power of this to the next."""
 _STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)
 """-L, logarithms of how likely a user may leave her band."""
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(eq=False)
@@ -103,68 +100,59 @@ class MovedBitSearch:
 
 @dataclass(frozen=True, eq=False)
 class MovingTargets:
-    """What is known of a table.
+    """The targets of a table.
 
     Args:
-        rows, columns: (n, n) the table twice. places: its users' places. alike: (n,) one with the same bound, or -1.
-        flip_prob: α. rates: (n,) probabilities that labels arrive. revealed: (n,) whose bits are known, members among
-            them. members: (n,) who are pooled with the learner. draws: labels that each of these got.
+        kinds: its users' places. alike: (n,) for each user one with the same bound, or -1.
     """
 
-    rows: "scipy.sparse.csr_array"
-    columns: "scipy.sparse.csc_array"
-    places: UserKinds
+    table: OverlayTable
+    kinds: UserKinds
     alike: Ints
-    flip_prob: float
-    rates: Floats
-    revealed: Bools
-    members: Bools
-    draws: int
     _searches: dict[int, MovedBitSearch | None] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, target: int) -> MovedBitSearch | None:
         """The bound for a target and others whose fetchers have about as large weights; None if there is none."""
-        if self._table is None:
+        if self._dense is None:
             return None
-        group = int(self._classes[target])
+        table, group = self.table, int(self._classes[target])
         if group not in self._searches:
             lead = self.alike == np.arange(len(self.alike))
             targets = np.flatnonzero(lead & (self._classes == group))
-            weights = self.places.envelope(targets)
-            rates = np.full(weights.size, self._table.rates.max())
+            weights = self.kinds.envelope(targets)
+            rates = np.full(weights.size, self._dense.rates.max())
             if targets.size == 1:
-                part = slice(self.columns.indptr[targets[0]], self.columns.indptr[targets[0] + 1])
-                users = self.columns.indices[part]
-                weights, rates = self.columns.data[part], np.where(self.members[users], 0.0, self.rates[users])
+                users, weights = table.fetchers(int(targets[0]))
+                rates = np.where(table.members[users], 0.0, table.rates[users])
             self._searches[group] = self.bounded(weights, rates, targets)
         return self._searches[group]
 
     def bounded(self, weights: Floats, rates: Floats, targets: Ints) -> MovedBitSearch | None:
         """The bound for targets whose fetchers have at most these weights and rates; None if there is none."""
-        if self._table is None:
+        if self._dense is None:
             return None
-        columns = np.cumsum(~self.revealed) - 1
-        return MovedBitSearch.of(self._table, weights, rates, columns[targets])
+        columns = np.cumsum(~self.table.revealed) - 1
+        return MovedBitSearch.of(self._dense, weights, rates, columns[targets])
 
     @cached_property
-    def _table(self) -> DenseTable | None:
+    def _dense(self) -> DenseTable | None:
         """None for a table that is sparse or too large."""
-        submitters, hidden = np.flatnonzero((self.rates > 0.0) & ~self.members), ~self.revealed
-        rows, size = self.rows[submitters], submitters.size * int(hidden.sum())
-        if self.flip_prob < LEAST_MOVED or not 0 < size <= min(LARGEST_TABLE, _DENSE * rows.nnz):
+        table, hidden = self.table, ~self.table.revealed
+        submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
+        rows, size = table.rows[submitters], submitters.size * int(hidden.sum())
+        if table.flip_prob < LEAST_MOVED or not 0 < size <= min(LARGEST_TABLE, _DENSE * rows.nnz):
             return None
-        table = rows.toarray()
-        fetched = self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
-        known_mass = table[:, ~hidden].sum(axis=1)
-        return DenseTable(table[:, hidden], known_mass, self.rates[submitters], self.flip_prob, fetched)
+        entries, rates = rows.toarray(), table.rates[submitters]
+        known_mass = entries[:, ~hidden].sum(axis=1)
+        return DenseTable(entries[:, hidden], known_mass, rates, table.flip_prob, table.members_labels)
 
     @cached_property
     def _classes(self) -> Ints:
         """For each user a number, the same for targets who are bounded together, (n,); -1 for those with no bound."""
-        lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.revealed)
+        lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)
         if lead.size > _CLASSES:
-            squares = np.asarray(self.columns.power(2).sum(axis=0)).ravel()[lead]
+            squares = np.asarray(self.table.columns.power(2).sum(axis=0)).ravel()[lead]
             steps = np.floor(np.log(np.maximum(squares / squares.max(initial=1e-300), 1e-30)) / math.log(_STEP))
         kinds, kind = np.unique(steps, return_inverse=True)
         group = np.full(len(self.alike), -1)
