@@ -100,13 +100,13 @@ class FetchDistribution(Accountant):
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)
         users, far = self._split(None)
-        places = self._places_of(users, far) if users.size <= CLOSELY else chain(self._bounds_by_kind(users), far)
-        return Bracket(0.0, max((place.delta(epsilon) for place in places), default=0.0))
+        each = self._bounds_of_each(users) if users.size <= CLOSELY else self._bounds_by_kind(users)
+        return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
         """Certified upper bound on one user's δ(ε), which depends on her place in the overlay."""
         check_epsilon(epsilon)
-        return self._user(user).delta(epsilon)
+        return _bounds_of(self, user).delta(epsilon)
 
     def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
         return self.epsilon(delta, users)
@@ -135,7 +135,7 @@ class FetchDistribution(Accountant):
         targets, far = self._split(users)
         few = targets.size <= CLOSELY
         looked_at = targets if few else targets[np.arange(SAMPLED) * targets.size // SAMPLED]
-        worst = self._worst(self._places_of(looked_at, far), delta)
+        worst = self._worst(chain(far, self._bounds_of_each(looked_at)), delta)
         if few or worst == local_epsilon(self.flip_prob):
             return self._stated(worst, delta, self.basis, self.conditions), None
         most = self._worst(chain(self._bounds_by_kind(targets), far), delta)
@@ -149,13 +149,13 @@ class FetchDistribution(Accountant):
         observer = "coalition" if self._table.members.any() else "learner"
         return PrivacyBound(0.0, epsilon, delta, observer, "label", basis, conditions)
 
-    def _worst(self, places: Iterable[UserBound], delta: float) -> float:
+    def _worst(self, each: Iterable[UserBound], delta: float) -> float:
         """The largest ε of some places; ε₀ where it is nearly that."""
         worst, local = 0.0, local_epsilon(self.flip_prob)
-        for place in places:
-            if not place.holds(worst, delta):
-                worst = max(worst, place.epsilon(delta))
-                self._hint[:] = place.best_levels(worst)
+        for bounds in each:
+            if not bounds.holds(worst, delta):
+                worst = max(worst, bounds.epsilon(delta))
+                self._hint[:] = bounds.best_levels(worst)
             if worst > _NEARLY * local:  # nobody can be worse off, and most overlays have such a user
                 return local
         return worst
@@ -167,14 +167,14 @@ class FetchDistribution(Accountant):
     def user_epsilon(self, user: int, delta: float) -> float:
         """Certified ε(δ) of one user, at most ε₀."""
         check_delta(delta)
-        return self._user(user).epsilon(delta)
+        return _bounds_of(self, user).epsilon(delta)
 
     def user_epsilons(self, delta: float) -> Floats:
         """Certified ε(δ) of every user, (n,), for example for a heat map; NaN for members."""
         check_delta(delta)
         (users, far), alike = self._split(None), self._alike
         epsilons = np.full(len(alike), self._worst(far, delta))
-        epsilons[users] = [self._user(user).epsilon(delta) for user in users.tolist()]
+        epsilons[users] = [_bounds_of(self, user).epsilon(delta) for user in users.tolist()]
         return np.where(alike >= 0, epsilons[alike], math.nan)
 
     @cached_property
@@ -217,17 +217,13 @@ class FetchDistribution(Accountant):
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
         return users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)]
 
-    def _places_of(self, users: NDArray[np.int64], far: list[UserBound]) -> Iterator[UserBound]:
-        return chain(far, map(self._user, users.tolist()))
+    def _bounds_of_each(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
+        return (_bounds_of(self, user) for user in users.tolist())
 
     @cached_property
     def _hint(self) -> list[int]:
         """Places of the levels that did best for the last worst user: tried first for the next."""
         return []
-
-    def _user(self, user: int) -> UserBound:
-        """The bounds of one user, built when asked for; the last few are kept."""
-        return _bounds_of(self, user)
 
     @cached_property
     def _tails(self) -> Tails:
@@ -292,5 +288,6 @@ class FetchDistribution(Accountant):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """Kept here, not by the table: a table that holds what refers to it is freed late, and it may be one of many."""
+    """The bounds of one user, built when first needed. The last few are kept here, not by the table: a table that holds
+    what refers to it is freed late, and it may be one of many."""
     return table._build(user)

@@ -36,7 +36,7 @@ class OverlayTable:
 
     @cached_property
     def columns(self) -> "scipy.sparse.csc_array":
-        """The same table by columns."""
+        """W by columns."""
         return scipy.sparse.csc_array(self.rows)
 
     @cached_property

@@ -80,8 +80,8 @@ class Neighbourhood:
         laws, units = _hidden_weight(row[mine], entries[mine], hidden[cell[mine]], len(fetchers))
         length = table.rows.indptr[fetchers + 1] - table.rows.indptr[fetchers]
         unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
-        seen = table.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
-        each = zip(laws, units, seen.tolist(), weights.tolist(), strict=True)
+        submits = table.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
+        each = zip(laws, units, submits.tolist(), weights.tolist(), strict=True)
         return product([self._pair(*its) for its in each])
 
     def _pair(self, law: Floats, unit: float, seen: float, weight: float) -> Pair:
@@ -149,6 +149,7 @@ def _rings(
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
     """Law of each fetcher's hidden weight W_i(X_i), (count, L), in units (count,); weights are rounded down."""
+    # A fetcher's unit is the weight of her cells if these are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")
     fetchers, entries, hidden = fetchers[order], entries[order], hidden[order]
     sizes = np.bincount(fetchers, minlength=count)
@@ -160,6 +161,7 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
     units = np.where(sizes == 0, 1.0, np.where(equal, least, total / np.maximum(sizes, 1) / _UNITS))
     steps = np.floor(entries / units[fetchers] * (1.0 + 1e-12)).astype(np.int64)
     length = 1 + int(np.bincount(fetchers, weights=steps, minlength=count).max(initial=0.0))
+    # The law of a sum: the k-th cell of all fetchers, with its chance to be hidden, for each k.
     law = np.zeros((count, length))
     law[:, 0] = 1.0
     starts = np.cumsum(sizes) - sizes

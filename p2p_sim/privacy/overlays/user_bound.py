@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -101,18 +102,18 @@ class Tails:
     levels: Floats
     without: int = 0
     _rows: dict[int, _Row] = field(default_factory=dict, init=False)
-    _found: dict[tuple[float, int] | bytes, Floats] = field(default_factory=dict, init=False)
+    _bounds: dict[tuple[float, int] | bytes, Floats] = field(default_factory=dict, init=False)
 
     def lacking(self, users: NDArray[np.integer], entries: Floats) -> "Lacking":
         """Bounds for some users' rows, each without the given one of its entries that hide."""
         fixed = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
-        for place, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
-            found = self._known(user, entry)
-            if found is None:
-                uneven.append(place)
+        for at, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
+            bounds = self._even_bounds(user, entry)
+            if bounds is None:
+                uneven.append(at)
             else:
-                fixed[place] = found
+                fixed[at] = bounds
         rows = [self._of(user) for user in users[uneven].tolist()]
         return Lacking(fixed, np.array(uneven, dtype=np.int64), entries[uneven], rows, self.flip_prob, self.levels)
 
@@ -124,7 +125,7 @@ class Tails:
         fixed = np.broadcast_to(bounds, (count, bounds.size))
         return Lacking(fixed, none.astype(np.int64), none, [], self.flip_prob, self.levels)
 
-    def _known(self, user: int, entry: float) -> Floats | None:
+    def _even_bounds(self, user: int, entry: float) -> Floats | None:
         """All levels' bounds of a row whose other entries are equal, or of any if the largest are left out."""
         if self.without:
             hiding = np.sort(self.row(user))
@@ -142,9 +143,9 @@ class Tails:
         return self._cached((least, count), lambda: _even(least, count, self.flip_prob, self.levels))
 
     def _cached(self, key: tuple[float, int] | bytes, make: Callable[[], Floats]) -> Floats:
-        if key not in self._found:
-            self._found[key] = make()
-        return self._found[key]
+        if key not in self._bounds:
+            self._bounds[key] = make()
+        return self._bounds[key]
 
     def _of(self, user: int) -> _Row:
         if user not in self._rows:
@@ -187,6 +188,15 @@ class Lacking:
         return strengths, factors - own + 1e-12 * np.abs(factors)
 
 
+class LevelBound(NamedTuple):
+    """At one level τ: what leaks, what always leaks, the chance that anybody strays, and the law, as in `Levels`."""
+
+    leak: float
+    always: float
+    stray: float
+    law: SymmetricLosses
+
+
 @dataclass(frozen=True, eq=False)
 class TargetLevels:
     """The bounds of `Levels` for one target, each level worked out when it is first needed.
@@ -206,17 +216,17 @@ class TargetLevels:
     flip_prob: float
     tails: Lacking | None
     copies: Floats
-    _made: dict[int, "tuple[float, float, float, SymmetricLosses] | None"] = field(default_factory=dict, init=False)
+    _bounds: dict[int, LevelBound | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if np.unique(self.weights).size > MOST_LINES:
             ends = (float(self.weights.min()), float(self.weights.max()))
             grid = np.union1d(np.geomspace(*ends, _GRID), np.quantile(self.weights, np.linspace(0.0, 1.0, _GRID)))
-            place = np.minimum(np.searchsorted(grid, self.weights), grid.size - 1)
-            object.__setattr__(self, "weights", np.maximum(grid[place], self.weights))
+            above = np.minimum(np.searchsorted(grid, self.weights), grid.size - 1)
+            object.__setattr__(self, "weights", np.maximum(grid[above], self.weights))
 
     @cached_property
-    def _shown(self) -> Floats:
+    def _exposures(self) -> Floats:
         """Probability that some user of a group submits the target's bit."""
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
@@ -224,54 +234,59 @@ class TargetLevels:
 
     @cached_property
     def _exposure(self) -> float:
-        return any_of(self._shown, self.copies)
+        return any_of(self._exposures, self.copies)
 
     def all(self) -> Levels:
         """All levels together."""
         return self.some(range(len(SHARES)))
 
-    def some(self, places: Sequence[int]) -> Levels:
+    def some(self, levels: Sequence[int]) -> Levels:
         """Some levels together: a bound that is nowhere below that of all."""
-        found = [made for place in places if (made := self._level(place)) is not None]
-        leaks, always, strays, laws = zip(*found, strict=True) if found else ((), (), (), ())
+        bounds = [bound for level in levels if (bound := self._level(level)) is not None]
+        leaks, always, strays, laws = zip(*bounds, strict=True) if bounds else ((), (), (), ())
         return Levels(self._exposure, leaks, always, strays, laws)
 
     def best(self, ratio: float) -> tuple[int, ...]:
         """A few levels that together bound HS_ratio nearly as well as all: chosen one after another."""
         chosen: tuple[int, ...] = ()
-        rest = {place: made[3].divergence(ratio) for place in range(len(SHARES)) if (made := self._level(place))}
-        within = dict(rest)
+        bounds = {level: self._level(level) for level in range(len(SHARES))}
+        within = {level: bound.law.divergence(ratio) for level, bound in bounds.items() if bound}
+        rest = set(within)
         while rest and len(chosen) < _FEW:
-            tried = {place: (*chosen, place) for place in rest}
-            bound = {place: self.some(its).combined(np.array([within[k] for k in its])) for place, its in tried.items()}
-            best = min(bound, key=bound.__getitem__)
-            chosen, _ = tried[best], rest.pop(best)
+            tried = {level: (*chosen, level) for level in sorted(rest)}
+            value = {level: self.some(its).combined(np.array([within[k] for k in its])) for level, its in tried.items()}
+            best = min(value, key=value.__getitem__)
+            chosen = tried[best]
+            rest.remove(best)
         return chosen
 
-    def _level(self, level: int) -> "tuple[float, float, float, SymmetricLosses] | None":
-        """What leaks, what always leaks, the chance that anybody strays, and the law; None if it would say little more
-        than the exposure."""
-        if level not in self._made:
-            self._made[level] = self._make(level)
-        return self._made[level]
+    def _level(self, level: int) -> LevelBound | None:
+        """None if it would say little more than the exposure."""
+        if level not in self._bounds:
+            self._bounds[level] = self._make(level)
+        return self._bounds[level]
 
-    def _make(self, place: int) -> "tuple[float, float, float, SymmetricLosses] | None":
+    def _make(self, level: int) -> LevelBound | None:
         if self.flip_prob < LEAST_FLIP or not self.weights.size:
             return None
         assert self.tails is not None
-        level, weights, shown = SHARES[place] * self.flip_prob, self.weights, self._shown
-        chance = np.minimum(1.0, 2.0 * self.tails.at(place))
-        chance[2.0 * level + weights >= 1.0] = 1.0
-        kept = chance < 1.0
-        copies = self.copies
-        base, stray = any_of(shown[~kept], copies[~kept]), float((copies * chance)[kept].sum()) * (1.0 + 1e-12)
-        leak = base + float((copies * (shown * chance))[kept].sum()) * (1.0 + 1e-12)
-        if not kept.any() or (leak >= 0.25 * self._exposure and stray >= 1.0) or base >= self._exposure:
+        # A group strays if its p_i < τ or p_i + w > 1-τ; in groups without room for it, always.
+        threshold, weights, copies = SHARES[level] * self.flip_prob, self.weights, self.copies
+        chance = np.minimum(1.0, 2.0 * self.tails.at(level))
+        chance[2.0 * threshold + weights >= 1.0] = 1.0
+        bounded = chance < 1.0
+        # Stray groups show the target's bit if they submit it.
+        always = any_of(self._exposures[~bounded], copies[~bounded])
+        stray = float((copies * chance)[bounded].sum()) * (1.0 + 1e-12)
+        leak = always + float((copies * (self._exposures * chance))[bounded].sum()) * (1.0 + 1e-12)
+        if not bounded.any() or (leak >= 0.25 * self._exposure and stray >= 1.0) or always >= self._exposure:
             return None
-        lines, at = np.unique(np.stack([weights[kept], self.rates[kept]], axis=1), axis=0, return_inverse=True)
-        users = np.bincount(at.ravel(), weights=(self.counts * copies)[kept])
-        pairs = [Pair.three_point(level, w, rate, int(k)) for (w, rate), k in zip(lines.tolist(), users, strict=True)]
-        return leak, base, stray, product(pairs)
+        # The others' three-point pairs, by weight and rate.
+        lines, at = np.unique(np.stack([weights, self.rates], axis=1)[bounded], axis=0, return_inverse=True)
+        users = np.bincount(at.ravel(), weights=(self.counts * copies)[bounded])
+        each = zip(lines.tolist(), users, strict=True)
+        pairs = [Pair.three_point(threshold, weight, rate, int(count)) for (weight, rate), count in each]
+        return LevelBound(leak, always, stray, product(pairs))
 
 
 def any_of(chances: Floats, copies: Floats) -> float:
@@ -323,9 +338,9 @@ class UserBound:
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
         limit = None if delta is None else (delta - self.met * direct) / max(1.0 - self.met, SUBNORMAL)
-        for place, way in enumerate(self.ways):
-            if place == len(self._built):
+        for number, way in enumerate(self.ways):
+            if number == len(self._built):
                 self._built.append(way())
-            rest = amplified_delta(self._built[place], self.flip_prob, epsilon, limit)
+            rest = amplified_delta(self._built[number], self.flip_prob, epsilon, limit)
             seen = self.met > 0.0 or rest > 0.0
             yield outward(0.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12)).upper if seen else 0.0

@@ -200,7 +200,7 @@ def one_row(start: NDArray[np.integer], columns: Sequence[NDArray[np.generic]], 
 
 
 def bits(column: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
-    """The same bytes as whole numbers."""
+    """An entry's bytes as a whole number."""
     return column.view(f"u{column.dtype.itemsize}")
 
 
