@@ -30,13 +30,11 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, Condition
-from p2p_sim.privacy.overlays.fetch_table import check_table
 from p2p_sim.privacy.overlays.moved_bit_targets import MovingTargets
-from p2p_sim.privacy.overlays.row_tails import Tails
+from p2p_sim.privacy.overlays.overlay_table import OverlayTable, canonical_rows, check_table
 from p2p_sim.privacy.overlays.sparse_neighbourhood import Neighbourhood
 from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Divergence
-from p2p_sim.privacy.overlays.three_point_pairs import TargetLevels
-from p2p_sim.privacy.overlays.user_bound import UserBound
+from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound
 from p2p_sim.privacy.overlays.user_kinds import UserKinds
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_flip_prob
@@ -102,13 +100,13 @@ class FetchDistribution(Accountant):
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)
         users, far = self._split(None)
-        places = self._places_of(users, far) if users.size <= CLOSELY else chain(self._bounds_by_kind(users), far)
-        return Bracket(0.0, max((place.delta(epsilon) for place in places), default=0.0))
+        each = self._bounds_of_each(users) if users.size <= CLOSELY else self._bounds_by_kind(users)
+        return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
         """Certified upper bound on one user's δ(ε), which depends on her place in the overlay."""
         check_epsilon(epsilon)
-        return self._user(user).delta(epsilon)
+        return _bounds_of(self, user).delta(epsilon)
 
     def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
         return self.epsilon(delta, users)
@@ -134,102 +132,71 @@ class FetchDistribution(Accountant):
         is then the largest by the three-point pairs and the direct exposure alone, which depend on few kinds of places.
         """
         check_delta(delta)
-        found, far = self._split(users)
-        few = found.size <= CLOSELY
-        looked_at = found if few else found[np.arange(SAMPLED) * found.size // SAMPLED]
-        worst = self._worst(self._places_of(looked_at, far), delta)
+        targets, far = self._split(users)
+        few = targets.size <= CLOSELY
+        looked_at = targets if few else targets[np.arange(SAMPLED) * targets.size // SAMPLED]
+        worst = self._worst(chain(far, self._bounds_of_each(looked_at)), delta)
         if few or worst == local_epsilon(self.flip_prob):
             return self._stated(worst, delta, self.basis, self.conditions), None
-        most = self._worst(chain(self._bounds_by_kind(found), far), delta)
+        most = self._worst(chain(self._bounds_by_kind(targets), far), delta)
         condition = Condition(
-            SAMPLE_ALONE, f"of {SAMPLED:,} users, evenly spaced among {found.size:,}; no bound for others"
+            SAMPLE_ALONE, f"of {SAMPLED:,} users, evenly spaced among {targets.size:,}; no bound for others"
         )
         sample = self._stated(worst, delta, self.basis, (*self.conditions, condition))
         return self._stated(most, delta, f"{ANY_FETCHES}: three-point pairs, direct exposure", self.conditions), sample
 
     def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
-        observer = "coalition" if self._members.any() else "learner"
+        observer = "coalition" if self._table.members.any() else "learner"
         return PrivacyBound(0.0, epsilon, delta, observer, "label", basis, conditions)
 
-    def _worst(self, places: Iterable[UserBound], delta: float) -> float:
+    def _worst(self, each: Iterable[UserBound], delta: float) -> float:
         """The largest ε of some places; ε₀ where it is nearly that."""
         worst, local = 0.0, local_epsilon(self.flip_prob)
-        for place in places:
-            if not place.holds(worst, delta):
-                worst = max(worst, place.epsilon(delta))
-                self._hint[:] = place.best_levels(worst)
+        for bounds in each:
+            if not bounds.holds(worst, delta):
+                worst = max(worst, bounds.epsilon(delta))
+                self._hint[:] = bounds.best_levels(worst)
             if worst > _NEARLY * local:  # nobody can be worse off, and most overlays have such a user
                 return local
         return worst
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        return (*FETCH_CONDITIONS, PASSIVE) if self._members.any() else FETCH_CONDITIONS
+        return (*FETCH_CONDITIONS, PASSIVE) if self._table.members.any() else FETCH_CONDITIONS
 
     def user_epsilon(self, user: int, delta: float) -> float:
         """Certified ε(δ) of one user, at most ε₀."""
         check_delta(delta)
-        return self._user(user).epsilon(delta)
+        return _bounds_of(self, user).epsilon(delta)
 
     def user_epsilons(self, delta: float) -> Floats:
         """Certified ε(δ) of every user, (n,), for example for a heat map; NaN for members."""
         check_delta(delta)
         (users, far), alike = self._split(None), self._alike
-        found = np.full(len(alike), self._worst(far, delta))
-        found[users] = [self._user(user).epsilon(delta) for user in users.tolist()]
-        return np.where(alike >= 0, found[alike], math.nan)
-
-    @cached_property
-    def _rates(self) -> Floats:
-        return np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), self._rows.shape[:1])
-
-    @cached_property
-    def _known(self) -> NDArray[np.bool_]:
-        return np.zeros(self._rows.shape[0], dtype=bool) if self.known is None else np.asarray(self.known)
-
-    @cached_property
-    def _members(self) -> NDArray[np.bool_]:
-        return np.zeros(self._rows.shape[0], dtype=bool) if self.members is None else np.asarray(self.members)
-
-    @cached_property
-    def _revealed(self) -> NDArray[np.bool_]:
-        return self._known | self._members
-
-    @cached_property
-    def _used(self) -> NDArray[np.bool_]:
-        """Whose fetches are seen by somebody."""
-        return (self._rates > 0.0) | self._members
+        epsilons = np.full(len(alike), self._worst(far, delta))
+        epsilons[users] = [_bounds_of(self, user).epsilon(delta) for user in users.tolist()]
+        return np.where(alike >= 0, epsilons[alike], math.nan)
 
     @cached_property
     def _rows(self) -> "scipy.sparse.csr_array":
-        rows: scipy.sparse.csr_array = scipy.sparse.csr_array(self.weights)  # type: ignore[arg-type]
-        if not rows.has_canonical_format or not rows.data.all():
-            rows = rows.copy()
-            rows.sum_duplicates()
-            rows.eliminate_zeros()
-        return rows
+        return canonical_rows(self.weights)
 
     @cached_property
-    def _columns(self) -> "scipy.sparse.csc_array":
-        return scipy.sparse.csc_array(self._rows)
+    def _table(self) -> OverlayTable:
+        users = self._rows.shape[:1]
+        rates = np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), users)
+        flags = (self.known, self.members)
+        known, members = (np.zeros(users, dtype=bool) if flag is None else np.asarray(flag) for flag in flags)
+        return OverlayTable(self._rows, self.flip_prob, rates, known=known, members=members, draws=self.draws)
 
     @cached_property
-    def _neighbourhood(self) -> Neighbourhood:
-        known = (self._revealed, self._members, self.draws)
-        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, *known)
-
-    def _column(self, target: int) -> tuple[NDArray[np.int32], Floats]:
-        part = slice(self._columns.indptr[target], self._columns.indptr[target + 1])
-        return self._columns.indices[part], self._columns.data[part]
-
-    @cached_property
-    def _places(self) -> UserKinds:
-        return UserKinds(self._rows, self._columns, self._rates, self._members, self._revealed)
+    def _kinds(self) -> UserKinds:
+        return UserKinds(self._table)
 
     @cached_property
     def _alike(self) -> NDArray[np.int64]:
         """For each user one with the same bound, -1 for members."""
-        return self._places.alike(self._known, NEAR)
+        return self._kinds.alike(NEAR)
 
     def _split(self, among: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], list[UserBound]]:
         """One user of each place, ascending, and what bounds the others: users whom many may fetch, in many ways.
@@ -238,92 +205,81 @@ class FetchDistribution(Accountant):
         the largest weights that any of them has, and the rows that stray most. A larger weight and a larger rate give a
         pair with a larger curve.
         """
-        found = np.unique(self._alike if among is None else self._alike[among])
-        found = found[found >= 0]
-        far = (self._places.fetchers[found] > NEAR) & ~self._known[found]
-        if np.count_nonzero(far) <= MOST_FAR or self._members.any() or self.flip_prob < LEAST_FLIP:
-            return found, []
-        weights, fetchers = self._places.envelope(found[far]), np.flatnonzero(self._rates > 0.0)
-        ones, rates = np.ones(weights.size), np.full(weights.size, self._rates.max())
+        table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
+        users = users[users >= 0]
+        far = (self._kinds.fetchers[users] > NEAR) & ~table.known[users]
+        if np.count_nonzero(far) <= MOST_FAR or table.members.any() or self.flip_prob < LEAST_FLIP:
+            return users, []
+        weights, fetchers = self._kinds.envelope(users[far]), np.flatnonzero(table.rates > 0.0)
+        ones, rates = np.ones(weights.size), np.full(weights.size, table.rates.max())
         levels = TargetLevels(weights, rates, ones, self.flip_prob, self._tails.worst(fetchers, weights.size), ones)
-        moved = self._moving.bounded(weights, rates, found[far])
+        moved = self._moving.bounded(weights, rates, users[far])
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
-        return found[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)]
+        return users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)]
 
-    def _places_of(self, users: NDArray[np.int64], far: list[UserBound]) -> Iterator[UserBound]:
-        return chain(far, map(self._user, users.tolist()))
+    def _bounds_of_each(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
+        return (_bounds_of(self, user) for user in users.tolist())
 
     @cached_property
     def _hint(self) -> list[int]:
         """Places of the levels that did best for the last worst user: tried first for the next."""
         return []
 
-    def _user(self, user: int) -> UserBound:
-        """The bounds of one user, built when asked for; the last few are kept."""
-        return _bounds_of(self, user)
-
     @cached_property
     def _tails(self) -> Tails:
         """What members fetched is revealed too, at worst the bits with the largest weights."""
-        fetched = self.draws * int((np.diff(self._rows.indptr)[self._members] > 0).sum())
-        rows, revealed = self._rows, self._revealed
+        levels = np.array(SHARES) * self.flip_prob
+        return Tails(self._table.hiding, self.flip_prob, levels, without=self._table.members_labels)
 
-        def hiding(user: int) -> Floats:
-            """The entries of a user's row that hide somebody."""
-            part = slice(rows.indptr[user], rows.indptr[user + 1])
-            return np.asarray(rows.data[part][~revealed[rows.indices[part]]])
-
-        return Tails(hiding, self.flip_prob, np.array(SHARES) * self.flip_prob, fetched)
+    @cached_property
+    def _moving(self) -> MovingTargets:
+        return MovingTargets(self._table, self._kinds, self._alike)
 
     def _build(self, target: int) -> UserBound:
-        if self._members[target]:
+        table = self._table
+        if table.members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
-        if self._known[target]:
+        if table.known[target]:
             return UserBound(self.flip_prob, 1.0, ())
-        users, weights = self._column(target)
-        pooled = self._members[users]
+        # Either a member fetched the target's bit, or what remains is what the others submit.
+        users, weights = table.fetchers(target)
+        pooled = table.members[users]
         met = self._met(weights[pooled], np.ones(int(pooled.sum())))
-        others = (self._rates[users] > 0.0) & ~pooled
+        others = (table.rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
-        _, first, counts = np.unique(self._places.same[users], return_index=True, return_counts=True)
+        # The bounds of that: a few levels of three-point pairs first, all of them last.
+        _, first, counts = np.unique(self._kinds.same[users], return_index=True, return_counts=True)
         levels = self._levels(users[first], weights[first], counts.astype(np.float64), np.ones(len(first)))
         ways: list[Callable[[], Divergence]] = [lambda: levels.some(self._hint)]
         if moved := self._moving.of(target):
             ways.append(lambda: moved)
         if self.flip_prob >= LEAST_FLIP and 0 < users.size <= NEAR:
-            ways.append(lambda: self._neighbourhood.law(target))
+            ways.append(lambda: Neighbourhood(table).law(target))
         ways.append(levels.all)
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
-
-    @cached_property
-    def _moving(self) -> MovingTargets:
-        return MovingTargets(
-            self._rows, self._columns, self._places, self._alike, self.flip_prob, self._rates, self._revealed,
-            self._members, self.draws,
-        )  # fmt: skip
 
     def _met(self, weights: Floats, copies: Floats) -> float:
         """Probability that a member fetched the target's bit, by the members' weights, rounded up."""
         with np.errstate(divide="ignore"):
-            unmet = self.draws * float((copies * np.log1p(-np.minimum(weights, 1.0))).sum())
+            unmet = self._table.draws * float((copies * np.log1p(-np.minimum(weights, 1.0))).sum())
         return min(1.0, -math.expm1(unmet) * (1.0 + 1e-12))
 
     def _levels(self, users: NDArray[np.integer], weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
         """Three-point pairs of a target's fetchers, one of each row."""
         hiding = self.flip_prob >= LEAST_FLIP and users.size > 0
         tails = self._tails.lacking(users, weights) if hiding else None
-        return TargetLevels(weights, self._rates[users], counts, self.flip_prob, tails, copies)
+        return TargetLevels(weights, self._table.rates[users], counts, self.flip_prob, tails, copies)
 
     def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
         """Bounds that hold for all of these users, whatever their neighbourhoods: one for each kind of place."""
-        kinds = self._places.kinds(users) if not self._known[users].any() else None
+        kinds = self._kinds.kinds(users) if not self._table.known[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
             yield UserBound(self.flip_prob, 1.0, ())
             return
         for counts in kinds.counts:
             used = np.flatnonzero(counts)
             fetchers, weights, copies = kinds.fetcher[used], kinds.weight[used], counts[used].astype(np.float64)
-            pooled = self._members[fetchers]
+            pooled = self._table.members[fetchers]
             met, others = self._met(weights[pooled], copies[pooled]), ~pooled
             fetchers, weights, copies = fetchers[others], weights[others], copies[others]
             levels = self._levels(fetchers, weights, np.ones(len(fetchers)), copies)
@@ -332,5 +288,6 @@ class FetchDistribution(Accountant):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """Kept here, not by the table: a table that holds what refers to it is freed late, and it may be one of many."""
+    """The bounds of one user, built when first needed. The last few are kept here, not by the table: a table that holds
+    what refers to it is freed late, and it may be one of many."""
     return table._build(user)

@@ -1,276 +1,296 @@
-"""The target's bit hidden by the others' bits and by the submissions together: see `docs/theorem.md`, any fetch law.
+"""The target's bit hidden by the others' bits and by the submissions together: the theorem for any fetch law.
 
-Under the view in which the target's bit is one, set one more of the others' bits to one with a probability M(x) that
-depends on their number x. Whichever M is, the bound holds; it is chosen by dynamic programming.
+`docs/theorem.md` has the proof, in five steps. User i submits with probability θ_i, and then the noisy bit of user j
+with probability W_ij. v is the target, p_i = Σ_(j≠v) W_ij b_j for the others' noisy bits b.
+
+1. *Known ones*, `DenseTable.known_ones`. A bit of a user with label 1 is 1 for sure with some probability, else
+   Bernoulli(α): which, is revealed. So a data set is a set C of ones among the hidden users, at most half of them,
+   while the other bits are all Bernoulli(α). |C| lies in a range, and of the others so many are revealed that H bits
+   are left hidden. X of these are ones, and which, is uniform among all sets of X, whatever X is.
+2. *A moved bit*, `MovedLaw`. Under the view in which v's bit is one, set one more bit, J, to one with probability M(X).
+   Whichever M is, the bound holds; it is chosen by dynamic programming.
+3. *Bands*, `DenseTable.bands`. Given X = x, p_i lies in a band, but for users who stray.
+4. *Slots*, `moved_bit_slots`: the law of the submissions, given X and a band, as two laws on grids.
+5. *The flip of the target*, `symmetric_pairs.amplified_delta`.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.overlays.moved_bit_levels import Crowd, MovedBitCell, OffsetBands
-from p2p_sim.privacy.overlays.row_offsets import WIDE, WIDER, OffsetPlan
-from p2p_sim.privacy.overlays.shifted_pairs import Shift, ShiftLaw, product
+from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_pmf, tail_mass
+from p2p_sim.privacy.overlays.moved_bit_slots import Offsets, SlotLaws, Slots
+from p2p_sim.privacy.overlays.shifted_pairs import LOG_TAIL
 
-_LINES = 8
-"""Different weights of fetchers that are kept apart."""
-_STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)
-"""Logarithms of how likely a user may leave her band."""
+_EVEN = 1e-12
+"""Entries of a row that differ by less, as a share of their sum, count as equal."""
 _TRIED = 24
 """Values of M(x), besides 0, that are tried."""
 _ALIKE = 30.0
 """M is chosen for ratios r with ln ln r rounded to one in so many."""
-_BLOCKS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
-"""Widths of blocks of x, as shares of its mean, in the first cells; the others have more slack."""
-_LEAST, _MOST = 1e-200, 1e100
-"""Ratios of laws are formed from numbers in this range: a smaller ratio only raises a bound."""
+_WIDTHS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
+"""Widths of blocks of x, as shares of its mean, for the fewest known ones; the others have more slack."""
 _USUAL = 8.0
 """Blocks are wider, up to half a deviation, where the logarithm of the probability is below the largest by more."""
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Values x with one band: the law of who fetched the target's bit, and that of who is moved in its place."""
+@dataclass(frozen=True)
+class KnownOnes:
+    """Data sets with `least` to `most` known ones, of which H = `hidden` bits of others are left."""
 
-    inside: slice
-    main: ShiftLaw
-    side: ShiftLaw
+    least: int
+    most: int
+    hidden: int
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """low, high: (K,) with low <= p_i <= high for all users i who do not stray, given X = x.
+
+    ones: (K,) values x. law: (K,) their probabilities.
+    """
+
+    ones: NDArray[np.int64]
+    law: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class DenseTable:
+    """What is common to all targets: users' rows.
+
+    Args:
+        rows: (R, N+1), the entries of those whose labels may be seen, for the users whose bits are hidden.
+        known_mass: (R,) the rest of their rows: what they fetch from users whose bits are known.
+        rates: (R,) θ_i, probabilities that their labels are seen. flip_prob: α in (0, 1/2].
+        revealed: so many of the hidden bits may be revealed besides, whichever these are.
+    """
+
+    rows: Floats
+    known_mass: Floats
+    rates: Floats
+    flip_prob: float
+    revealed: int = 0
+    _bands: dict[tuple[KnownOnes, float], Bands] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def others(self) -> int:
+        """N, hidden users besides a target."""
+        return int(self.rows.shape[1]) - 1
 
     @cached_property
-    def rough(self) -> tuple[Floats, Floats]:
-        """Three probabilities and likelihood ratios with the mean and variance of the side law's loss."""
-        law, losses = self.side.law, np.log(self.side.ratios)
-        mean = float(law @ losses)
-        deviation = math.sqrt(max(float(law @ (losses - mean) ** 2), 0.0))
-        if deviation == 0.0:
-            return np.ones(1), self.side.ratios[:1]
-        ratios = np.exp(math.sqrt(3.0) * deviation * np.array([-1.0, 0.0, 1.0]))
-        shares = np.array([1.0, 4.0, 1.0]) / 6.0
-        return shares, ratios / float(shares @ ratios)
+    def offsets(self) -> Offsets:
+        return Offsets(self.rows, self.rates)
 
-    def divergence(self, stay: Floats, moved: Floats, ratio: float, up: bool, rough: bool = False) -> Floats:
-        """HS_ratio(Q1 || Q0) if up, else HS_ratio(Q0 || Q1), where Q1 is `stay` · main law + `moved` · side law."""
-        chances, gains = self.rough if rough else (self.side.law, self.side.ratios)
-        stay, moved = stay[..., None], moved[..., None]
-        rest = (1.0 if up else ratio) * moved * gains
-        if up:
-            left = ratio - rest * (1.0 + 1e-8)
-            safe = np.maximum(stay, _LEAST)
-            found = np.where(left > 0.0, stay * self.main.above(np.clip(left, 0.0, _MOST) / safe), stay - left)
-            # the side law shows that nothing was moved: what stays is as likely there as under Q0
-            unmoved = (stay * self.main.above(min(ratio, _MOST) / safe))[..., 0]
-            return np.asarray(found @ chances + self.side.lost[0] * unmoved + moved[..., 0] * self.side.lost[1])
-        left = 1.0 - rest * (1.0 - 1e-8)
-        safe = np.maximum(left, _LEAST)
-        found = np.where(left > 0.0, left * self.main.below(np.minimum(ratio * stay, _MOST) / safe), 0.0)
-        alone = self.main.below(
-            np.minimum(ratio * stay[..., 0], _MOST)
-        )  # without what was moved, which only makes Q1 larger
-        return np.minimum(found @ chances + self.side.lost[0], alone)
+    # Step 1: |C| from c to c' leaves H = N - c' hidden.
+
+    @cached_property
+    def known_ones(self) -> list[KnownOnes]:
+        """Ranges that together hold every number of known ones, 0 to N/2."""
+        half, ends = self.others // 2, [0]
+        if self.others <= half + self.revealed:
+            return []
+        while ends[-1] < half:
+            ends.append(min(2 * ends[-1] + 1 + self.others // 200, half))
+        starts, more = [0, *(end + 1 for end in ends[:-1])], self.revealed
+        return [KnownOnes(a, b + more, self.others - b - more) for a, b in zip(starts, ends, strict=True)]
+
+    # Step 3: Pr[p_i outside | X = x] <= 2e^-L, and all strays together cost 2e^-L Σ_i θ_i max_j W_ij.
+
+    def strays(self, log_stray: float) -> float:
+        """2e^-L Σ_i θ_i max_j W_ij, log_stray = -L; 0 where all rows are even, and nobody can stray."""
+        return 0.0 if self._even else 2.0 * math.exp(log_stray) * self._exposed
+
+    def bands(self, known_ones: KnownOnes, log_stray: float) -> Bands:
+        """Bands which one user leaves with probability at most 2 exp(log_stray)."""
+        if (known_ones, log_stray) not in self._bands:
+            self._bands[known_ones, log_stray] = self._make_bands(known_ones, log_stray)
+        return self._bands[known_ones, log_stray]
+
+    def _make_bands(self, known_ones: KnownOnes, log_stray: float) -> Bands:
+        hidden, alpha = known_ones.hidden, self.flip_prob
+        first, last = bernstein_window(hidden * alpha, hidden * alpha * (1.0 - alpha), hidden, LOG_TAIL)
+        ones = np.arange(first, last + 1)
+        sums, size = self._sums, self.rows.shape[1]
+        total = sums[:, -1:]
+        # For certain: c + x of the least, or c' + x of the largest, entries.
+        least = sums[:, known_ones.least + ones]
+        most = total - sums[:, size - np.minimum(known_ones.most + ones, size)]
+        if self._even:
+            low, high = least, most
+        else:
+            # The mean ± t: known ones at the least entries, known zeros at the largest, or the other way round.
+            start = sums[:, [known_ones.least]]
+            low = start + (sums[:, [known_ones.least + hidden]] - start) * (ones / hidden)
+            high = total - sums[:, [hidden + 1]] + (sums[:, [hidden + 1]] - sums[:, [1]]) * (ones / hidden)
+            reach = self._reach(hidden, ones, -log_stray)
+            low, high = np.maximum(least, low - reach) * (1.0 - 1e-9), np.minimum(most, high + reach) + 1e-9
+        high = np.minimum(high + self.known_mass[:, None], 1.0)
+        law = binomial_pmf(first, last, hidden, alpha) * (1.0 + 1e-9)
+        return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
+
+    def _reach(self, hidden: int, ones: NDArray[np.int64], budget: float) -> Floats:
+        """t: how far x entries drawn without replacement stray from their mean, but with probability exp(-budget).
+
+        Hoeffding (1963): moment generating functions are at most those of draws with replacement, for which his own and
+        Bernstein's inequality hold. The zeros may be drawn in place of the ones. The variance of some of the entries is
+        at most that of all, times how many more these are.
+        """
+        width, variance = self._range, self._variance
+        drawn = np.minimum(ones, hidden - ones)
+        even = width * np.sqrt(drawn * (budget / 2.0))
+        part = width * (budget / 3.0)
+        rare = part + np.sqrt(part**2 + 2.0 * budget * drawn * variance * (self.rows.shape[1] / hidden))
+        return np.asarray(np.minimum(even, rare))
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """Sums of the k least entries of each row, (R, N+2)."""
+        sums = np.zeros((self.rows.shape[0], self.rows.shape[1] + 1))
+        np.cumsum(np.sort(self.rows, axis=1), axis=1, out=sums[:, 1:])
+        return sums
+
+    @cached_property
+    def _range(self) -> Floats:
+        """The largest less the least entry of each row, (R, 1)."""
+        return np.asarray(self.rows.max(axis=1) - self.rows.min(axis=1))[:, None]
+
+    @cached_property
+    def _variance(self) -> Floats:
+        """Of the entries of each row, (R, 1)."""
+        return np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
+
+    @cached_property
+    def _exposed(self) -> float:
+        """Expected number of users who show the target's bit or that of one other user, at most."""
+        return float(self.rates @ self.rows.max(axis=1)) * (1.0 + 1e-9)
+
+    @cached_property
+    def _even(self) -> bool:
+        return bool((self._range <= _EVEN * self._sums[:, -1:]).all())
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
-    """What is worked out of one cell: M may be any function of x in each direction."""
+class Block:
+    """Values x that are given one band, by their places, and the laws of its slots."""
 
-    cell: MovedBitCell
-    bands: OffsetBands
+    inside: slice
+    laws: SlotLaws
+
+
+@dataclass(frozen=True, eq=False)
+class MovedLaw:
+    """Step 2, Q1 against Q0: for b with x ones Q1 has the density Pr[b] ( (1-M(x)) Λ_main + S(x) Λ_side ).
+
+    M may be any function of x in each direction. moved: what share of the shift is best moved.
+    """
+
+    known_ones: KnownOnes
+    bands: Bands
     blocks: list[Block]
     flip_prob: float
     moved: float
-    chosen: dict[tuple[int, bool], Floats] = field(default_factory=dict)
+    _best: dict[tuple[int, bool], Floats] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def _lifted(self) -> Floats:
-        """Pr[X = x-1] / Pr[X = x], times how many bits could be set."""
+        """S(x) / M(x-1) = x (1-α) / ((H-x+1) α): Pr[X = x-1] / Pr[X = x], times how many bits could be set."""
         x = self.bands.ones
-        return np.asarray(x * (1.0 - self.flip_prob) / ((self.cell.hidden - x + 1.0) * self.flip_prob))
+        return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
-    def value(self, chance: Floats, ratio: float, up: bool) -> float:
-        """Bound of HS_ratio in one direction, with M(x) = `chance`."""
+    def divergence(self, chance: Floats, ratio: float, up: bool) -> float:
+        """Σ_x Pr[X = x] HS_ratio given x, with M(x) = `chance`, of Q1 from Q0 if up, else of Q0 from Q1."""
         came = np.append(0.0, chance[:-1]) * self._lifted * (1.0 + (1e-12 if up else -1e-12))
-        found = [b.divergence(1.0 - chance[b.inside], came[b.inside], ratio, up) for b in self.blocks]
-        most = 1.0 - chance + came if up else 1.0
-        return float(self.bands.law @ np.minimum(np.concatenate(found), most * (1.0 + 1e-12)))
+        stay = 1.0 - chance
+        parts = [each.laws.divergence(stay[each.inside], came[each.inside], ratio, up=up) for each in self.blocks]
+        most = stay + came if up else 1.0
+        return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
-    def plain(self) -> Floats:
-        """M(x) by which each bit is set with one probability."""
-        x, hidden = self.bands.ones, self.cell.hidden
+    def even(self) -> Floats:
+        """M(x) = z (H-x) / (H (1-α)), by which each bit is set with one probability."""
+        x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best(self, ratio: float, up: bool) -> Floats:
         """The best M(x) of a few values, for a ratio near this one."""
         power = round(_ALIKE * math.log(max(math.log(ratio), 1e-9)))
-        if (power, up) not in self.chosen:
-            self.chosen[power, up] = self._program(math.exp(math.exp(power / _ALIKE)), up)
-        return self.chosen[power, up]
+        if (power, up) not in self._best:
+            self._best[power, up] = self._program(math.exp(math.exp(power / _ALIKE)), up)
+        return self._best[power, up]
 
     def _program(self, ratio: float, up: bool) -> Floats:
+        """Dynamic programming: the least rest_x(M(x-1)) = min over M(x) of Pr[X = x] HS_x + rest_(x+1)(M(x))."""
         if self.moved == 0.0:
             return np.zeros(self.bands.ones.size)
         tried = np.append(0.0, np.geomspace(min(0.01, self.moved / 4.0), 1.0, _TRIED))
         rest, choice = np.zeros(tried.size), np.zeros((self.bands.ones.size, tried.size), dtype=np.int64)
+        # From the last x to the first: for each M(x-1), in rows, the best M(x), in columns.
         for block in reversed(self.blocks):
             for k in reversed(range(block.inside.start, block.inside.stop)):
                 came = (self._lifted[k] * tried if k else np.zeros(tried.size))[:, None]
-                stay = 1.0 - tried[None, :]
-                shape = np.broadcast_shapes(stay.shape, came.shape)
-                its = block.divergence(
-                    np.broadcast_to(stay, shape), np.broadcast_to(came, shape), ratio, up, rough=True
-                )
-                total = self.bands.law[k] * its + rest
-                if self.bands.ones[k] == self.cell.hidden:  # no zero is left
+                stay, came = np.broadcast_arrays(1.0 - tried[None, :], came)
+                total = self.bands.law[k] * block.laws.divergence(stay, came, ratio, up=up, rough=True) + rest
+                if self.bands.ones[k] == self.known_ones.hidden:  # no zero is left
                     total[:, 1:] = np.inf
                 choice[k] = total.argmin(axis=1)
                 rest = total[np.arange(tried.size), choice[k]]
-        found, place = np.zeros(self.bands.ones.size), 0
+        # From the first x to the last: the choices that follow from M = 0 before it.
+        chance, at = np.zeros(self.bands.ones.size), 0
         for k, line in enumerate(choice):
-            place = int(line[place])
-            found[k] = tried[place]
-        return found
+            at = int(line[at])
+            chance[k] = tried[at]
+        return chance
 
 
 @dataclass(frozen=True, eq=False)
 class MovedBit:
-    """Bound of HS_r for one target, or for several together.
+    """The theorem's bound for one target, or for several together, whichever data set it is and for any L:
 
-    Args:
-        crowd: all users. weights, rates: (F,) of the target's fetchers, or larger ones. columns: the targets, by their
-            place among the hidden users. plan: how users' choices are split.
+    HS_ratio <= strays + missed + the largest `divergence` over the known ones, in both directions.
     """
 
-    crowd: Crowd
-    weights: Floats
-    rates: Floats
-    columns: NDArray[np.int64]
-    plan: OffsetPlan
-    _moves: dict[tuple[int, int], Move] = field(default_factory=dict, init=False, repr=False)
-    _slots: dict[tuple[float, float], list[Shift]] = field(default_factory=dict, init=False, repr=False)
-    _bounds: dict[tuple[float, float | None], float] = field(default_factory=dict, init=False, repr=False)
-    _level: list[int] = field(default_factory=lambda: [3], init=False, repr=False)
+    table: DenseTable
+    slots: Slots
+    _laws: dict[tuple[int, float], MovedLaw] = field(default_factory=dict, init=False, repr=False)
 
-    @cached_property
-    def _order(self) -> list[tuple[int, bool]]:
-        """Cells and directions."""
-        return [(place, up) for place in range(len(self.crowd.cells)) for up in (True, False)]
+    def divergence(self, ratio: float, known_ones: int, log_stray: float, *, up: bool, enough: float = 0.0) -> float:
+        """HS_ratio between Q1 and Q0 if nobody strays, for known ones given by their place.
 
-    @staticmethod
-    def of(crowd: Crowd, weights: Floats, rates: Floats, columns: NDArray[np.int64]) -> "MovedBit | None":
-        """None where nothing can be moved to advantage."""
-        used = (weights > 0.0) & (rates > 0.0)
-        weights, rates = weights[used], rates[used]
-        alpha = crowd.flip_prob
-        few = alpha * float(np.median(crowd.rows.sum(axis=1)))
-        if not weights.size or not crowd.cells or few <= 0.0:
-            return None
-        plan = crowd.offsets.plan(weights, rates, 1.0 / few + 1.0, 1.0 / (crowd.others * alpha * (1.0 - alpha)))
-        return MovedBit(crowd, weights, rates, columns, plan)
+        The mean over J of the second slots' law is at most (N+1)/H times that over all columns. M is the best one only
+        if M in proportion to the zeros gives more than `enough`.
+        """
+        law = self._law(known_ones, log_stray)
+        share = 1.0 if self.slots.plan.grid == 1.0 else (self.table.others + 1.0) / law.known_ones.hidden
+        value = share * law.divergence(law.even(), ratio, up)
+        return value if value <= enough else min(value, share * law.divergence(law.best(ratio, up), ratio, up))
 
-    def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio in either direction; with a limit, a larger one may do on the same side of it."""
-        if (ratio, limit) not in self._bounds:
-            self._bounds[ratio, limit] = self._divergence(ratio, limit)
-        return self._bounds[ratio, limit]
+    @property
+    def missed(self) -> float:
+        """Probability of the values x that are left out, under either law."""
+        return 8.0 * tail_mass(LOG_TAIL)
 
-    def _divergence(self, ratio: float, limit: float | None) -> float:
-        found, least, first = 1.0, 1.0, self._level[0]
-        for step in (0, 1, 1):
-            level = min(max(first + step, 0), len(_STRAYS) - 1)
-            strays = self._strays(level)
-            inside, whole = self._within(ratio, level, None if limit is None else limit - strays)
-            if limit is not None and whole and strays > 1e-4 * inside:  # the choice of a level needs the least bound
-                inside, _ = self._within(ratio, level, None)
-            if inside + strays < least:
-                least, self._level[0] = inside + strays, level
-            if whole:
-                found = min(found, inside + strays)
-            if strays <= 0.05 * inside or level == len(_STRAYS) - 1:
-                break
-            first = level
-        if strays < 1e-7 * inside and self._strays(0) > 0.0:
-            self._level[0] = max(0, self._level[0] - 1)
-        return min(1.0, found)
+    def _law(self, known_ones: int, log_stray: float) -> MovedLaw:
+        if (known_ones, log_stray) not in self._laws:
+            numbers = self.table.known_ones[known_ones]
+            bands = self.table.bands(numbers, log_stray)
+            blocks = list(self._blocks(bands, _WIDTHS[min(known_ones, len(_WIDTHS) - 1)]))
+            law = MovedLaw(numbers, bands, blocks, self.table.flip_prob, self.slots.plan.moved)
+            self._laws[known_ones, log_stray] = law
+        return self._laws[known_ones, log_stray]
 
-    def _strays(self, level: int) -> float:
-        return self.crowd.bands(self.crowd.cells[0], _STRAYS[level]).stray * self.crowd.exposed
-
-    def _within(self, ratio: float, level: int, limit: float | None) -> tuple[float, bool]:
-        """The bound but for what strays, and whether it is one: a part of it that exceeds the limit is none."""
-        worst, missed = 0.0, self.crowd.missed
-        enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
-        for which in self._order:
-            place, up = which
-            move = self._move(place, level)
-            share = 1.0 if self.plan.grid == 1.0 else (self.crowd.others + 1.0) / move.cell.hidden
-            value = share * move.value(move.plain(), ratio, up)
-            if value > max(worst, enough):
-                value = min(value, share * move.value(move.best(ratio, up), ratio, up))
-            worst = max(worst, value)
-            if limit is not None and worst * (1.0 + 1e-9) + missed > limit:
-                self._order.remove(which)
-                self._order.insert(0, which)  # most likely to exceed the next limit too
-                return worst, False
-        return worst * (1.0 + 1e-9) + missed, True
-
-    def _move(self, place: int, level: int) -> Move:
-        if (place, level) not in self._moves:
-            cell = self.crowd.cells[place]
-            bands = self.crowd.bands(cell, _STRAYS[level])
-            blocks = list(self._blocks(bands, _BLOCKS[min(place, len(_BLOCKS) - 1)]))
-            self._moves[place, level] = Move(cell, bands, blocks, self.crowd.flip_prob, self.plan.moved)
-        return self._moves[place, level]
-
-    def _blocks(self, bands: OffsetBands, share: float) -> Iterator[Block]:
+    def _blocks(self, bands: Bands, share: float) -> Iterator[Block]:
+        """Runs of values x, each with the band that holds all of theirs."""
         mean = float(bands.law @ bands.ones)
-        deviation = math.sqrt(mean * (1.0 - self.crowd.flip_prob))
+        deviation = math.sqrt(mean * (1.0 - self.table.flip_prob))
         width, start = max(1, round(share * mean)), 0
         while start < bands.ones.size:
             rare = -math.log(max(float(bands.law[start]), 1e-300) / float(bands.law.max()))
             wide = max(width, int(min(width * rare / _USUAL, 0.5 * deviation)))
             inside = slice(start, min(start + wide, bands.ones.size))
-            low, high = float(bands.low[inside].min()), float(bands.high[inside].max())
-            yield Block(inside, *self._laws(low, high))
+            yield Block(inside, self.slots.laws(float(bands.low[inside].min()), float(bands.high[inside].max())))
             start = inside.stop
-
-    def _laws(self, low: float, high: float) -> tuple[ShiftLaw, ShiftLaw]:
-        """Laws of the main slots and of the side slots; where the band has no room for these, they are wider, or show
-        all that they may."""
-        plan, offsets = self.plan, self.crowd.offsets
-        wide = WIDE[-1] if plan.users else 0.0
-        for its in (plan, *(replace(plan, share=more if plan.share else 0.0, wide=wide) for more in WIDER)):
-            side, least = offsets.law(its, self.columns, low, high), offsets.room(its, self.columns, low)
-            if side is not None and least >= 0.0:
-                return self._main(least, high, its.share, its.wide), side
-        few, many = min(plan.limit, 0.25), min(offsets.largest, 0.25)
-        low, high = max(0.0, low - 2.0 * many), min(1.0, high / (1.0 - 2.0 * many))
-        return self._main(low, high, few, many), offsets.told(self.columns)
-
-    def _main(self, low: float, high: float, share: float, wide: float) -> ShiftLaw:
-        if (share, wide) not in self._slots:
-            self._slots[share, wide] = self._shifts(share, wide)
-        shifts = self._slots[share, wide]
-        return product([replace(its, low=low, high=min(high, 1.0 - its.shift)) for its in shifts])
-
-    def _shifts(self, share: float, wide_share: float) -> list[Shift]:
-        """The main slots of the target's fetchers, their weights rounded up to few."""
-        share, narrow = 1.0 - 2.0 * share, 1.0 - 2.0 * wide_share
-        order = np.argsort(self.weights, kind="stable")
-        weights, rates = self.weights[order], self.rates[order]
-        wide = min(self.plan.users, weights.size)
-        rate = float(rates.max())
-        found = [Shift(rate * narrow, 0.0, 1.0, float(weights[-1]) / narrow, wide)] if wide else []
-        if np.ptp(rates) == 0.0:  # the dominating users with wide slots stand for the least weights
-            weights, rates = weights[wide:], rates[wide:]
-        if weights.size and np.unique(weights).size > _LINES:
-            ends = np.quantile(weights, np.arange(1, _LINES + 1) / _LINES)
-            ends[-1] = weights[-1]
-            weights = ends[np.searchsorted(ends, weights)]
-        lines, counts = np.unique(np.stack([weights, rates]), axis=1, return_counts=True)
-        for weight, its, count in zip(*lines.tolist(), counts.tolist(), strict=True):
-            found.append(Shift(its * share, 0.0, 1.0, weight / share, count))
-        return found

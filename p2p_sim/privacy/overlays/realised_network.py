@@ -90,11 +90,11 @@ class UniformSources(Accountant):
             _, upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)
         else:
             basis = "known sources revealed" if self.known else "exact, given the submissions"
-            found = self._setting.epsilon(delta) if self.submissions else Bracket(0.0, 0.0)
-            lower, upper = 0.0 if self.known else found.lower, found.upper
+            rest = self._setting.epsilon(delta) if self.submissions else Bracket(0.0, 0.0)
+            lower, upper = 0.0 if self.known else rest.lower, rest.upper
             if self.known:
-                shown = self._exposure
-                _, direct = cross(lambda e: shown * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
+                exposure = self._exposure
+                _, direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
                 upper = min(upper, direct)
         basis = f"realised network: {basis}"
         return PrivacyBound(lower, upper, delta, observer, "label", basis, self.conditions, REALISED)
@@ -133,10 +133,10 @@ class UniformSources(Accountant):
         """δ(ε) if no member met the target."""
         if self.submissions == 0:
             return Bracket(0.0, 0.0)
-        found = self._setting.delta(epsilon)
+        rest = self._setting.delta(epsilon)
         if not self.known and not self.members:
-            return found
-        return Bracket(0.0, min(found.upper, outward(0.0, self._exposure * direct.upper).upper))
+            return rest
+        return Bracket(0.0, min(rest.upper, outward(0.0, self._exposure * direct.upper).upper))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +186,8 @@ class CappedFetch(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
         basis = "largest fetch probabilities"
-        found = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
-        return replace(found, conditional_on=REALISED)
+        bound = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
+        return replace(bound, conditional_on=REALISED)
 
     @cached_property
     def _levels(self) -> Levels:
@@ -202,8 +202,8 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
     if np.unique(caps).size > _CAPS:
         edges = np.geomspace(caps.min(), caps.max(), _CAPS)
         edges[-1] = caps.max()
-        place = np.searchsorted(edges, caps)
-        caps = np.maximum(edges[np.minimum(place, _CAPS - 1)], caps)
+        above = np.searchsorted(edges, caps)
+        caps = np.maximum(edges[np.minimum(above, _CAPS - 1)], caps)
     if np.unique(mass).size > 1:
         mass = np.minimum(1.0, np.ceil(mass * 20.0) / 20.0)
     lines, counts = np.unique(np.stack([caps, mass], axis=1), axis=0, return_counts=True)
@@ -220,20 +220,22 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
     others = 1.0 - caps - mass
     leaks, always, strays, laws = [], [], [], []
     for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
+        # Chernoff's bound of the stray probability, for groups with room for it.
         inside = (2.0 * level + caps < 1.0) & (level < others * flip_prob)
         share = level / others[inside]
         divergence = share * np.log(share / flip_prob) + (1.0 - share) * (np.log1p(-share) - math.log1p(-flip_prob))
         chance = np.ones(len(caps))
         stray = 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
         chance[inside] = np.minimum(1.0, stray)
-        kept = chance < 1.0
-        if not kept.any():
+        # Groups that are always stray show the bit if they fetched it, the others if they are stray.
+        bounded = chance < 1.0
+        if not bounded.any():
             continue
-        shown = _exposure(caps[~kept], counts[~kept])
-        always.append(float(shown))
-        leaks.append(float(shown + (counts * caps * chance)[kept].sum()) * (1.0 + 1e-12))
-        strays.append(float((counts * chance)[kept].sum()) * (1.0 + 1e-12))
-        pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[kept], counts[kept], strict=True)]
+        exposed = _exposure(caps[~bounded], counts[~bounded])
+        always.append(float(exposed))
+        leaks.append(float(exposed + (counts * caps * chance)[bounded].sum()) * (1.0 + 1e-12))
+        strays.append(float((counts * chance)[bounded].sum()) * (1.0 + 1e-12))
+        pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[bounded], counts[bounded], strict=True)]
         laws.append(product(pairs))
     return Levels(min(1.0, exposure), tuple(leaks), tuple(always), tuple(strays), tuple(laws))
 

@@ -61,27 +61,27 @@ class RegularExchange(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε); the lower value is 0."""
         check_epsilon(epsilon)
-        return Bracket(0.0, self._place.delta(epsilon))
+        return Bracket(0.0, self._bounds.delta(epsilon))
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified."""
         check_epsilon(epsilon)
         check_delta(delta)
-        return self._place.holds(epsilon, delta)
+        return self._bounds.holds(epsilon, delta)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ), δ in (0, 1), at most ε₀."""
         check_delta(delta)
-        upper = self._place.epsilon(delta)
+        upper = self._bounds.epsilon(delta)
         return PrivacyBound(0.0, upper, delta, "learner", "label", self.basis, self.conditions)
 
     @cached_property
-    def _place(self) -> UserBound:
+    def _bounds(self) -> UserBound:
         """What bounds each user: they all have the same kind of place."""
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
-        [place] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))
-        return place
+        [bounds] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))
+        return bounds
 
 
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:

@@ -60,7 +60,7 @@ class Shift:
         return self.count * self.rate * self.shift**2 * spread
 
     @property
-    def most(self) -> float:
+    def largest_loss(self) -> float:
         """The largest loss that one user shows, among outcomes that are not rare."""
         pairs = ((self.low, self.low + self.shift), (1.0 - self.high, 1.0 - self.high - self.shift))
         return max(
@@ -92,17 +92,17 @@ class ShiftLaw:
     def above(self, ratio: Floats) -> Floats:
         """HS_ratio(second || first), rounded up, for ratios of at least 0."""
         lowered = ratio * (1.0 - _NEAR)
-        place = np.searchsorted(self.ratios, lowered, side="right")
+        at = np.searchsorted(self.ratios, lowered, side="right")
         first, second = self._upper
-        gained = second[place] * (1.0 + SLACK) - lowered * first[place] * (1.0 - SLACK)
+        gained = second[at] * (1.0 + SLACK) - lowered * first[at] * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
     def below(self, ratio: Floats) -> Floats:
         """HS_ratio(first || second), rounded up, for ratios of at least 0."""
         lowered = ratio * (1.0 - _NEAR)
-        place = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
+        at = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
         first, second = self._lower
-        gained = first[place] * (1.0 + SLACK) - lowered * second[place] * (1.0 - SLACK)
+        gained = first[at] * (1.0 + SLACK) - lowered * second[at] * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[0])
 
     @cached_property
@@ -123,8 +123,8 @@ class ShiftLaw:
         """The product of two, on one grid."""
         law, first = np.convolve(self.law, other.law), self.first + other.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
-        kept = np.flatnonzero(law * np.maximum(ratios, 1.0) > _NEGLIGIBLE)
-        inside = slice(int(kept[0]), int(kept[-1]) + 1) if kept.size else slice(0, 1)
+        used = np.flatnonzero(law * np.maximum(ratios, 1.0) > _NEGLIGIBLE)
+        inside = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 1)
         cut = law.copy()
         cut[inside] = 0.0
         lost = (
@@ -136,52 +136,56 @@ class ShiftLaw:
 
 NOTHING_SEEN = ShiftLaw(np.ones(1), 0, 1.0)
 """The laws are equal."""
-TOLD = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
+LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 """It is shown which of the laws it is."""
 
 
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
-    """The product of all users' pairs; `TOLD` if some pair is not possible."""
+    """The product of all users' pairs; `LAW_SHOWN` if some pair is not possible."""
     shifts = [its for its in shifts if its.count and its.rate > 0.0 and its.shift != 0.0]
     if not shifts:
         return NOTHING_SEEN if grid is None else ShiftLaw(np.ones(1), 0, grid)
     if not all(its.possible for its in shifts):
-        return TOLD
+        return LAW_SHOWN
     width = grid
     if width is None:  # a wider grid only spreads the ratio
         spread = math.sqrt(sum(its.weight for its in shifts))
-        width = max(_REACH * spread / _POINTS, max(its.most for its in shifts) / _MOST_STEPS) or 1.0
-    found = ShiftLaw(np.ones(1), 0, width)
+        width = max(_REACH * spread / _POINTS, max(its.largest_loss for its in shifts) / _MOST_STEPS) or 1.0
+    total = ShiftLaw(np.ones(1), 0, width)
     for its in shifts:
-        found = found.times(counted(its, width))
-    return found
+        total = total.times(counted(its, width))
+    return total
 
 
 @lru_cache(maxsize=4096)
 def counted(its: Shift, grid: float) -> ShiftLaw:
     """The product of the pairs of `count` users."""
     low, high = (its.low, its.low) if its.high - its.low <= _SAME else (max(its.low - _WIDER, 0.0), its.high)
-    shown, told = [], [0.0, 0.0]
+    # Under both laws: 1 with (low, low + d), 0 with (1-high, 1-high-d). What is rare counts as showing the law itself.
+    usual, rare = [], [0.0, 0.0]
     for first, second in ((low, low + its.shift), (1.0 - high, 1.0 - high - its.shift)):
         likely = min(first, second) > _RARE
-        shown.append((its.rate * first, its.rate * second) if likely else (0.0, 0.0))
+        usual.append((its.rate * first, its.rate * second) if likely else (0.0, 0.0))
         if not likely:
-            told = [told[0] + its.rate * first, told[1] + its.rate * max(second, 0.0)]
-    one, zero = shown
+            rare = [rare[0] + its.rate * first, rare[1] + its.rate * max(second, 0.0)]
+    one, zero = usual
     rest = 1.0 - its.rate + its.rate * (high - low)
-    silent = [its.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in told]  # ln of nobody's showing it
-    untold, missed = math.exp(silent[0]), 8.0 * tail_mass(LOG_TAIL)
+    # The logarithm of the probability that nobody shows the law, under both.
+    silent = [its.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in rare]
+    missed = 8.0 * tail_mass(LOG_TAIL)
     lost = (_lost(silent[0]) + missed, _lost(silent[1]) + missed)
+    # How many users show 1, binomial, and how many of the others 0, given that.
     ones = _window(its.count, *(_share(one[law], zero[law] + rest) for law in (0, 1)))
     odds = np.array([_odds(one[0], zero[0] + rest)])
-    law = untold * binomial_columns(int(ones[0]), int(ones[-1]), its.count, odds)
+    law = math.exp(silent[0]) * binomial_columns(int(ones[0]), int(ones[-1]), its.count, odds)
     zeros = np.zeros(1)
     if zero[0] > 0.0:
         ends = [_window(its.count - int(k), *(_share(part, rest) for part in zero)) for k in (ones[0], ones[-1])]
         zeros = np.arange(min(end[0] for end in ends), max(end[-1] for end in ends) + 1.0)
         odds = np.full(ones.size, _odds(zero[0], rest))
         law = law * binomial_columns(int(zeros[0]), int(zeros[-1]), its.count - ones, odds).T
-    gains = [math.log(second / first) if first > 0.0 else 0.0 for first, second in shown]
+    # The loss is a sum over the users.
+    gains = [math.log(second / first) if first > 0.0 else 0.0 for first, second in usual]
     loss = ones[:, None] * gains[0] + zeros * gains[1]
     return _on_grid(law.ravel(), loss.ravel(), grid, lost)
 

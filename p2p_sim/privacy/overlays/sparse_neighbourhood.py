@@ -31,37 +31,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
+from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
 from p2p_sim.privacy.overlays.symmetric_pairs import Pair, SymmetricLosses, product
 
 _UNITS = 32
 """Steps into which the mean weight of a row's cells is cut if they are not equal."""
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """What is known of an overlay, to bound one target after the other.
+    """The bound for one target after the other of a table with α in (0, 1/2].
 
-    Args:
-        rows, columns: (n, n), the fetch probabilities W twice, without explicit zeros; user i's are row i.
-        flip_prob: α in (0, 1/2].
-        rates: (n,), probability that a user's label arrives; members' are taken as 1, since they see what they fetch.
-        revealed: (n,), users whose noisy bits are known, members among them.
-        members: (n,), passive users pooled with the learner.
-        draws: labels that each member got, drawn independently.
+    Members' labels count as arrived whatever their rates are, since they see what they fetch.
     """
 
-    rows: "scipy.sparse.csr_array"
-    columns: "scipy.sparse.csc_array"
-    flip_prob: float
-    rates: Floats
-    revealed: Bools
-    members: Bools
-    draws: int = 1
+    table: OverlayTable
 
     def law(self, target: int) -> SymmetricLosses:
         """Loss law that bounds what is seen of the target's noisy bit, given that no member fetched it.
@@ -69,39 +55,40 @@ class Neighbourhood:
         Args:
             target: v, neither revealed nor a member.
         """
-        askers, _, chances = _gather(self.columns, np.array([target]))
-        pooled = self.members[askers]
-        inside = (self.rates[askers] > 0.0) & ~pooled
+        table = self.table
+        askers, _, chances = _gather(table.columns, np.array([target]))
+        pooled = table.members[askers]
+        inside = (table.rates[askers] > 0.0) & ~pooled
         fetchers, weights = askers[inside], chances[inside]
 
-        cells, users, entries = _gather(self.rows, fetchers)
+        cells, users, entries = _gather(table.rows, fetchers)
         row = _place(users, fetchers)
-        free = ~self.revealed[cells] & (cells != target)
+        free = ~table.revealed[cells] & (cells != target)
         hiding, cell = np.unique(cells[free], return_inverse=True)
         owner = _assign(cell, row[free], entries[free] / weights[row[free]], len(fetchers))
-        users, cells, entries = _gather(self.columns, hiding)
+        users, cells, entries = _gather(table.columns, hiding)
         row, cell = _place(users, fetchers), _place(cells, hiding)
         mine = owner[cell] == row
         others, user = np.unique(users[~mine], return_inverse=True)
-        use = np.where(self.members[others], 1.0, self.rates[others])
+        use = np.where(table.members[others], 1.0, table.rates[others])
         met = _place(others, askers[pooled])  # their law without the target
         use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
-        draws = np.where(self.members[others], self.draws, 1)
+        draws = np.where(table.members[others], table.draws, 1)
         hits, hidden = _rings(user, cell[~mine], entries[~mine], use, draws, len(hiding))
         hit, at = np.zeros(len(fetchers)), _place(others, fetchers)
         hit[at[at >= 0]] = hits[at >= 0]
         laws, units = _hidden_weight(row[mine], entries[mine], hidden[cell[mine]], len(fetchers))
-        length = self.rows.indptr[fetchers + 1] - self.rows.indptr[fetchers]
+        length = table.rows.indptr[fetchers + 1] - table.rows.indptr[fetchers]
         unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
-        seen = self.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
-        each = zip(laws, units, seen.tolist(), weights.tolist(), strict=True)
+        submits = table.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
+        each = zip(laws, units, submits.tolist(), weights.tolist(), strict=True)
         return product([self._pair(*its) for its in each])
 
     def _pair(self, law: Floats, unit: float, seen: float, weight: float) -> Pair:
         """A fetcher's pair, given the law of her hidden weight in units."""
         law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
         used = 1 + np.flatnonzero(law[1:] > 0.0)
-        low = seen * self.flip_prob * unit * used
+        low = seen * self.table.flip_prob * unit * used
         leak = min(1.0, float(law[0]) * seen * weight * (1.0 + 1e-14))
         return Pair(law[used] * low, law[used] * (low + seen * weight), 1, leak)
 
@@ -162,6 +149,7 @@ def _rings(
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
     """Law of each fetcher's hidden weight W_i(X_i), (count, L), in units (count,); weights are rounded down."""
+    # A fetcher's unit is the weight of her cells if these are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")
     fetchers, entries, hidden = fetchers[order], entries[order], hidden[order]
     sizes = np.bincount(fetchers, minlength=count)
@@ -173,6 +161,7 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
     units = np.where(sizes == 0, 1.0, np.where(equal, least, total / np.maximum(sizes, 1) / _UNITS))
     steps = np.floor(entries / units[fetchers] * (1.0 + 1e-12)).astype(np.int64)
     length = 1 + int(np.bincount(fetchers, weights=steps, minlength=count).max(initial=0.0))
+    # The law of a sum: the k-th cell of all fetchers, with its chance to be hidden, for each k.
     law = np.zeros((count, length))
     law[:, 0] = 1.0
     starts = np.cumsum(sizes) - sizes

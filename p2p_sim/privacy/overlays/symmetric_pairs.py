@@ -149,8 +149,8 @@ def _power(step: Floats, first: int, count: int) -> tuple[Floats, int, float, fl
 
 def _trim(law: Floats, start: int) -> tuple[Floats, int, float]:
     """Cut entries below the negligible at both ends; their sum comes last, at least what may have underflowed."""
-    kept = np.flatnonzero(law > _NEGLIGIBLE)
-    first, last = int(kept[0]), int(kept[-1])
+    likely = np.flatnonzero(law > _NEGLIGIBLE)
+    first, last = int(likely[0]), int(likely[-1])
     cut = float(law[:first].sum() + law[last + 1 :].sum()) + len(law) * 1e-300
     return law[first : last + 1], start + first, cut
 
@@ -200,8 +200,8 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
     most, ratio = amplified(flip_prob, epsilon)
     if most == 0.0:
         return 0.0
-    found = levels.divergence(ratio, None if limit is None else limit / most)
-    return outward(0.0, most * found * (1.0 + 1e-12)).upper if found > 0.0 else 0.0
+    divergence = levels.divergence(ratio, None if limit is None else limit / most)
+    return outward(0.0, most * divergence * (1.0 + 1e-12)).upper if divergence > 0.0 else 0.0
 
 
 def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:

@@ -1,20 +1,24 @@
-"""Users' places in a fetch distribution: which of them have the same bound, and of which kinds they are."""
+"""Users' places in a fetch distribution: which of them have the same bound, and of which kinds they are.
 
+Speed only: a bound is worked out once for all targets whose fetchers' rows and weights are the same. Rows are grouped
+by a hash first, and compared entry by entry then.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.overlays.equal_rows import one_row, same_rows, sorted_rows
+from p2p_sim.privacy.overlays.overlay_table import Bools, Ints, OverlayTable
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 MOST_FETCHERS = 64
 """Most kinds of fetchers for which kinds of places are told apart."""
-_BLOCK = 2**24
+_ROW_BLOCK = 2**24
+_BLOCK = 2**20
+"""Entries of rows that are compared in one go, about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,125 +36,209 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class UserKinds:
-    """The places of a table's users.
+    """The places of a table's users."""
 
-    Args:
-        rows, columns: (n, n) the table twice, without explicit zeros. rates: (n,) probabilities that labels arrive.
-        members: (n,) who are pooled with the learner. revealed: (n,) whose bits are known, members among them.
-    """
-
-    rows: "scipy.sparse.csr_array"
-    columns: "scipy.sparse.csc_array"
-    rates: Floats
-    members: Bools
-    revealed: Bools
+    table: OverlayTable
 
     @cached_property
     def same(self) -> Ints:
         """For each user whose fetches are seen one with the same row and rate, members apart, (n,)."""
-        found = same_rows(self.rows.indptr, self.rows.indices, self.rows.data)
-        shared = np.flatnonzero(self._used & (np.bincount(found, minlength=len(found))[found] > 1))
-        lines = np.stack([found[shared], self.rates[shared], self.members[shared]], axis=1)
+        table = self.table
+        leader = same_rows(table.rows.indptr, table.rows.indices, table.rows.data)
+        shared = np.flatnonzero(table.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
+        lines = np.stack([leader[shared], table.rates[shared], table.members[shared]], axis=1)
         _, first, line = np.unique(lines, axis=0, return_index=True, return_inverse=True)
-        found[shared] = shared[first][line.ravel()]
-        return found
+        leader[shared] = shared[first][line.ravel()]
+        return leader
 
     @cached_property
     def shape(self) -> Ints:
         """For each user one whose entries that hide somebody are the same but for order, (n,)."""
-        start, data = self.rows.indptr, self.rows.data
-        if self.revealed.any():
-            hides = ~self.revealed[self.rows.indices]
+        table = self.table
+        start, data = table.rows.indptr, table.rows.data
+        if table.revealed.any():
+            hides = ~table.revealed[table.rows.indices]
             start = np.concatenate([[0], np.cumsum(hides)])[start]
             data = data[hides]
         return same_rows(start, sorted_rows(start, data))
 
-    @cached_property
-    def _used(self) -> Bools:
-        return (self.rates > 0.0) | self.members
-
-    def alike(self, known: Bools, near: int) -> Ints:
+    def alike(self, near: int) -> Ints:
         """For each user one with the same bound, (n,), -1 for members.
 
         Three-point pairs depend on the fetchers' rows and weights alone; so does a neighbourhood if all have one row.
 
         Args:
-            known: (n,) whose bit the learner knows. near: most fetchers of a target whose neighbourhood is looked at.
+            near: most fetchers of a target whose neighbourhood is looked at.
         """
-        found = np.where(self.members, -1, np.arange(len(self.members)))
-        known = known & ~self.members
-        found[known] = np.flatnonzero(known)[:1]
-        lone = one_row(self.rows.indptr, (self.rows.indices, self.rows.data), self._used)
-        grouped = ~self.members & ~known & (lone | (self.fetchers > near))
+        table = self.table
+        leader = np.where(table.members, -1, np.arange(len(table.members)))
+        known = table.known & ~table.members
+        leader[known] = np.flatnonzero(known)[:1]
+        lone = one_row(table.rows.indptr, (table.rows.indices, table.rows.data), table.used)
+        grouped = ~table.revealed & (lone | (self.fetchers > near))
         keys: dict[bytes, int] = {}
         for target in np.flatnonzero(grouped).tolist():
-            found[target] = keys.setdefault(self._key(target), target)
-        return found
+            leader[target] = keys.setdefault(self._key(target), target)
+        return leader
 
     @cached_property
     def fetchers(self) -> Ints:
         """How many users may fetch each label and submit it, (n,)."""
-        if (self.rates[np.diff(self.rows.indptr) > 0] > 0.0).all():
-            return np.diff(self.columns.indptr)
-        fetched = (self.rates[self.columns.indices] > 0.0).astype(np.int32)
+        table = self.table
+        if (table.rates[np.diff(table.rows.indptr) > 0] > 0.0).all():
+            return np.diff(table.columns.indptr)
+        fetched = (table.rates[table.columns.indices] > 0.0).astype(np.int32)
         sums = np.concatenate([[0], np.cumsum(fetched)])
-        return np.asarray(np.diff(sums[self.columns.indptr]))
+        return np.asarray(np.diff(sums[table.columns.indptr]))
 
     def _key(self, target: int) -> bytes:
         """Equal for targets whose fetchers have the same rows and weights but for order."""
-        part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
-        users, weights = self.columns.indices[part], self.columns.data[part]
-        users, weights = users[self._used[users]], weights[self._used[users]]
+        table = self.table
+        users, weights = table.fetchers(target)
+        users, weights = users[table.used[users]], weights[table.used[users]]
         _, first, counts = np.unique(self.same[users], return_index=True, return_counts=True)
-        kinds, one = users[first], weights[first]
-        lines = np.stack([self.shape[kinds], one, self.rates[kinds], self.members[kinds], counts], axis=1)
+        kinds = users[first]
+        lines = np.stack([self.shape[kinds], weights[first], table.rates[kinds], table.members[kinds], counts], axis=1)
         return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
 
     def kinds(self, users: Ints) -> Kinds | None:
         """The kinds of places of some users; None if rows have different entries, or are of many kinds."""
-        rows = np.flatnonzero(self._used & (np.diff(self.rows.indptr) > 0))
-        weight = self.rows.data[self.rows.indptr[rows]]
-        if not np.array_equal(np.repeat(weight, np.diff(self.rows.indptr)[rows]), self._entries(rows)):
+        table = self.table
+        # Rows that somebody sees; each must have equal entries.
+        rows = np.flatnonzero(table.used & (np.diff(table.rows.indptr) > 0))
+        weight = table.rows.data[table.rows.indptr[rows]]
+        if not np.array_equal(np.repeat(weight, np.diff(table.rows.indptr)[rows]), self._entries(rows)):
             return None
+        # Fetchers are of one kind if their rows have one shape, entry, rate and side.
         shape = self.shape[rows]
-        order = np.lexsort((weight, self.rates[rows], self.members[rows], shape))
-        columns = [part[order] for part in (shape, weight, self.rates[rows], self.members[rows])]
+        order = np.lexsort((weight, table.rates[rows], table.members[rows], shape))
+        columns = [part[order] for part in (shape, weight, table.rates[rows], table.members[rows])]
         fresh = np.any([part[1:] != part[:-1] for part in columns], axis=0)
         first = np.flatnonzero(np.concatenate([[rows.size > 0], fresh]))
         if first.size > MOST_FETCHERS:
             return None
-        kind = np.full(len(self.members), -1)
+        kind = np.full(len(table.members), -1)
         kind[rows[order]] = np.cumsum(np.concatenate([[0], fresh]))
         if not first.size:
             return Kinds(first, np.zeros(0), np.zeros((1, 0), dtype=np.int64))
-        counts = np.stack([self._asked(kind == k)[users] for k in range(first.size)], axis=1)
-        found: Ints = np.unique(counts, axis=0)
+        # Targets are of one kind if they have as many fetchers of each kind.
+        counts = np.stack([self._entry_counts(kind == k)[users] for k in range(first.size)], axis=1)
+        distinct: Ints = np.unique(counts, axis=0)
         lead = order[first]
-        worst_first = np.argsort(-(found @ weight[lead]), kind="stable")
-        return Kinds(rows[lead], weight[lead], found[worst_first])
+        worst_first = np.argsort(-(distinct @ weight[lead]), kind="stable")
+        return Kinds(rows[lead], weight[lead], distinct[worst_first])
 
     def envelope(self, users: Ints) -> Floats:
         """Weights of fetchers that nobody's exceed: the largest of some users' k-th largest, for each k."""
+        table = self.table
         most = np.zeros(int(self.fetchers[users].max(initial=0)))
         for user in users.tolist():
-            part = slice(self.columns.indptr[user], self.columns.indptr[user + 1])
-            weights = np.sort(self.columns.data[part][self.rates[self.columns.indices[part]] > 0.0])[::-1]
+            fetchers, weights = table.fetchers(user)
+            weights = np.sort(weights[table.rates[fetchers] > 0.0])[::-1]
             np.maximum(most[: weights.size], weights, out=most[: weights.size])
         return most
 
     def _entries(self, rows: Ints) -> Floats:
         """The entries of some rows, row after row."""
-        if rows.size == np.count_nonzero(np.diff(self.rows.indptr)):
-            return self.rows.data
-        keep = np.zeros(len(self.members), dtype=np.bool_)
+        table = self.table
+        if rows.size == np.count_nonzero(np.diff(table.rows.indptr)):
+            return table.rows.data
+        keep = np.zeros(len(table.members), dtype=np.bool_)
         keep[rows] = True
-        return np.asarray(self.rows.data[np.repeat(keep, np.diff(self.rows.indptr))])
+        return np.asarray(table.rows.data[np.repeat(keep, np.diff(table.rows.indptr))])
 
-    def _asked(self, fetchers: Bools) -> Ints:
+    def _entry_counts(self, fetchers: Bools) -> Ints:
         """How many of some users have an entry for each user, (n,)."""
+        table = self.table
         total = np.zeros(len(fetchers), dtype=np.int64)
-        entries = np.repeat(fetchers, np.diff(self.rows.indptr))
-        for start in range(0, entries.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            total += np.bincount(self.rows.indices[part][entries[part]], minlength=total.size)
+        entries = np.repeat(fetchers, np.diff(table.rows.indptr))
+        for start in range(0, entries.size, _ROW_BLOCK):
+            part = slice(start, start + _ROW_BLOCK)
+            total += np.bincount(table.rows.indices[part][entries[part]], minlength=total.size)
         return total
+
+
+def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints:
+    """For each row the first one of the same length with the same entries in the same order, (n,).
+
+    Args:
+        start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: each (E,), of 4 or 8 bytes an entry.
+    """
+    begin: Ints = start.astype(np.int64, copy=False)
+    lengths = np.diff(begin)
+    key = np.zeros(len(lengths), dtype=np.uint64)
+    for first, last in _blocks(begin):
+        key[first:last] = _hashes(begin[first : last + 1], [bits(column) for column in columns])
+    _, leader, group = np.unique(key, return_index=True, return_inverse=True)
+    leaders: Ints = leader[group]
+    follows = np.flatnonzero(leaders != np.arange(len(leaders)))
+    if _equal(begin, columns, follows, leaders[follows]):
+        return leaders
+    rows: dict[tuple[bytes, ...], int] = {}
+    for row, (first, last) in enumerate(zip(start[:-1].tolist(), start[1:].tolist(), strict=True)):
+        leaders[row] = rows.setdefault(tuple(column[first:last].tobytes() for column in columns), row)
+    return leaders
+
+
+def sorted_rows(start: NDArray[np.integer], data: Floats) -> Floats:
+    """The entries of each row in ascending order, row after row; the same array if they are in order."""
+    if data.size < 2:
+        return data
+    falls = data[1:] < data[:-1]
+    ends = start[1:-1]
+    falls[ends[(ends > 0) & (ends < data.size)] - 1] = False
+    if not falls.any():
+        return data
+    row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    return np.asarray(data[np.lexsort((data, row))])
+
+
+def one_row(start: NDArray[np.integer], columns: Sequence[NDArray[np.generic]], used: NDArray[np.bool_]) -> bool:
+    """Whether all used rows are equal."""
+    rows = np.flatnonzero(used)
+    return _equal(start.astype(np.int64, copy=False), columns, rows[1:], np.full(max(rows.size - 1, 0), rows[:1]))
+
+
+def bits(column: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
+    """An entry's bytes as a whole number."""
+    return column.view(f"u{column.dtype.itemsize}")
+
+
+def _blocks(start: Ints) -> list[tuple[int, int]]:
+    """Runs of rows with about `_BLOCK` entries each."""
+    cuts = np.searchsorted(start, np.arange(0, int(start[-1]) + _BLOCK, _BLOCK))
+    cuts = np.unique(np.clip(np.append(cuts, len(start) - 1), 0, len(start) - 1))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def _hashes(start: Ints, columns: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.uint64]:
+    """A hash of each row: equal for equal rows."""
+    part, lengths = slice(start[0], start[-1]), np.diff(start)
+    mixed = (np.arange(part.start, part.stop) - np.repeat(start[:-1], lengths)).astype(np.uint64)
+    for column in columns:
+        mixed = _mix(mixed) + column[part]
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(_mix(mixed), dtype=np.uint64)])
+    ends = start - start[0]
+    return np.asarray(sums[ends[1:]] - sums[ends[:-1]] + _mix(lengths.astype(np.uint64)))
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scrambled words: the finaliser of SplitMix64."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def _equal(start: Ints, columns: Sequence[NDArray[np.generic]], rows: Ints, others: Ints) -> bool:
+    """Whether each of some rows equals the other one of its pair."""
+    lengths = start[rows + 1] - start[rows]
+    if not np.array_equal(lengths, start[others + 1] - start[others]):
+        return False
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    for first, last in _blocks(ends):
+        within = np.arange(ends[first], ends[last]) - np.repeat(ends[first:last], lengths[first:last])
+        entries = within + np.repeat(start[rows[first:last]], lengths[first:last])
+        twins = within + np.repeat(start[others[first:last]], lengths[first:last])
+        if any(not np.array_equal(bits(column)[entries], bits(column)[twins]) for column in columns):
+            return False
+    return True

@@ -11,8 +11,8 @@ import scipy.sparse as sparse
 from p2p_sim.privacy import Coalition, LabelExchange, local_epsilon
 from p2p_sim.privacy.overlays import fetch_distribution as fetch
 from p2p_sim.privacy.overlays.fetch_distribution import NEAR, FetchDistribution
-from p2p_sim.privacy.overlays.row_tails import tail_bounds
 from p2p_sim.privacy.overlays.symmetric_pairs import Pair, product
+from p2p_sim.privacy.overlays.user_bound import tail_bounds
 from p2p_sim.privacy.randomized_response import local_delta
 from tests.reference import fetch as reference
 

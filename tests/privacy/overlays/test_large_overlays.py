@@ -16,9 +16,8 @@ from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay
 from p2p_sim.privacy import FetchDistribution, local_epsilon
 from p2p_sim.privacy.overlays import fetch_distribution as fetches
-from p2p_sim.privacy.overlays.equal_rows import same_rows, sorted_rows
-from p2p_sim.privacy.overlays.row_tails import Tails, tail_bounds
-from p2p_sim.privacy.overlays.user_bound import UserBound
+from p2p_sim.privacy.overlays.user_bound import Tails, UserBound, tail_bounds
+from p2p_sim.privacy.overlays.user_kinds import same_rows, sorted_rows
 from tests.small_networks import Case
 
 
@@ -84,7 +83,7 @@ def test_equal_rows_are_found():
 
 def test_rows_whose_hashes_are_equal_are_compared(monkeypatch):
     monkeypatch.setattr(
-        "p2p_sim.privacy.overlays.equal_rows._hashes", lambda start, _: np.zeros(len(start) - 1, dtype=np.uint64)
+        "p2p_sim.privacy.overlays.user_kinds._hashes", lambda start, _: np.zeros(len(start) - 1, dtype=np.uint64)
     )
     assert same_rows(np.array([0, 1, 2, 3]), np.array([5, 6, 5])).tolist() == [0, 1, 0]
 

@@ -5,9 +5,9 @@ import pytest
 
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
-from p2p_sim.privacy.overlays.moved_bit import Block, Move, MovedBit
-from p2p_sim.privacy.overlays.moved_bit_levels import Crowd
-from p2p_sim.privacy.overlays.row_offsets import Offsets
+from p2p_sim.privacy.overlays.moved_bit import DenseTable, MovedLaw
+from p2p_sim.privacy.overlays.moved_bit_slots import Offsets, SlotLaws
+from p2p_sim.privacy.overlays.moved_bit_targets import MovedBitSearch
 from p2p_sim.privacy.overlays.shifted_pairs import Shift, ShiftLaw, product
 from p2p_sim.privacy.overlays.symmetric_pairs import amplified_delta
 from tests.reference import fetch as reference
@@ -24,12 +24,12 @@ def others_only(n: int) -> np.ndarray:
     return (np.ones((n, n)) - np.eye(n)) / (n - 1)
 
 
-def moved(weights: np.ndarray, alpha: float, rates, known: tuple[int, ...], target: int) -> MovedBit:
+def moved(weights: np.ndarray, alpha: float, rates, known: tuple[int, ...], target: int) -> MovedBitSearch:
     """The bound of one target alone, without any other."""
     hidden = np.array([j not in known for j in range(len(weights))])
     rates = np.broadcast_to(np.asarray(rates, dtype=float), len(weights))
-    crowd = Crowd(weights[:, hidden], weights[:, ~hidden].sum(axis=1), rates, alpha)
-    found = MovedBit.of(crowd, weights[:, target], rates, np.array([int(hidden[:target].sum())]))
+    table = DenseTable(weights[:, hidden], weights[:, ~hidden].sum(axis=1), rates, alpha)
+    found = MovedBitSearch.of(table, weights[:, target], rates, np.array([int(hidden[:target].sum())]))
     assert found is not None
     return found
 
@@ -62,17 +62,17 @@ def test_bound_lies_above_enumeration_and_is_nearly_attained():
 
 def forget_what_came(monkeypatch):
     """The moved part is left out of the law under which the target's bit is one."""
-    monkeypatch.setattr(Move, "_lifted", property(lambda its: np.zeros(its.bands.ones.size)))
+    monkeypatch.setattr(MovedLaw, "_lifted", property(lambda its: np.zeros(its.bands.ones.size)))
 
 
 def take_rows_for_even(monkeypatch):
     """Whoever is moved counts as fetched like the target."""
-    monkeypatch.setattr(Offsets, "_sizes", np.zeros(0))
+    monkeypatch.setattr(Offsets, "sizes", np.zeros(0))
 
 
 def move_without_a_zero(monkeypatch):
     """A bit is set to one even where all bits are."""
-    monkeypatch.setattr(Move, "best", lambda its, ratio, up: np.ones(its.bands.ones.size))
+    monkeypatch.setattr(MovedLaw, "best", lambda its, ratio, up: np.ones(its.bands.ones.size))
 
 
 @pytest.mark.parametrize("plant", [forget_what_came, take_rows_for_even, move_without_a_zero])
@@ -100,8 +100,8 @@ def test_with_a_limit_the_bound_is_on_the_same_side_and_never_below_the_least(se
 
 def test_taking_a_part_for_the_whole_is_caught(monkeypatch):
     """Planted: of what exceeds a limit only the part counts that was looked at."""
-    honest = MovedBit._within
-    monkeypatch.setattr(MovedBit, "_within", lambda its, *rest: (honest(its, *rest)[0] * 0.5, True))
+    honest = MovedBitSearch._inside
+    monkeypatch.setattr(MovedBitSearch, "_inside", lambda its, *rest: (honest(its, *rest)[0] * 0.5, True))
     assert any(found < least * 0.999 for seed in range(8) for least, _, found in sides(seed))
 
 
@@ -117,7 +117,7 @@ def test_what_is_shown_not_to_be_moved_still_shows_who_fetched_the_target(ratio,
     """Four users' pairs, and a side slot that shows with probability 1/2 which law it is, by enumeration."""
     p, w, told = 0.2, 0.3, 0.5
     main = product([Shift(1.0, p, p, w, 4)])
-    block = Block(slice(0, 1), main, ShiftLaw(np.array([1.0 - told]), 0, 1.0, (told, told)))
+    slots = SlotLaws(main, ShiftLaw(np.array([1.0 - told]), 0, 1.0, (told, told)))
     first, second = np.ones(1), np.ones(1)
     for _ in range(4):
         first, second = np.outer(first, [p, 1 - p]).ravel(), np.outer(second, [p + w, 1 - p - w]).ravel()
@@ -127,7 +127,7 @@ def test_what_is_shown_not_to_be_moved_still_shows_who_fetched_the_target(ratio,
     other = (1 - share) * np.concatenate([(1 - told) * second, told * second, np.zeros(len(first))]) + moved
     for up, (one, two) in ((True, (other, laws)), (False, (laws, other))):
         truth = np.maximum(one - ratio * two, 0.0).sum()
-        found = block.divergence(np.array([1.0 - share]), np.array([share]), ratio, up)[0]
+        found = slots.divergence(np.array([1.0 - share]), np.array([share]), ratio, up=up)[0]
         assert found >= truth * (1.0 - 1e-12)
         assert found <= 1.1 * truth + 1e-3 or not up
 
@@ -136,9 +136,9 @@ def test_what_is_shown_not_to_be_moved_still_shows_who_fetched_the_target(ratio,
 @pytest.mark.parametrize("ratio", [1e9, 1e300])
 def test_large_ratios_leave_numbers(ratio):
     """Nothing stays, or nothing is moved, and the ratio is that of an ε near ε₀."""
-    block = Block(slice(0, 1), product([Shift(1.0, 0.2, 0.2, 0.3, 4)]), product([Shift(1.0, 0.3, 0.3, 0.1, 2)], 0.01))
+    slots = SlotLaws(product([Shift(1.0, 0.2, 0.2, 0.3, 4)]), product([Shift(1.0, 0.3, 0.3, 0.1, 2)], 0.01))
     for up in (True, False):
-        found = block.divergence(np.array([0.0, 1.0]), np.array([0.1, 0.0]), ratio, up)
+        found = slots.divergence(np.array([0.0, 1.0]), np.array([0.1, 0.0]), ratio, up=up)
         assert np.all((found >= 0.0) & (found <= 1.0))
 
 
@@ -176,23 +176,25 @@ def test_strays_are_charged_where_bands_are_left_by_chance():
     """Pr[p_i outside] is bounded: the bands of one row against 20,000 draws."""
     n, alpha = 60, 0.3
     weights = uneven(n, 3, 0.1)
-    crowd = Crowd(weights, np.zeros(n), np.ones(n), alpha)
+    table = DenseTable(weights, np.zeros(n), np.ones(n), alpha)
     rng = np.random.default_rng(1)
-    bands = crowd.bands(crowd.cells[0], -3.0)
+    bands = table.bands(table.known_ones[0], -3.0)
     outside = 0
     for _ in range(20_000):
         bits = np.append(0.0, rng.random(n - 1) < alpha)
         at = int(bits.sum()) - int(bands.ones[0])
         p = float(weights[1] @ bits)
         outside += not bands.low[at] <= p <= bands.high[at]
-    assert bands.stray > 0.0
-    assert outside / 20_000 <= bands.stray
-    fetched = Crowd(0.7 * weights, np.full(n, 0.3), np.ones(n), alpha).bands(crowd.cells[0], -3.0)  # from known bits
+    stray = table.strays(-3.0) / float(weights.max(axis=1).sum())
+    assert 0.0 < stray <= 2.0 * np.exp(-3.0) * (1.0 + 1e-8)
+    assert outside / 20_000 <= stray
+    known = DenseTable(0.7 * weights, np.full(n, 0.3), np.ones(n), alpha)  # the rest from known bits
+    fetched = known.bands(table.known_ones[0], -3.0)
     assert fetched.low == pytest.approx(0.7 * bands.low, abs=1e-8)
     assert fetched.high == pytest.approx(np.minimum(0.7 * bands.high + 0.3, 1.0), abs=1e-8)
-    wide, narrow = crowd.bands(crowd.cells[0], -20.0), crowd.bands(crowd.cells[0], -0.01)
+    wide, narrow = table.bands(table.known_ones[0], -20.0), table.bands(table.known_ones[0], -0.01)
     assert np.all(wide.low <= narrow.low)
-    assert wide.stray < narrow.stray
+    assert table.strays(-20.0) < table.strays(-0.01)
 
 
 @pytest.mark.parametrize(
