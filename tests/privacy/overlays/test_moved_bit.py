@@ -192,7 +192,7 @@ def test_strays_are_charged_where_bands_are_left_by_chance():
     fetched = known.bands(table.known_ones[0], -3.0)
     assert fetched.low == pytest.approx(0.7 * bands.low, abs=1e-8)
     assert fetched.high == pytest.approx(np.minimum(0.7 * bands.high + 0.3, 1.0), abs=1e-8)
-    wide, narrow = table.bands(table.known_ones[0], -20.0), table.bands(table.known_ones[0], -0.01)
+    wide, narrow = (table.bands(table.known_ones[0], log_stray) for log_stray in (-20.0, -0.01))
     assert np.all(wide.low <= narrow.low)
     assert table.strays(-20.0) < table.strays(-0.01)
 

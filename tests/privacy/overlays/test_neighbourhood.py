@@ -24,9 +24,8 @@ def table(graph: nx.Graph) -> np.ndarray:
 def neighbourhood(weights: np.ndarray, alpha: float, rates, known=(), members=()) -> Neighbourhood:
     n = len(weights)
     flags = [np.isin(np.arange(n), users) for users in (known, members)]
-    return Neighbourhood(
-        OverlayTable(sparse.csr_array(weights), alpha, np.broadcast_to(rates, n).astype(float), *flags)
-    )
+    rates = np.broadcast_to(rates, n).astype(float)
+    return Neighbourhood(OverlayTable(sparse.csr_array(weights), alpha, rates, *flags))
 
 
 def overlays() -> dict[str, np.ndarray]:
