@@ -224,7 +224,8 @@ def network(
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
     from p2p_sim.base.whole_files import write_whole, writing
-    from p2p_sim.cli.printing.network_summary import print_network, print_network_json
+    from p2p_sim.cli.printing.network_summary import network_output, oddities
+    from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
     from p2p_sim.film import film_html
     from p2p_sim.replicate.observed_network import check, draw, observe, record
     from p2p_sim.results.rows import NETWORK
@@ -242,10 +243,10 @@ def network(
         with writing(film):
             write_whole(film, film_html(found).encode())
         figures.append(film)
-    if json_:
-        print_network_json(record(found), figures)
-    else:
-        print_network(record(found), figures, found.statement)
+    output = network_output(record(found), figures, found.statement)
+    if not json_:
+        warn_of_oddities(oddities(output.record))
+    print_output(output, json_)
 
 
 @app.command("check-bounds")
@@ -260,7 +261,8 @@ def check_bounds(
 
     Example: p2p-sim check-bounds --figure bounds.png
     """
-    from p2p_sim.cli.printing.privacy_answers import print_verdicts, print_verdicts_json
+    from p2p_sim.cli.printing.numbers import print_output
+    from p2p_sim.cli.printing.privacy_answers import verdicts_output
     from p2p_sim.privacy.claims import all_claims
 
     if figure is not None:
@@ -271,11 +273,8 @@ def check_bounds(
         from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 
         plot_bounds(bounds_table(), figure)
-    if json_:
-        print_verdicts_json(verdicts)
-        return
-    print_verdicts(verdicts)
-    if figure is not None:
+    print_output(verdicts_output(verdicts), json_)
+    if figure is not None and not json_:
         print(figure)
 
 
