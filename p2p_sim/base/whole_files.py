@@ -12,19 +12,16 @@ from p2p_sim.base.errors import RunFailed
 
 def no_file(path: Path) -> str:
     """Why a path names no file: it is a directory, or nothing is there."""
-    return "is a directory, not a file" if _is_directory(path) else "no such file"
+    try:
+        directory = path.is_dir()
+    except (OSError, ValueError):  # a name that nothing can have
+        directory = False
+    return "is a directory, not a file" if directory else "no such file"
 
 
 def no_directory(path: Path) -> str:
     """Why a path names no directory: it is a file, or nothing is there."""
     return "is a file, not a directory" if path.exists() else "there is no such directory"
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name that nothing can have
-        return False
 
 
 @contextmanager

@@ -31,10 +31,11 @@ from p2p_sim.cli.options import (
     interrupted,
     one_of,
 )
-from p2p_sim.cli.points import sweep, tune
 from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
 from p2p_sim.cli.results import compare, explore, plot, report
 from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
+from p2p_sim.sweeps.run_sweep import sweep
+from p2p_sim.tuning.run_search import tune
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -224,7 +225,8 @@ def network(
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
     from p2p_sim.base.whole_files import write_whole, writing
-    from p2p_sim.cli.printing.network_summary import print_network, print_network_json
+    from p2p_sim.cli.printing.network_summary import network_output, oddities
+    from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
     from p2p_sim.film import film_html
     from p2p_sim.replicate.observed_network import check, draw, observe, record
     from p2p_sim.replicate.replicate import directory_of
@@ -242,10 +244,10 @@ def network(
         with writing(film):
             write_whole(film, film_html(found).encode())
         figures.append(film)
-    if json_:
-        print_network_json(record(found), figures)
-    else:
-        print_network(record(found), figures, found.statement)
+    output = network_output(record(found), figures, found.statement)
+    if not json_:
+        warn_of_oddities(oddities(output.record))
+    print_output(output, json_)
 
 
 @app.command("check-bounds")
@@ -260,7 +262,8 @@ def check_bounds(
 
     Example: p2p-sim check-bounds --figure bounds.png
     """
-    from p2p_sim.cli.printing.privacy_answers import print_verdicts, print_verdicts_json
+    from p2p_sim.cli.printing.numbers import print_output
+    from p2p_sim.cli.printing.privacy_answers import verdicts_output
     from p2p_sim.privacy.claims import all_claims
 
     if figure is not None:
@@ -271,11 +274,8 @@ def check_bounds(
         from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 
         plot_bounds(bounds_table(), figure)
-    if json_:
-        print_verdicts_json(verdicts)
-        return
-    print_verdicts(verdicts)
-    if figure is not None:
+    print_output(verdicts_output(verdicts), json_)
+    if figure is not None and not json_:
         print(figure)
 
 

@@ -53,7 +53,8 @@ def privacy(
 
     Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
     """
-    from p2p_sim.cli.printing.privacy_answers import print_privacy
+    from p2p_sim.cli.printing.numbers import print_output
+    from p2p_sim.cli.printing.privacy_answers import privacy_output
     from p2p_sim.privacy.questions import Question, answer
     from p2p_sim.privacy.wording import exposed
 
@@ -61,7 +62,7 @@ def privacy(
     found = answer(question, delta, epsilon)
     if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
         warnings.warn(beware, stacklevel=2)
-    print_privacy(question, found, json_)
+    print_output(privacy_output(question, found), json_)
 
 
 def calibrate(
@@ -91,7 +92,8 @@ def calibrate(
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
-    from p2p_sim.cli.printing.privacy_answers import print_calibration, print_neighbours
+    from p2p_sim.cli.printing.numbers import print_output
+    from p2p_sim.cli.printing.privacy_answers import calibration_output, neighbours_output
     from p2p_sim.privacy.questions import Question, calibrated, enough_neighbours
     from p2p_sim.privacy.wording import exposed
 
@@ -101,12 +103,12 @@ def calibrate(
         if len(cluster_size) > 1 or sampling_rate is None:
             raise InputError("--flip-prob: needs one --cluster-size and --sampling-rate; it prints a degree for these")
         question = Question(cluster_size[0], flip_prob, sampling_rate, observer, members, num_classes=num_classes)
-        print_neighbours(enough_neighbours(question, epsilon, delta), json_)
+        print_output(neighbours_output(enough_neighbours(question, epsilon, delta)), json_)
         return
     found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members, degree)
     if beware := exposed(observer, max(cluster_size), delta, members or 1):
         warnings.warn(beware, stacklevel=2)
-    print_calibration(found, json_)
+    print_output(calibration_output(found), json_)
 
 
 def certify(
@@ -208,7 +210,8 @@ def audit(
     Example: p2p-sim audit quickstart --cluster-size 12
     """
     from p2p_sim.audit.small_exchange_attack import audit as attack
-    from p2p_sim.cli.printing.small_audits import failure, print_audit
+    from p2p_sim.cli.printing.numbers import print_output
+    from p2p_sim.cli.printing.small_audits import audit_output
 
     check_data_dir(data_dir)
     if figure is not None:
@@ -218,7 +221,8 @@ def audit(
         from p2p_sim.cli.printing.one_run_audits import draw_one_run
 
         draw_one_run(done, figure)
-    print_audit(done, json_, asked=cluster_size is not None)
+    output = audit_output(done, asked=cluster_size is not None)
+    print_output(output, json_)
     if not done.passed:
-        print(f"p2p-sim: {failure(done)}", file=sys.stderr)
+        print(f"p2p-sim: {output.failure}", file=sys.stderr)
         raise typer.Exit(1)

@@ -63,10 +63,11 @@ def compare(
 
     Example: p2p-sim compare results/one results/two --y error_rate
     """
-    from p2p_sim.cli.printing.differences import print_comparison, print_comparison_json
+    from p2p_sim.cli.printing.differences import comparison_output
+    from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.results.comparison import compare
 
-    (print_comparison_json if json_ else print_comparison)(compare(first, second, y or ()))
+    print_output(comparison_output(compare(first, second, y or ())), json_)
 
 
 def report(

@@ -20,7 +20,7 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.observed_network import ObservedNetwork
 
 FILES = Path(__file__).parent / "page_files"
-SCRIPTS = ("data.js", "stage.js", "panel.js", "story.js", "film.js")
+SCRIPTS = ("stage.js", "panel.js", "story.js", "film.js")
 TICKS = 1_000_000
 """Parts of a run's length in which the page counts time."""
 COUNTS_TEXT = (

@@ -23,7 +23,7 @@ from p2p_sim.report.point_table import groups_table, points_table, ranges
 from p2p_sim.report.privacy_statement import Mechanisms, statement
 from p2p_sim.report.scenario_listing import base_file, blocks, scenario_in_order, sweep_file
 
-SCRIPTS, STYLES = ("page.js", "chart.js"), ("page.css", "chart.css")
+SCRIPTS = ("page.js", "chart.js")
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 
@@ -83,7 +83,7 @@ def report_page(
         "all_failures": len(left),
         **_listings(manifest, name),
         "provenance": _provenance(manifest),
-        "style": Markup("".join((TEMPLATES / name).read_text(encoding="utf-8") for name in STYLES)),
+        "style": Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }

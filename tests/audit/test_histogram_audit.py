@@ -14,7 +14,8 @@ import p2p_sim.histograms.semi_supervised as semi_supervised
 from p2p_sim import Scenario, run
 from p2p_sim.audit.cells_attack import audit_cells
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.printing.one_run_audits import one_run_failure, print_one_run
+from p2p_sim.cli.printing.numbers import print_output
+from p2p_sim.cli.printing.one_run_audits import one_run_output
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.mechanisms.private_histogram import PrivateDensity, PrivateHistogram
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta
@@ -67,7 +68,7 @@ def test_what_is_printed_is_the_statement_of_the_run(capsys):
     assert done.bound.epsilon_upper == row["epsilon_upper"]
     assert "disjoint-samples" in done.bound.condition_ids
     assert (done.scenario, done.mechanism, done.plan.delta) == ("cells", "private_histogram", row["delta"])
-    print_one_run(done, False)
+    print_output(one_run_output(done), False)
     said = " ".join(capsys.readouterr().out.split())
     assert f"{done.targets:,d} of {done.users:,d} users, each whole row one of two by a fair coin" in said
     assert "passed: the attack stays within what is certified" in said
@@ -138,7 +139,7 @@ def test_noise_that_is_a_fifth_too_small_is_caught_by_many_targets():
     assert done.attacked[0] > 0.85 * done.certified[0]
     weak = audit_cells(case, 60_000, mechanism=mechanism_of(case_of("pcl", epsilon=1.25)))
     assert not weak.passed
-    assert "the learner's attack proves" in one_run_failure(weak)
+    assert "the learner's attack proves" in one_run_output(weak).failure
 
 
 @pytest.mark.parametrize(("side", "users"), [(1.0, 50), (0.6, 3), (0.001, 40)])

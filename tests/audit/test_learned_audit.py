@@ -8,7 +8,8 @@ import pytest
 
 from p2p_sim.audit.exchange_targets import raw_view
 from p2p_sim.audit.small_exchange_attack import Audit, audit
-from p2p_sim.cli.printing.small_audits import audit_record, failure, print_audit
+from p2p_sim.cli.printing.numbers import print_output
+from p2p_sim.cli.printing.small_audits import audit_output
 from p2p_sim.exchange import engines
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.scenario import Scenario
@@ -50,8 +51,8 @@ def test_a_sound_exchange_passes_and_the_classifier_is_part_of_what_is_told(monk
     assert done.learned is not None
     assert done.learned.passed
     assert 0.5 * done.learned.certified[0] < done.learned.attacked[0] < done.learned.certified[0]
-    assert audit_record(done)["learned"]["targets"] == 20_000
-    print_audit(done, False)
+    assert audit_output(done).record["learned"]["targets"] == 20_000
+    print_output(audit_output(done), False)
     told = " ".join(capsys.readouterr().out.split())
     assert "learnt from all submissions and times 20,000 targets in one run" in told
 
@@ -64,8 +65,8 @@ def test_a_leak_in_the_times_is_caught_and_counts_alone_do_not_show_it(wait, who
     assert not done.learned.passed
     assert {event.attack for event in done.learned.plan.events} >= {1}  # the classifier, not the likelihood ratio
     assert not done.passed
-    assert "what is learnt from all submissions and their times proves" in failure(done)
-    assert ", by a classifier (error 1e-09)" in failure(done)
+    assert "what is learnt from all submissions and their times proves" in audit_output(done).failure
+    assert ", by a classifier (error 1e-09)" in audit_output(done).failure
 
 
 def test_the_classifier_can_be_left_out_and_is_no_part_of_a_coalition():

@@ -15,7 +15,7 @@ from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.audit.model_attack import audit_model
 from p2p_sim.audit.scores import LikelihoodRatio
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.printing.one_run_audits import model_failure
+from p2p_sim.cli.printing.one_run_audits import model_output
 from p2p_sim.mechanisms.randomized_response import LocalRandomizedResponse, RandomizedResponse
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.one_run_guesses import binomial_power
@@ -250,7 +250,7 @@ def test_a_model_trained_with_too_little_noise_is_caught():
     )
     assert weak.curve_refused
     assert weak.mu_attacked > 2.0 * math.sqrt(5.0) / 31.5 > done.mu_attacked
-    assert "refuses the certified trade-off curve" in model_failure(weak)
+    assert "refuses the certified trade-off curve" in model_output(weak).failure
 
 
 def test_what_cannot_be_audited_is_refused():

@@ -11,7 +11,8 @@ import pytest
 from p2p_sim import run
 from p2p_sim.audit.organisations_attack import OrganisationTargets, audit_organisations
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.printing.one_run_audits import print_one_run
+from p2p_sim.cli.printing.numbers import print_output
+from p2p_sim.cli.printing.one_run_audits import one_run_output
 from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import Organisations
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
@@ -124,7 +125,7 @@ def test_an_audit_prints_the_statement_of_the_run(capsys):
     asked = case()
     done = audit_organisations(asked, 200)
     assert done.bound.epsilon_upper == pytest.approx(run(asked.scenario).row["epsilon_upper"])
-    print_one_run(done, False)
+    print_output(one_run_output(done), False)
     assert "each whole row one of two by a fair coin" in " ".join(capsys.readouterr().out.split())
 
 

@@ -7,11 +7,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from p2p_sim.audit.view_counts import copies
 from scipy.stats import chi2
 
 from p2p_sim.audit.exchange_targets import Batch
 from p2p_sim.audit.faulty_network_attack import copies
-from p2p_sim.cli.printing.small_audits import failure, print_audit
+from p2p_sim.cli.printing.numbers import print_output
+from p2p_sim.cli.printing.small_audits import audit_output
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.network.network_config import NetworkConfig
 from tests.planted import exchange
@@ -103,7 +105,7 @@ def test_leaks_in_who_submits_together_are_caught(planted, monkeypatch, capsys):
     assert seen_by - {0, 1}  # neither the likelihood ratio nor the classifier
     assert not done.passed
     if planted.trials <= 10_000:
-        assert NAMED[planted.fault] in failure(done)
+        assert NAMED[planted.fault] in audit_output(done).failure
 
 
 def test_every_leak_in_who_submits_together_is_planted_quickly_and_in_full():
@@ -128,12 +130,12 @@ def test_a_sound_exchange_passes_what_is_learnt_of_who_submits_together(size, ra
 
 def test_the_power_line_says_what_it_is_about(capsys):
     """Detects a stated power that is read as one against every leak."""
-    print_audit(Planted("own label", 0.0, 1_000).audit(learn=True), False)
+    print_output(audit_output(Planted("own label", 0.0, 1_000).audit(learn=True)), False)
     told = " ".join(capsys.readouterr().out.split())
     assert "power against too little noise only" in told
     assert "also looked for, without a stated power who submits together: the parity of every set of up to 12" in told
     assert "not looked for which labels several users submit together" in told
-    print_audit(Planted("own label", 0.0, 1_000).audit(), False)
+    print_output(audit_output(Planted("own label", 0.0, 1_000).audit()), False)
     assert "who submits together not looked for here" in " ".join(capsys.readouterr().out.split())
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from p2p_sim.cli.main import main
-from p2p_sim.cli.printing.network_summary import print_network
+from p2p_sim.cli.printing.network_summary import network_output, oddities
+from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
 from p2p_sim.exchange.transcript import LEARNER, REPLY
 from p2p_sim.figures import message_times as figures
 from p2p_sim.network.overlay_graph import from_pairs
@@ -285,7 +286,8 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
     assert all(path.startswith("results/small-") and "/network/" in path for path in figures)
     assert read == record(observe(load_scenario("small.toml", COMPANY[1::2]), 3))
     assert read["replicate"] == 3
-    print_network(read, [], observe(load_scenario("small.toml", COMPANY[1::2]), 3).statement)
+    statement = observe(load_scenario("small.toml", COMPANY[1::2]), 3).statement
+    print_output(network_output(read, [], statement), False)
     shown = capsys.readouterr().out
     assert f"{read['messages_delivered']:,}" in shown
     assert f"user {read['busiest_user']} of cluster {read['busiest_cluster']}" in shown
@@ -293,9 +295,9 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
 
 
 def test_warnings_name_what_is_wrong_with_the_overlay(found, recwarn):
-    print_network(record(found("complete")), [], found("complete").statement)
+    warn_of_oddities(oddities(record(found("complete"))))
     assert not recwarn.list
-    print_network(record(found("alone")), [], found("alone").statement)
+    warn_of_oddities(oddities(record(found("alone"))))
     isolated, disconnected = (str(warning.message) for warning in recwarn.list)
     assert isolated.startswith(f"network.overlay: {USERS} users have no neighbour")
     assert disconnected.startswith("network.overlay: 3 clusters fall into several parts")

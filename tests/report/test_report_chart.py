@@ -101,7 +101,7 @@ def contrast(one, other):
 
 def test_colours_stand_out_in_light_and_dark():
     papers = re.findall(r"--paper: (#\w{6})", (TEMPLATES / "page.css").read_text())[:2]
-    colours = re.findall(r"--c\d: (#\w{6})", (TEMPLATES / "chart.css").read_text())
+    colours = re.findall(r"--c\d: (#\w{6})", (TEMPLATES / "page.css").read_text())
     assert len(colours) == 14
     for paper, seven in zip(papers, (colours[:7], colours[7:]), strict=True):
         assert min(contrast(paper, colour) for colour in seven) >= 3.0

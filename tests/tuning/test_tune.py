@@ -16,7 +16,8 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.printing.tuning_trials import print_tuned
+from p2p_sim.cli.printing.numbers import print_output
+from p2p_sim.cli.printing.tuning_trials import tuned_output
 from p2p_sim.results.rows import read_manifest
 from p2p_sim.sweeps.local_workers import LocalProcesses
 from p2p_sim.tuning.goal import Goal, Measured
@@ -111,7 +112,7 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path, capsys):
     assert row["epsilon_upper"] <= tuned.found.epsilon <= 0.5
     assert {one["replicate"] for one in tuned.found.fresh} == {2, 3}
     assert tuned.found.trial == best(tuned.trials)[0]
-    print_tuned(tuning, tuned, quiet=False)
+    print_output(tuned_output(tuning, tuned, quiet=False), False)
     assert capsys.readouterr().out.startswith(f"small: 5 trials, best: trial {tuned.found.trial.number}\n")
     assert {row["look"] for row in rows_of(tuned.directory)} == {"public"}
     manifest = read_manifest(tuned.directory)

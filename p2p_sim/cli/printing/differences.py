@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from p2p_sim.cli.printing.numbers import at_least, at_most, number, print_object, say, show
+from p2p_sim.cli.printing.numbers import Output, Verbatim, at_least, at_most, number
 from p2p_sim.figures.column_labels import pairs
 from p2p_sim.measures.intervals import Mean
 from p2p_sim.measures.point_means import Difference
@@ -17,13 +17,17 @@ ROUNDING = 1e-12
 """Differences below this share of the values are what rounding leaves."""
 
 
-def print_comparison(found: Comparison) -> None:
+def comparison_output(found: Comparison) -> Output:
     """The scenarios, what differs between them, and every difference with its interval."""
-    print(
+    compared = Verbatim(
         f"first:  {found.first.directory} ({found.first.name})\nsecond: {found.second.directory} ({found.second.name})"
     )
-    for key, one, two in found.settings:
-        say(f"  {key}: {_shown(one)} in the first, {_shown(two)} in the second")
+    settings = [f"  {key}: {_shown(one)} in the first, {_shown(two)} in the second" for key, one, two in found.settings]
+    return Output(_record(found), [compared, *settings, _table(found), *_method(found)])
+
+
+def _table(found: Comparison) -> Table:
+    """Every difference, column by column."""
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     table.add_column("point", overflow="fold", min_width=14)
@@ -37,8 +41,7 @@ def print_comparison(found: Comparison) -> None:
             table.add_row(Text(difference.column, style="bold", no_wrap=True))
         last = difference.column
         table.add_row(*_line(difference, found))
-    show(table)
-    say(*_method(found))
+    return table
 
 
 def _line(difference: Difference, found: Comparison) -> tuple[str, ...]:
@@ -89,21 +92,19 @@ def _shown(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def print_comparison_json(found: Comparison) -> None:
-    """One JSON object."""
-    record = {
+def _record(found: Comparison) -> dict[str, Any]:
+    return {
         "first": str(found.first.directory),
         "second": str(found.second.directory),
         "paired": found.paired,
         "method": "paired t" if found.paired else "Welch t",
         "axes": list(found.axes),
         "settings": [{"key": key, "first": one, "second": two} for key, one, two in found.settings],
-        "differences": [_record(difference) for difference in found.differences],
+        "differences": [_figures(difference) for difference in found.differences],
     }
-    print_object(record)
 
 
-def _record(difference: Difference) -> dict[str, Any]:
+def _figures(difference: Difference) -> dict[str, Any]:
     between = difference.difference
     known = between is not None and math.isfinite(between.low)
     return {

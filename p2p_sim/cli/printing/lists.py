@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.table import Table
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import print_object, say, show
+from p2p_sim.cli.printing.numbers import Output, say
 from p2p_sim.population.data_sets import Checked, DataSet
 from p2p_sim.sweeps.catalogue import DATA_SET, Entry, is_here, references
 
@@ -82,8 +82,9 @@ def print_fetched(one: DataSet, paths: Sequence[Path]) -> None:
         print(f"  {path}")
 
 
-def print_catalogue(entries: Sequence[Entry]) -> None:
-    """Scenarios, then sweeps: name, what it shows, what it needs."""
+def catalogue_output(entries: Sequence[Entry]) -> Output:
+    """Scenarios, then sweeps: name, what it shows, what it needs; {"scenarios": [...], "sweeps": [...]}."""
+    record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
         if lines := [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep]:
             table = Table(
@@ -92,15 +93,9 @@ def print_catalogue(entries: Sequence[Entry]) -> None:
             table.add_column(no_wrap=True)
             for line in lines:
                 table.add_row(*line)
-            show(table)
-            print()
-    print("Your own file NAME.toml in the current directory is taken before one of these.")
-
-
-def print_catalogue_json(entries: Sequence[Entry]) -> None:
-    """One JSON object, {"scenarios": [...], "sweeps": [...]}."""
-    parts = {"scenarios": False, "sweeps": True}
-    print_object({part: [_record(entry) for entry in entries if entry.sweep == sweep] for part, sweep in parts.items()})
+            parts += [table, ""]
+        record["sweeps" if sweep else "scenarios"] = [_record(entry) for entry in entries if entry.sweep == sweep]
+    return Output(record, [*parts, "Your own file NAME.toml in the current directory is taken before one of these."])
 
 
 def _told(entry: Entry) -> str:

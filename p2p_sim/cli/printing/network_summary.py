@@ -1,6 +1,6 @@
 """What `p2p-sim network` shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,29 +8,24 @@ from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.printing.numbers import (
     ODDITIES,
     Line,
+    Output,
     at_most,
     number,
-    print_conditions,
-    print_object,
-    print_table,
-    warn_of_oddities,
+    two_columns,
 )
 from p2p_sim.privacy.bound import PrivacyBound
 
 
-def print_network_json(record: dict[str, Any], figures: Sequence[Path]) -> None:
-    """One JSON object: every number of the table, and the figures' paths."""
-    print_object({**record, "figures": [str(path) for path in figures]})
-
-
-def print_network(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> None:
-    """A table of what happened, the privacy statement with its conditions, warnings, then the figures' paths."""
+def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
+    """What happened, the privacy statement with its conditions, then the figures' paths."""
     title = f"{record['name']}: the network of replicate {record['replicate']}"
-    print_table(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
-    print_conditions(statement)
-    warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
-    for path in figures:
-        print(path)
+    table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
+    return Output({**record, "figures": [str(path) for path in figures]}, [table, statement, *figures])
+
+
+def oddities(record: Mapping[str, Any]) -> dict[str, str]:
+    """What is odd about the overlay: counts as they are shown."""
+    return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 
 
 def _messages(r: dict[str, Any]) -> list[Line]:

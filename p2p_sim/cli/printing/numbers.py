@@ -5,7 +5,9 @@ import math
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.measure import Measurement
@@ -50,8 +52,46 @@ def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     return {str(column): rows[column].iloc[place] for column in rows}
 
 
+class Verbatim(str):
+    """Lines that are printed as they are, however long."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command found.
+
+    record: all of it, for one JSON object. parts: the same for people, in order: tables, sentences, bounds (of which
+    the conditions are printed) and files.
+    """
+
+    record: Mapping[str, Any]
+    parts: Sequence[Table | str | PrivacyBound | Path]
+
+
+def print_output(output: Output, as_json: bool) -> None:
+    """Print one JSON object, or what is for people."""
+    if as_json:
+        print_object(output.record)
+        return
+    for part in output.parts:
+        match part:
+            case Table():
+                show(part)
+            case PrivacyBound():
+                print_conditions(part)
+            case Path() | Verbatim():
+                print(part)
+            case str():
+                say(part)
+
+
 def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False, label_width: int = 0) -> None:
-    """Print a table of two columns, its parts set apart; the first is at least `label_width` wide."""
+    """Print a table of two columns."""
+    show(two_columns(title, *parts, label_width=label_width), stderr)
+
+
+def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0) -> Table:
+    """A table of two columns, its parts set apart; the first is at least `label_width` wide."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(min_width=label_width)
     table.add_column()
@@ -59,7 +99,7 @@ def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False,
         for line in part:
             table.add_row(*line)
         table.add_section()
-    show(table, stderr)
+    return table
 
 
 def show(table: Table, stderr: bool = False) -> None:
@@ -90,7 +130,7 @@ def say(*sentences: str) -> None:
         print(*lines, sep="\n")
 
 
-def print_object(record: dict[str, Any]) -> None:
+def print_object(record: Mapping[str, Any]) -> None:
     """Print one JSON object."""
     print(json.dumps(finite(record), allow_nan=False))
 

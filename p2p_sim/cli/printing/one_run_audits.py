@@ -1,6 +1,8 @@
 """What `p2p-sim audit` shows of an audit in one run."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,31 @@ from p2p_sim.audit.model_attack import ModelAudit
 from p2p_sim.audit.one_run import RISES, SHOWN, TYPE_ONE, OneRunAudit
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import Line, at_least, at_most, print_conditions, print_object, print_table, say
+from p2p_sim.cli.printing.numbers import Line, Output, at_least, at_most, two_columns
+from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import whole
 
 REALISED_MEAN = "mean over the targets, in the realised networks"
 COINS = {"label": "each label a fair coin", "row": "each whole row one of two by a fair coin"}
+
+
+@dataclass(frozen=True)
+class AuditOutput(Output):
+    """What an audit found; failure: why it failed, in one line, if it did."""
+
+    failure: str
+
+
+def reported(
+    title: str, record: dict[str, Any], lines: Sequence[Line], bound: PrivacyBound, *, limit: str, excess: str
+) -> AuditOutput:
+    """A table in which attack and bound stand side by side, then the bound's conditions.
+
+    Args:
+        limit: what the attack stays within where the audit passed. excess: by what it failed.
+    """
+    passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
+    return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
 
 
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
@@ -48,10 +70,15 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
     }
 
 
-def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
-    """A table: attack and certified value side by side, with the power; then the conditions of the bound."""
-    if as_json:
-        return print_object(one_run_record(audit))
+def one_run_output(audit: OneRunAudit) -> AuditOutput:
+    """Attack and certified value, with the power."""
+    title = f"{audit.scenario}: audit in one run, {audit.bound.observer}"
+    why = f"the {audit.bound.observer}'s attack {excess(audit)}"
+    lines = _one_run_lines(audit)
+    return reported(title, one_run_record(audit), lines, audit.bound, limit="what is certified", excess=why)
+
+
+def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
     coins = COINS[audit.scope.target]
     where = f", {audit.engine} engine" if audit.engine else ""
@@ -76,10 +103,7 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     ]
     if audit.flip_prob_refused is not None:
         lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
-    print_table(f"{audit.scenario}: audit in one run, {audit.bound.observer}", lines)
-    if audit.passed:
-        say("passed: the attack stays within what is certified")
-    print_conditions(audit.bound)
+    return lines
 
 
 def draw_one_run(audit: object, path: Path) -> None:
@@ -122,11 +146,6 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
     ]
 
 
-def one_run_failure(audit: OneRunAudit) -> str:
-    """Why the audit failed, in one line."""
-    return f"audit failed: the {audit.bound.observer}'s attack {excess(audit)}"
-
-
 def excess(audit: OneRunAudit) -> str:
     """What an attack proves beyond what is certified."""
     found = [
@@ -142,7 +161,26 @@ def excess(audit: OneRunAudit) -> str:
     return f"proves {found[0]} (error {audit.error:g})"
 
 
-def model_record(audit: ModelAudit) -> dict[str, Any]:
+def model_output(audit: ModelAudit) -> AuditOutput:
+    """What the attack on a model proves beside what is certified."""
+    guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
+    if audit.curve_refused:
+        proved = (
+            f"is right about {guesses.right:,d} of {guessed:,d} guesses, which refuses the certified trade-off curve "
+            f"(error {audit.error:g})"
+        )
+    else:
+        proved = (
+            f"proves ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.bound.delta:g}, above the certified "
+            f"{at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"
+        )
+    title = f"{audit.scenario}: audit of the model, {audit.bound.observer}"
+    why = f"the {audit.bound.observer}'s attack {proved}"
+    lines = _model_lines(audit)
+    return reported(title, _model_record(audit), lines, audit.bound, limit="what is certified", excess=why)
+
+
+def _model_record(audit: ModelAudit) -> dict[str, Any]:
     """The audit of a model as one flat record."""
     return {
         "name": audit.scenario,
@@ -163,13 +201,10 @@ def model_record(audit: ModelAudit) -> dict[str, Any]:
     }
 
 
-def print_model(audit: ModelAudit, as_json: bool) -> None:
-    """A table: what the attack proves beside what is certified; then the conditions of the bound."""
-    if as_json:
-        return print_object(model_record(audit))
+def _model_lines(audit: ModelAudit) -> list[Line]:
     guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
-    lines: list[Line] = [
+    return [
         ("mechanism", audit.mechanism + (f"; {parameters}" if parameters else "")),
         ("targets", f"{audit.targets:,d} in {audit.runs:,d} training runs, each label a fair coin"),
         ("guessed", f"{guessed:,d}, of which {guesses.right:,d} right ({guesses.right / guessed:.2%})"),
@@ -181,24 +216,6 @@ def print_model(audit: ModelAudit, as_json: bool) -> None:
         ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
         ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
     ]
-    print_table(f"{audit.scenario}: audit of the model, {audit.bound.observer}", lines)
-    if audit.passed:
-        say("passed: the attack stays within what is certified")
-    print_conditions(audit.bound)
-
-
-def model_failure(audit: ModelAudit) -> str:
-    """Why the audit failed, in one line."""
-    if audit.curve_refused:
-        return (
-            f"audit failed: the {audit.bound.observer}'s attack is right about {audit.guesses.right:,d} of "
-            f"{audit.guesses.right + audit.guesses.wrong:,d} guesses, which refuses the certified trade-off curve "
-            f"(error {audit.error:g})"
-        )
-    return (
-        f"audit failed: the {audit.bound.observer}'s attack proves ε >= {at_least(audit.epsilon_attacked)} at δ = "
-        f"{audit.bound.delta:g}, above the certified {at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"
-    )
 
 
 def _sizes(smallest: int, largest: int) -> str:

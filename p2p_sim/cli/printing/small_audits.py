@@ -9,16 +9,15 @@ from p2p_sim.audit.model_attack import ModelAudit
 from p2p_sim.audit.one_run import OneRunAudit
 from p2p_sim.audit.small_exchange_attack import Audit
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import at_least, at_most, print_conditions, print_object, print_table, say
+from p2p_sim.cli.printing.numbers import Line, at_least, at_most
 from p2p_sim.cli.printing.one_run_audits import (
+    AuditOutput,
     excess,
     learned_lines,
-    model_failure,
-    model_record,
-    one_run_failure,
+    model_output,
+    one_run_output,
     one_run_record,
-    print_model,
-    print_one_run,
+    reported,
 )
 from p2p_sim.privacy.bound import REALISED, PrivacyBound
 from p2p_sim.privacy.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
@@ -27,37 +26,56 @@ from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, PURE
 from p2p_sim.privacy.statement_record import whole
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
-SmallAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
 """Why the cluster that is attacked has its size."""
 NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
-def audit_record(audit: AnyAudit) -> dict[str, Any]:
-    """The audit as one flat record."""
-    if isinstance(audit, OneRunAudit):
-        return one_run_record(audit)
-    if isinstance(audit, ModelAudit):
-        return model_record(audit)
-    if isinstance(audit, RealisedAudit):
-        found = asdict(audit) | {"passed": audit.passed, **_said(audit)}
-        return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
-    if isinstance(audit, CuratorAudit):
-        found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
-        named = {
-            "name": found.pop("scenario"),
-            **_said(audit),
-            "delta": 0.0,
-            "epsilon_lower": found.pop("epsilon_attained"),
-            "epsilon_upper": found.pop("epsilon_true"),
-            "epsilon_expected": found.pop("expected"),
-        }
-        return named | found
+def audit_output(audit: AnyAudit, asked: bool = True) -> AuditOutput:
+    """Attack, exact or certified value and the paper's bound side by side.
+
+    Args:
+        audit: what was found.
+        asked: whether the size of a small cluster was asked for; else the audit chose it.
+    """
+    match audit:
+        case OneRunAudit():
+            return one_run_output(audit)
+        case ModelAudit():
+            return model_output(audit)
+        case RealisedAudit():
+            return _realised(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
+        case CuratorAudit():
+            return _curator(audit, SIZE_ASKED if asked else SIZE_POWERFUL)
+        case Audit():
+            return _exchange(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
+
+
+def _said(bound: PrivacyBound) -> dict[str, Any]:
+    """What is said of a bound besides its numbers."""
+    numbers = ("epsilon_lower", "epsilon_upper", "delta")
+    return {key: value for key, value in whole(bound).items() if key not in numbers}
+
+
+def _exchange(audit: Audit, why: str) -> AuditOutput:
+    exact, r = audit.result.epsilon_exact, audit.result
+    bound = PrivacyBound(exact.lower, exact.upper, r.delta, r.observer, "label", r.basis, audit.conditions)
+    who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
+    proved = [] if r.passed else [_proved(audit)]
+    if audit.learned is not None and not audit.learned.passed:
+        proved.append("what is learnt from all submissions and their times " + excess(audit.learned))
+    title, lines = f"{audit.scenario}: audit, {who}", _exchange_lines(audit, why)
+    return reported(
+        title, _exchange_record(audit, bound), lines, bound, limit="the exact bound", excess="; and ".join(proved)
+    )
+
+
+def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
     r = audit.result
     return {
         "name": audit.scenario,
-        **_said(audit),
+        **_said(bound),
         "members": audit.members,
         "cluster_size": audit.cluster_size,
         "flip_prob": audit.flip_prob,
@@ -83,51 +101,9 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
     }
 
 
-def _bound(audit: SmallAudit) -> PrivacyBound:
-    """The bound that the attack is held against, as a statement."""
-    if isinstance(audit, RealisedAudit):
-        conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
-        figures = 0.0, audit.epsilon, audit.delta_certified
-        return PrivacyBound(*figures, "learner", "label", REALISED_BASIS, conditions, REALISED)
-    if isinstance(audit, CuratorAudit):
-        figures = audit.epsilon_attained, audit.epsilon_true, 0.0
-        return PrivacyBound(*figures, "learner", "label", PURE, CURATOR_CONDITIONS)
-    exact, r = audit.result.epsilon_exact, audit.result
-    return PrivacyBound(exact.lower, exact.upper, r.delta, r.observer, "label", r.basis, audit.conditions)
-
-
-def _said(audit: SmallAudit) -> dict[str, Any]:
-    """What is said of the bound besides its numbers."""
-    numbers = ("epsilon_lower", "epsilon_upper", "delta")
-    return {key: value for key, value in whole(_bound(audit)).items() if key not in numbers}
-
-
-def print_audit(audit: AnyAudit, as_json: bool, asked: bool = True) -> None:
-    """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions.
-
-    Args:
-        audit: what was found. as_json: print one object instead.
-        asked: whether the size of a small cluster was asked for; else the audit chose it.
-    """
-    if isinstance(audit, OneRunAudit):
-        return print_one_run(audit, as_json)
-    if isinstance(audit, ModelAudit):
-        return print_model(audit, as_json)
-    if as_json:
-        return print_object(audit_record(audit))
-    if isinstance(audit, RealisedAudit):
-        _print_realised(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
-    elif isinstance(audit, CuratorAudit):
-        _print_curator(audit, SIZE_ASKED if asked else SIZE_POWERFUL)
-    else:
-        _print_exchange(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
-    print_conditions(_bound(audit))
-
-
-def _print_exchange(audit: Audit, why: str) -> None:
+def _exchange_lines(audit: Audit, why: str) -> list[Line]:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
-    who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
-    lines = [
+    return [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
         ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
@@ -142,12 +118,14 @@ def _print_exchange(audit: Audit, why: str) -> None:
         ("  the paper's Lemma 9", _paper(audit)),
         *(learned_lines(audit.learned) if audit.learned is not None else [NOT_TOGETHER]),
     ]
-    print_table(f"{audit.scenario}: audit, {who}", lines)
-    if audit.passed:
-        say("passed: the attack stays within the exact bound")
 
 
-def _print_realised(audit: RealisedAudit, why: str) -> None:
+def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
+    conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
+    figures = 0.0, audit.epsilon, audit.delta_certified
+    bound = PrivacyBound(*figures, "learner", "label", REALISED_BASIS, conditions, REALISED)
+    found = asdict(audit) | {"passed": audit.passed, **_said(bound)}
+    record = {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
     lines = [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
@@ -158,14 +136,41 @@ def _print_realised(audit: RealisedAudit, why: str) -> None:
         ("  noise alone", at_most(audit.delta_local)),
         NOT_TOGETHER,
     ]
-    print_table(f"{audit.scenario}: audit, learner, realised networks", lines)
-    if audit.passed:
-        say("passed: the attack stays within the certified bound")
+    proved = (
+        f"the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = {audit.epsilon:.4g}, above "
+        f"the certified {at_most(audit.delta_certified)} (error {audit.error:g})"
+    )
+    title = f"{audit.scenario}: audit, learner, realised networks"
+    return reported(title, record, lines, bound, limit="the certified bound", excess=proved)
 
 
-def _print_curator(audit: CuratorAudit, why: str) -> None:
+def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
+    figures = audit.epsilon_attained, audit.epsilon_true, 0.0
+    bound = PrivacyBound(*figures, "learner", "label", PURE, CURATOR_CONDITIONS)
+    proved = (
+        f"the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the upper bound "
+        f"{at_most(audit.epsilon_true)} (error {audit.error:g})"
+    )
+    title, lines = f"{audit.scenario}: audit, learner, curator", _curator_lines(audit, why)
+    return reported(title, _curator_record(audit, bound), lines, bound, limit="the upper bound", excess=proved)
+
+
+def _curator_record(audit: CuratorAudit, bound: PrivacyBound) -> dict[str, Any]:
+    found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
+    named = {
+        "name": found.pop("scenario"),
+        **_said(bound),
+        "delta": 0.0,
+        "epsilon_lower": found.pop("epsilon_attained"),
+        "epsilon_upper": found.pop("epsilon_true"),
+        "epsilon_expected": found.pop("expected"),
+    }
+    return named | found
+
+
+def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
     paper = f"{audit.epsilon_paper:.4g}" + ("  (refuted: below what is proved)" if audit.paper_refuted else "")
-    lines = [
+    return [
         ("cluster", f"{audit.cluster_size} users{why}, {audit.num_classes} classes"),
         ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
@@ -176,9 +181,6 @@ def _print_curator(audit: CuratorAudit, why: str) -> None:
         ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
         ("  the paper's Theorem 1", paper),
     ]
-    print_table(f"{audit.scenario}: audit, learner, curator", lines)
-    if audit.passed:
-        say("passed: the attack stays within the upper bound")
 
 
 def _paper(audit: Audit) -> str:
@@ -186,28 +188,6 @@ def _paper(audit: Audit) -> str:
     possible = max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
     refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
     return str(audit.lemma9) + ("  (refuted: below what is possible)" if refuted else "")
-
-
-def failure(audit: AnyAudit) -> str:
-    """Why an audit failed, in one line."""
-    if isinstance(audit, OneRunAudit):
-        return one_run_failure(audit)
-    if isinstance(audit, ModelAudit):
-        return model_failure(audit)
-    if isinstance(audit, RealisedAudit):
-        return (
-            f"audit failed: the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = "
-            f"{audit.epsilon:.4g}, above the certified {at_most(audit.delta_certified)} (error {audit.error:g})"
-        )
-    if isinstance(audit, CuratorAudit):
-        return (
-            f"audit failed: the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the "
-            f"upper bound {at_most(audit.epsilon_true)} (error {audit.error:g})"
-        )
-    found = [] if audit.result.passed else [_proved(audit)]
-    if audit.learned is not None and not audit.learned.passed:
-        found.append("what is learnt from all submissions and their times " + excess(audit.learned))
-    return "audit failed: " + "; and ".join(found)
 
 
 def _proved(audit: Audit) -> str:

@@ -3,11 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
+from rich.table import Table
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import PARAMETER_TEXTS, print_object, print_table, span
+from p2p_sim.cli.printing.numbers import PARAMETER_TEXTS, Output, Verbatim, span, two_columns
 from p2p_sim.figures.column_labels import at_most
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.results.rows import Row
@@ -18,34 +20,35 @@ from p2p_sim.tuning.trial_runs import Tuning
 UNPAID = "; the search looked at true labels, which this ε does not count"
 
 
-def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
+def tuned_output(tuning: Tuning, tuned: Tuned, quiet: bool) -> Output:
     """What was found and what choosing cost, then every path; the paths alone if `quiet`."""
-    if not quiet:
-        found, counts = tuned.found, Counter(trial.state for trial in tuned.trials)
-        row, fresh = found.row, _fresh(tuning, tuned)
-        column = tuning.goal.column
-        interval = "" if math.isnan(fresh.low) else f" [{fresh.low:.4f}, {fresh.high:.4f}]"
-        runs = (
-            ("goal", str(tuning.goal)),
-            ("look", f"{tuning.look}: {COSTS[tuning.look]}"),
-            ("trials", ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))),
-        )
-        settings = [(key, str(value)) for key, value in found.trial.settings.items()]
-        settings += _parameters(found.fresh)
-        figures = (
-            (f"{_judge(tuning)} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
-            (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
-            ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
-            *_with_coalition(found),
-            ("ε protects", _protected(found.epsilon, row["adjacency"], UNPAID * (tuning.look == "oracle"))),
-        )
-        print_table(
-            f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}", runs, settings, figures
-        )
-    for path in tuned.files:
-        print(path)
-    if not quiet:
-        print(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
+    # the score in replicates that the search did not look at
+    fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.found.fresh])
+    following = Verbatim(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
+    before, after = ([], []) if quiet else ([_table(tuning, tuned, fresh)], [following])
+    return Output(_record(tuning, tuned, fresh), [*before, *tuned.files, *after])
+
+
+def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
+    found, counts = tuned.found, Counter(trial.state for trial in tuned.trials)
+    row, column = found.row, tuning.goal.column
+    interval = "" if math.isnan(fresh.low) else f" [{fresh.low:.4f}, {fresh.high:.4f}]"
+    runs = (
+        ("goal", str(tuning.goal)),
+        ("look", f"{tuning.look}: {COSTS[tuning.look]}"),
+        ("trials", ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))),
+    )
+    settings = [(key, str(value)) for key, value in found.trial.settings.items()]
+    settings += _parameters(found.fresh)
+    figures = (
+        (f"{_judge(tuning)} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
+        (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
+        ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
+        *_with_coalition(found),
+        ("ε protects", _protected(found.epsilon, row["adjacency"], UNPAID * (tuning.look == "oracle"))),
+    )
+    title = f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}"
+    return two_columns(title, runs, settings, figures)
 
 
 def _parameters(fresh: Sequence[Row]) -> list[tuple[str, str]]:
@@ -84,29 +87,21 @@ def _judge(tuning: Tuning) -> str:
     return f"{column} by released labels" if tuning.look == "released" else column
 
 
-def _fresh(tuning: Tuning, tuned: Tuned) -> Mean:
-    """The score in replicates that the search did not look at."""
-    return mean_interval([tuning.truth.measured(row).score for row in tuned.found.fresh])
-
-
-def print_tuned_json(tuning: Tuning, tuned: Tuned) -> None:
-    """One JSON object."""
-    found, fresh = tuned.found, _fresh(tuning, tuned)
-    print_object(
-        {
-            "name": tuning.base.name,
-            "directory": str(tuned.directory),
-            **tuning.described,
-            "choice_counted": tuning.look != "oracle",
-            "trials": len(tuned.trials),
-            "trial": found.trial.number,
-            "settings": found.trial.settings,
-            "score_in_search": found.score,
-            "score": fresh.value,
-            "score_low": None if math.isnan(fresh.low) else fresh.low,
-            "score_high": None if math.isnan(fresh.high) else fresh.high,
-            **{name: found.row[name] for name in ("observer", "adjacency", "basis", "delta")},
-            "epsilon_upper": found.epsilon,
-            "files": [str(path) for path in tuned.files],
-        }
-    )
+def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:
+    found = tuned.found
+    return {
+        "name": tuning.base.name,
+        "directory": str(tuned.directory),
+        **tuning.described,
+        "choice_counted": tuning.look != "oracle",
+        "trials": len(tuned.trials),
+        "trial": found.trial.number,
+        "settings": found.trial.settings,
+        "score_in_search": found.score,
+        "score": fresh.value,
+        "score_low": None if math.isnan(fresh.low) else fresh.low,
+        "score_high": None if math.isnan(fresh.high) else fresh.high,
+        **{name: found.row[name] for name in ("observer", "adjacency", "basis", "delta")},
+        "epsilon_upper": found.epsilon,
+        "files": [str(path) for path in tuned.files],
+    }
