@@ -163,7 +163,10 @@ def fetch(one: DataSet, directory: Path) -> list[Path]:
     if not missing:
         return []
     pooch, folder = _pooch(), directory / one.kind
-    _open(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         if one.archive is None:
             fetched = [_retrieved(pooch, f"{one.source}{file.fetch}", Path(scratch)) for file in missing]
@@ -174,13 +177,6 @@ def fetch(one: DataSet, directory: Path) -> list[Path]:
             if file.version(path) is None:
                 raise RunFailed(f"{one.source}: sends another {path.name} than the one published; nothing is kept")
         return [path.replace(folder / path.name) for path in fetched]
-
-
-def _open(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
 
 
 def _pooch() -> Any:

@@ -100,15 +100,11 @@ class SweepPlan:
         """Of the data files of the base scenario."""
         return Replicate(self.base, data_dir=self.data_dir).checksums
 
-    @property
-    def _same_files(self) -> bool:
-        """Whether all points read the same data files."""
-        return not any(key.startswith(("population", "network")) for key in self.keys)
-
     def identity(self, scenario: Scenario) -> str:
         """A point's content hash, its data files' checksums included."""
-        own = None if self._same_files else Replicate(scenario, data_dir=self.data_dir).checksums
-        return scenario.content_hash(self.checksums if own is None else own)
+        other_files = any(key.startswith(("population", "network")) for key in self.keys)
+        case = Replicate(scenario, data_dir=self.data_dir)
+        return scenario.content_hash(case.checksums if other_files else self.checksums)
 
     @cached_property
     def identified(self) -> dict[str, Point]:

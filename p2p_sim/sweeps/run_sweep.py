@@ -140,6 +140,7 @@ def run_sweep(
     executor: Executor | None = None,
     report: Report | None = None,
     work: Perform = perform,
+    *,
     finish: Callable[[Path, pd.DataFrame], None] = lambda directory, rows: None,
 ) -> SweepResult:
     """Run what is missing of a plan and return the rows that it asks for; running again goes on.

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sparse
 
 from p2p_sim.exchange.adversaries import AdversariesConfig, CoalitionConfig, FreeRiders, Liars
-from p2p_sim.exchange.network_record import NetworkRecord, realised
+from p2p_sim.exchange.network_record import Capped, NetworkRecord, realised
 from p2p_sim.mechanisms import realised_accountants
 from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, clusters_to_evaluate, target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -170,6 +170,15 @@ def test_more_labels_arrive_than_there_are_users_who_hide_one_of_three_classes()
         truth = three_classes(3, submissions, epsilon, 0.3)
         assert truth <= target_deltas([facts], RandomizedResponse(0.3, 3), [epsilon])[0, 0]
         assert KaryExchange(3, 0.3, 1.0, 3).delta(epsilon).upper < truth - 0.05
+
+
+def test_of_three_classes_no_figure_is_known_where_users_come_and_go():
+    """The noise alone bounds the target; control: the figure of two classes is less."""
+    facts = study(Case(NetworkConfig(), (10,), 1.0, 5, num_classes=3))
+    facts = replace(facts, law=Capped(np.full(10, 0.15)))
+    (three,), (two,) = (target_deltas([facts], RandomizedResponse(0.3, k), [0.3])[0] for k in (3, 2))
+    assert three == RandomizedResponse(0.3, 3).alone(0.3).upper
+    assert two < three
 
 
 def test_what_bounds_a_target_is_worked_out_once_for_every_epsilon(monkeypatch):
