@@ -129,13 +129,8 @@ def tune(
     chosen = load(scenario, overrides, None)
     from p2p_sim.base.progress import shown
     from p2p_sim.cli.executors import for_tune
-<<<<<<< HEAD
-    from p2p_sim.cli.printing.tuning_trials import print_tuned, print_tuned_json
-=======
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.tuning_trials import tuned_output
-    from p2p_sim.tuning.curator_search import tune_privately
->>>>>>> h43c
     from p2p_sim.tuning.goal import Goal
     from p2p_sim.tuning.private_search import tune_privately
     from p2p_sim.tuning.run_search import make_tuning

@@ -58,15 +58,9 @@ def scenarios(
         _copy(copy_example)
         print(f"{copy_example}: install it with `pip install --editable {copy_example}`", file=sys.stderr)
         return
-<<<<<<< HEAD
-    from p2p_sim.cli.printing.lists import print_catalogue, print_catalogue_json
-    from p2p_sim.sweeps.catalogue import catalogue, check_paper
-=======
     from p2p_sim.cli.printing.lists import catalogue_output
     from p2p_sim.cli.printing.numbers import print_output
-    from p2p_sim.sweeps.catalogue import catalogue
-    from p2p_sim.sweeps.citation import check_paper
->>>>>>> h43c
+    from p2p_sim.sweeps.catalogue import catalogue, check_paper
 
     print_output(catalogue_output(catalogue(paper and check_paper(paper))), json_)
 

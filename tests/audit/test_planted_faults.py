@@ -7,7 +7,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from p2p_sim.audit.view_counts import copies
 from scipy.stats import chi2
 
 from p2p_sim.audit.exchange_targets import Batch

@@ -10,13 +10,8 @@ S - 1 - b hold label 1; by choosing whom to reveal, one m' serves every m from m
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
 So (ε, δ) is certified for a `CoverBlock` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks
-<<<<<<< HEAD
-reach from 1 to half. Which blocks to try is a heuristic (`plan_cover`); where revealing tells too much, b is 0, and
-ε is raised where it must be.
-=======
 reach from 1 to half. Which to try is a heuristic (`plan_cover`); where revealing tells too much, b is 0, and ε is
 raised where it must be.
->>>>>>> h43b
 
 Above `EXHAUSTIVE` users this may take too many evaluations. Then b is at least `revealed` everywhere, at m = 0 too,
 which costs a factor of about 1 + b/(2S) in ε.
