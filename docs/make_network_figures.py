@@ -12,7 +12,8 @@ import scipy.sparse as sparse
 from p2p_sim.figures.curves import Curve, Panel, plot_panels
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
-from p2p_sim.replicate.observed_network import draw, observe
+from p2p_sim.replicate.network_figures import draw
+from p2p_sim.replicate.observed_network import observe
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario, load_scenario
 

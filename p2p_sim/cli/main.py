@@ -31,11 +31,10 @@ from p2p_sim.cli.options import (
     interrupted,
     one_of,
 )
+from p2p_sim.cli.points import sweep, tune
 from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
 from p2p_sim.cli.results import compare, explore, plot, report
 from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
-from p2p_sim.sweeps.run_sweep import sweep
-from p2p_sim.tuning.run_search import tune
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -228,7 +227,8 @@ def network(
     from p2p_sim.cli.printing.network_summary import network_output, oddities
     from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
     from p2p_sim.film import film_html
-    from p2p_sim.replicate.observed_network import check, draw, observe, record
+    from p2p_sim.replicate.network_figures import draw
+    from p2p_sim.replicate.observed_network import check, observe, record
     from p2p_sim.replicate.replicate import directory_of
     from p2p_sim.results.rows import NETWORK
 

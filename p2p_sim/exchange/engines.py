@@ -15,7 +15,7 @@ from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.network_record import NetworkRecord, realised
+from p2p_sim.exchange.network_record import FetchLaw, NetworkRecord, Unknown, realised
 from p2p_sim.exchange.peers import choices
 from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
 from p2p_sim.exchange.protocol import Protocol
@@ -72,6 +72,7 @@ def exchange_shard(
 
 
 EngineName = Literal["events", "processes", "vectorised"]
+OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
 Payload = NDArray[np.generic]
 Part = tuple[int, int] | None
 """Shards first to last - 1 alone; None: all."""
@@ -99,7 +100,7 @@ class _Log:
     """What is noted of finished shards."""
 
     record: bool
-    accounted: bool
+    law: FetchLaw | None
     traffic: Traffic = field(default_factory=Traffic)
     messages: list[Messages] = field(default_factory=list)
     traces: list[MessageTrace] = field(default_factory=list)
@@ -112,8 +113,7 @@ class _Log:
             self.messages.append(exchange.messages())
             self.traces.append(exchange.trace())
         self.times.append(exchange.arrival[exchange.in_time])
-        if self.accounted:
-            self.facts.append(realised(exchange))
+        self.facts.append(realised(exchange, self.law))
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class Exchange:
         engine: "events" (messages over the network, in windows), "processes" (the same, a process for each user) or
             "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
-        protocol: what users do instead of the label exchange, as processes; what is known of the run is then no
-            ground for more than ε₀, and is not kept.
+        protocol: what users do instead of the label exchange, as processes; then only the noise on each label is
+            certain.
     """
 
     randomizer: Message
@@ -150,7 +150,7 @@ class Exchange:
         expected = int(self.sampling_rate * asked + 4 * asked**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
-        log = _Log(record, self.protocol is None)
+        log = _Log(record, None if self.protocol is None else OWN_PROTOCOL)
         for submitter, fetched in self._submissions(population, network, log, part):
             users.append(submitter)
             labels.append(fetched)
@@ -162,7 +162,7 @@ class Exchange:
             log.traffic,
             Transcript(Messages.join(log.messages), MessageTrace.join(log.traces)) if record else None,
             np.concatenate([np.zeros(0), *log.times]),
-            None if self.protocol else tuple(log.facts),
+            tuple(log.facts),
         )
 
     def _submissions(

@@ -287,12 +287,12 @@ class NetworkRecord:
         return replace(self, **known, offsets=offsets, users=counts[kept])
 
 
-def realised(exchange: ExchangeRun) -> NetworkRecord:
-    """Note what a finished run leaves behind."""
+def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
+    """Note what a finished run leaves behind; `law`: of whose labels were passed on, if it is not the exchange's."""
     journey = exchange.journey
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
-    law = fetch_law(journey, fetched, arrived & ~exchange.in_time)
+    law = fetch_law(journey, fetched, arrived & ~exchange.in_time) if law is None else law
     roles, rule = journey.roles, journey.config.on_timeout
     return NetworkRecord(
         journey.shard,

@@ -60,15 +60,15 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
 
 
 def plot_coverage(
-    answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float, deadline_s: float | None,
-    path: Path, note: str,
+    answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float | None,
+    deadline_s: float | None, path: Path, note: str,
 ) -> None:  # fmt: skip
     """Draw the share of users who have been answered, and whose submission taken, against time.
 
     Args:
         answered_s, submitted_s: (n,) when a user was answered and her submission taken, seconds; infinity for never.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-        sampling_rate: θ. deadline_s: when the learner stops taking submissions, or None.
+        sampling_rate: θ, or None. deadline_s: when the learner stops taking submissions, or None.
     """
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         both = np.concatenate([answered_s, submitted_s])
@@ -81,8 +81,9 @@ def plot_coverage(
                 _stairs(axes, submitted_s[first:last], end, label, color="#B5B5B5", linewidth=0.6)
         _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
         _stairs(axes, submitted_s, end, "submission taken: all users", color=COLOURS[1], linewidth=1.8)
-        label = f"sampling rate θ = {sampling_rate:g}"
-        axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=label)
+        if sampling_rate is not None:
+            label = f"sampling rate θ = {sampling_rate:g}"
+            axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=label)
         for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
             by = float(np.quantile(came, share))
             axes.plot(

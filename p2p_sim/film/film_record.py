@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, Sent
 from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate.observed_network import ObservedNetwork, books
@@ -95,8 +96,11 @@ def film_of(found: ObservedNetwork) -> Film:
             messages, only some are shown.
 
     Raises:
+        InputError: users follow a protocol of their own.
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
     """
+    if found.sampling_rate is None:
+        raise InputError("a film shows the label exchange; of a protocol of its own see the figures and the transcript")
     users = _chosen(found, MOST_USERS)
     messages = _messages(found, users)
     while messages.kind.size > MOST_MESSAGES and users.size > 1:

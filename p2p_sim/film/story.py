@@ -63,6 +63,7 @@ def learned_of(record: ObservedNetwork, user: int) -> Posterior | None:
     # t and k: the noisy labels that the users of her cluster passed on
     submitted = labels.noisy[record.source[first:last][np.isfinite(record.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
+    assert record.sampling_rate is not None
     model = LabelExchange(n, labels.flip_prob, record.sampling_rate)
     posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them

@@ -21,7 +21,7 @@ from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup, Trust
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
@@ -82,6 +82,8 @@ class ProtocolMechanism(Mechanism):
     """A protocol among users with randomised response as noise; what anybody learns is protected by ε₀."""
 
     trust: ClassVar[Trust] = "nobody"
+    payload_kind: ClassVar[PayloadKind] = "hard"
+    sampling_rate: ClassVar[None] = None
 
     randomizer: RandomizedResponse
     protocol: Protocol
@@ -97,7 +99,7 @@ class ProtocolMechanism(Mechanism):
         exchange = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol)
         done = exchange.run(population, opened, record, part)
         release = LabelRelease(done.user, done.payload)
-        return Outcome(release, done.traffic, done.transcript, done.arrival_s, overlay=opened.overlay)
+        return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """ε₀ against the learner, whatever the cluster."""

@@ -1,7 +1,6 @@
 """What happened on the network in one replicate: arrays by user, numbers for a table, and figures."""
 
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import directory_made, in_place_of, no_directory, writing
-from p2p_sim.exchange.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace, Sent
+from p2p_sim.base.whole_files import no_directory
+from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace, Sent
 from p2p_sim.mechanisms.exchange_accounting import user_epsilons
-from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import whole
@@ -27,8 +27,6 @@ from p2p_sim.scenario import Scenario
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-MOST_DRAWN = 400
-"""Users of a cluster whose overlay is drawn whole; of a larger one, as many of those nearest to the worst placed."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class ObserverTraffic:
 class ObservedNetwork:
     """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
 
-    name, replicate, sampling_rate (θ), deadline_s, delta: the scenario's. counts: as in the result row.
+    name, replicate, sampling_rate (θ; None: a protocol of its own), deadline_s, delta: the scenario's. counts: as in
+    the result row.
     cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
     answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
     submitted_s: when the learner accepted the user's submission, seconds, or infinity.
@@ -60,7 +59,7 @@ class ObservedNetwork:
 
     name: str
     replicate: int
-    sampling_rate: float
+    sampling_rate: float | None
     deadline_s: float | None
     delta: float
     counts: Row
@@ -135,7 +134,11 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 
 def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork:
     """What happened in an exchange that was recorded."""
-    mechanism = exchange_of(done.mechanism, "what happened on the network")
+    mechanism: ProtocolMechanism | LabelExchangeMechanism
+    if isinstance(done.mechanism, ProtocolMechanism):
+        mechanism = done.mechanism
+    else:
+        mechanism = exchange_of(done.mechanism, "what happened on the network")
     outcome, users = done.outcome, done.population.num_users
     assert outcome.transcript is not None
     assert outcome.transcript.trace is not None
@@ -152,7 +155,11 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
-    epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
+    if isinstance(mechanism, ProtocolMechanism):
+        [statement] = mechanism.privacy(np.array([users]), scenario.privacy.delta)
+        epsilon = np.full(users, statement.epsilon_upper)
+    else:
+        epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
     counts = rows.network(done.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
@@ -230,7 +237,7 @@ def record(found: ObservedNetwork) -> dict[str, Any]:
         "sampling_rate": found.sampling_rate,
         "effective_sampling_rate": float(arrived.mean()),
         **found.counts,
-        **books(found.num_users, found.counts),
+        **({} if found.sampling_rate is None else books(found.num_users, found.counts)),
         "arrival_last_s": float(found.submitted_s[arrived].max()) if arrived.any() else None,
         "deadline_s": found.deadline_s,
         "load_median": median,
@@ -266,84 +273,3 @@ def books(users: int, counts: Row) -> Row:
         "users_departed": counts["departed"],
         "users_absent": users - (counts["fetches"] - counts["retries"]),
     }
-
-
-@dataclass(frozen=True, eq=False)
-class OverlayPart:
-    """A part of an overlay to look at: `users` (p,) of one cluster, edges (e, 2) as positions among them."""
-
-    cluster: int
-    users: Counts
-    edges: Counts
-
-
-def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> OverlayPart:
-    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
-    assert found.overlay is not None
-    worst = int(np.argmax(found.epsilon))
-    cluster = found.cluster(worst)
-    first, last = found.cluster_offsets[cluster : cluster + 2].tolist()
-    whole = found.overlay.shard(first, last)
-    users = _nearest(whole, worst - first, most) if last - first > most else np.arange(last - first)
-    place = np.full(last - first, -1)
-    place[users] = np.arange(users.size)
-    ends = np.stack([np.repeat(np.arange(whole.num_users), whole.degrees), whole.indices], axis=1)
-    ends = place[ends]
-    return OverlayPart(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
-
-
-def _travelled(found: ObservedNetwork, edges: Counts) -> Bools:
-    """Along which edges (e, 2), pairs of users, a reply came in time (e,)."""
-    replies = found.messages.select((found.messages.kind == REPLY) & ~found.messages.late)
-    ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
-    return np.isin(np.sort(edges, axis=1) @ (found.num_users, 1), ends @ (found.num_users, 1))
-
-
-def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
-    """The `most` users who are the fewest steps away from a user, ascending; fewer if no more can be reached."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    shape = (overlay.num_users, overlay.num_users)
-    graph = csr_array((np.ones(len(overlay.indices), dtype=np.int8), overlay.indices, overlay.indptr), shape=shape)
-    order = breadth_first_order(graph, start, directed=False, return_predecessors=False)
-    return np.sort(order[:most]).astype(np.int64)
-
-
-def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
-    """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
-    from p2p_sim.figures import message_times as figures
-    from p2p_sim.figures.epsilons import plot_epsilon, plot_overlay
-
-    m, caption = found.messages, f"{found.name}, replicate {found.replicate}"
-    times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}
-    clusters = (found.cluster_sizes, found.submissions, found.sampling_rate)
-    arrivals = (found.answered_s, found.submitted_s, found.cluster_offsets)
-    statement = f"learner who sees the set of submissions, δ = {found.delta:g}; conditional on the realised network"
-    drawings: dict[str, Callable[[Path], None]] = {
-        "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], found.deadline_s, path, caption),
-        "coverage": lambda path: figures.plot_coverage(*arrivals, found.sampling_rate, found.deadline_s, path, caption),
-        "load": lambda path: figures.plot_load(found.handled, found.answers, path, caption),
-        "sampling": lambda path: figures.plot_sampling(*clusters, path, caption),
-        "epsilon": lambda path: plot_epsilon(
-            found.epsilon, found.epsilon_local, found.own, found.cluster_offsets, path, statement, caption
-        ),
-    }
-    if found.overlay is not None:
-        part, position = worst_part(found), found.overlay.position
-        who, size = part.users, int(found.cluster_sizes[part.cluster])
-        shown = (
-            f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
-        )
-        drawings["overlay"] = lambda path: plot_overlay(
-            part.edges, _travelled(found, who[part.edges]), found.overlay.degrees[who],  # type: ignore[union-attr]
-            found.epsilon[who], found.epsilon_local, found.member[who], found.own[who],
-            None if position is None else position[who], path, statement,
-            f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
-        )  # fmt: skip
-    paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
-    with writing(directory), directory_made(directory):
-        for path, plot in paths.items():
-            with in_place_of(path) as partial:
-                plot(partial)
-    return list(paths)

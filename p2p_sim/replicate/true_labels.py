@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import Completed
 
@@ -26,7 +27,7 @@ class Labels:
     exact: bool
 
     @staticmethod
-    def of(case: Replicate, done: Completed, mechanism: LabelExchangeMechanism) -> "Labels":
+    def of(case: Replicate, done: Completed, mechanism: LabelExchangeMechanism | ProtocolMechanism) -> "Labels":
         """The labels of an exchange that has run; the noise is drawn again from the replicate's own streams."""
         people, noise = done.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
@@ -36,7 +37,8 @@ class Labels:
                 rng = case.streams.generator("flip", shard.index)
                 noisy[shard.start : shard.stop] = noise.randomize(people.labels_of(shard), rng)
         situation = case.scenario.situation(people.num_classes)
-        ideal = mechanism.applies(situation) is None and not situation.oracle
+        exchanged = isinstance(mechanism, LabelExchangeMechanism)
+        ideal = exchanged and mechanism.applies(situation) is None and not situation.oracle
         return Labels(
             true.astype(np.int64),
             noisy,

@@ -169,7 +169,7 @@ OPTIONS = ["--set", "population.users=40", "--set", "population.num_clusters=2"]
 
 
 def command(monkeypatch, *arguments):
-    monkeypatch.setattr("p2p_sim.replicate.observed_network.draw", lambda *_: [])
+    monkeypatch.setattr("p2p_sim.replicate.network_figures.draw", lambda *_: [])
     monkeypatch.setattr(sys, "argv", ["p2p-sim", "network", "network/retry", *OPTIONS, *map(str, arguments)])
     main()
 

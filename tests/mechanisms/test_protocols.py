@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import math
 
 import pytest
@@ -53,6 +54,25 @@ def test_the_example_runs_and_its_row_states_the_noise_alone_for_everybody(insta
     assert 50 < row["submissions"] < 350
     assert row["fetches"] > 700
     assert len(result.transcript.messages) == row["messages_delivered"]
+
+
+def test_the_network_of_a_protocol_is_shown_and_a_film_of_it_refused(installed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = EXAMPLE / "second_opinion.toml"
+    status, out, _ = command("network", file, "--out", "net", "--json")
+    record = json.loads(out)
+    assert status == 0
+    assert record["sampling_rate"] is None
+    assert "users_answered" not in record
+    assert record["epsilon_upper"] == record["epsilon_median_user"] == local_epsilon(0.2)
+    assert {path.name for path in (tmp_path / "net").iterdir()} == {
+        "coverage.png", "epsilon.png", "load.png", "timeline.png",
+    }  # fmt: skip
+    status, _, err = command("network", file, "--out", "net", "--film", "film.html")
+    assert (status, err) == (
+        2, "p2p-sim: a film shows the label exchange; of a protocol of its own see the figures and the transcript\n",
+    )  # fmt: skip
+    assert not (tmp_path / "film.html").exists()
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])

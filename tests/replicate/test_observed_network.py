@@ -13,8 +13,9 @@ from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
 from p2p_sim.exchange.transcript import LEARNER, REPLY
 from p2p_sim.figures import message_times as figures
 from p2p_sim.network.overlay_graph import from_pairs
-from p2p_sim.replicate import observed_network as module
-from p2p_sim.replicate.observed_network import books, look, observe, record, worst_part
+from p2p_sim.replicate import network_figures
+from p2p_sim.replicate.network_figures import worst_part
+from p2p_sim.replicate.observed_network import books, look, observe, record
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
@@ -321,7 +322,7 @@ def test_a_figure_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch, found
 
     monkeypatch.setattr(figures, "plot_load", broken)
     with pytest.raises(RuntimeError, match="no more paper"):
-        module.draw(found("complete"), tmp_path)
+        network_figures.draw(found("complete"), tmp_path)
     assert (tmp_path / "load.png").read_bytes() == before
 
 

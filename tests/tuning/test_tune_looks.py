@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -256,7 +257,8 @@ def test_the_command_prints_what_all_of_it_costs(tmp_path, capsys, monkeypatch):
     )
     options = ("--look", "curator", "--epsilon", "1", "--search", search, "--trials", "3", "--workers", "1", "--json")
     status, out, said = command("tune", tmp_path / "curated.toml", *options, "--out", tmp_path / "out")
-    assert (status, said) == (0, "")
+    assert status == 0
+    assert re.sub(r"curated: \d+ of 3 trials\n", "", said) == ""  # a slow machine shows progress
     told = json.loads(out)
     assert told["look"] == "curator"
     assert told["choice_counted"]

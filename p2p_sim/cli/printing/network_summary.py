@@ -30,7 +30,7 @@ def oddities(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _messages(r: dict[str, Any]) -> list[Line]:
     timed = " in time" if r["expired"] else ""  # without a time-out no request expires
-    return [
+    lines = [
         ("users, clusters", f"{count(r['num_users'], 'user')} in {count(r['num_clusters'], 'cluster')}"),
         ("messages sent by users", f"{r['messages_sent']:,} ({count(r['bytes_sent'], 'byte')})"),
         ("  and duplicated by the network", f"{r['messages_duplicated']:,}"),
@@ -40,6 +40,11 @@ def _messages(r: dict[str, Any]) -> list[Line]:
         ("requests made", f"{r['fetches']:,}, of which {r['retries']:,} retries"),
         ("  answered, expired, failed", f"{r['answered']:,}, {r['expired']:,}, {r['failed']:,}"),
         ("  late replies, dropped", f"{r['late_replies']:,}"),
+    ]
+    if "users_answered" not in r:  # in a protocol of its own a user may ask for several labels
+        return lines
+    return [
+        *lines,
         (f"users who got a label{timed}", f"{r['users_answered']:,}"),
         (f"users who got no label{timed}", f"{r['users_unanswered']:,}{_own(r)}"),
         ("users who went offline for good", f"{r['users_departed']:,}"),
@@ -52,7 +57,9 @@ def _own(r: dict[str, Any]) -> str:
 
 
 def _arrivals(r: dict[str, Any]) -> list[Line]:
-    effective = f"{number(r['effective_sampling_rate'])} (θ = {r['sampling_rate']:g})"
+    effective = number(r["effective_sampling_rate"])
+    if r["sampling_rate"] is not None:
+        effective += f" (θ = {r['sampling_rate']:g})"
     lines = [("effective sampling rate", effective)]
     for text, key in (("50%", "arrival_p50_s"), ("90%", "arrival_p90_s"), ("99%", "arrival_p99_s")):
         lines.append((f"  {text} of submissions taken by", _seconds(r[key])))
