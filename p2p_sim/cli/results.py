@@ -43,10 +43,10 @@ def plot(
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
-    from p2p_sim.results.figure_request import Request
+    from p2p_sim.results.figure_request import FigureRequest
     from p2p_sim.results.plots import plot
 
-    for path in plot(directory, Request(x, y, group, facet, heat, fit), out, format_):
+    for path in plot(directory, FigureRequest(x, y, group, facet, heat, fit), out, format_):
         print(path)
 
 

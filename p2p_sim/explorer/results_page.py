@@ -31,7 +31,7 @@ from p2p_sim.figures.point_series import (
 from p2p_sim.figures.sweep_lines import MOST_FACETS, MOST_SERIES, plot_lines
 from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, points, quality
 from p2p_sim.report.scenario_listing import scenario_in_order, toml
-from p2p_sim.results.figure_request import Chosen, Request, filled, view_of
+from p2p_sim.results.figure_request import Chosen, FigureRequest, filled, view_of
 from p2p_sim.results.plots import check_heat, draw, titles
 from p2p_sim.results.rows import read_manifest
 
@@ -80,7 +80,7 @@ class Worth:
             raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
         self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
         x, y, group, facet, heat = (chosen.get(name) or None for name in ("x", "y", "group", "facet", "heat"))
-        self._asked = Request(x, y, group, facet, heat)
+        self._asked = FigureRequest(x, y, group, facet, heat)
 
     @cached_property
     def view(self) -> View:
@@ -91,7 +91,7 @@ class Worth:
         """
         return self._view_of(self._asked)
 
-    def _view_of(self, asked: Request) -> View:
+    def _view_of(self, asked: FigureRequest) -> View:
         found = view_of(asked, self.results, self.table)
         if not found.group and asked.group is None:  # no line joins mechanisms
             shown = (found.x, found.facet)
@@ -190,7 +190,7 @@ class Worth:
             "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
         }  # fmt: skip
 
-    def _heat(self, asked: Request) -> Chosen:
+    def _heat(self, asked: FigureRequest) -> Chosen:
         full = filled(replace(asked, group=None, facet=None), self.results, self.table)
         check_heat(full, self.results, self.table)
         return full
@@ -207,7 +207,7 @@ class Worth:
             found.append({"text": f"A panel for each {short(key)}", "facet": key, "group": ""})
         figure = asked.y or quality(self.table)
         try:
-            full = self._heat(Request(heat=figure))
+            full = self._heat(FigureRequest(heat=figure))
         except InputError:
             return found
         text = f"Colours for {short(figure)} over {short(full.x)} and {short(full.y)}"

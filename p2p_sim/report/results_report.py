@@ -14,7 +14,7 @@ from p2p_sim.base.plugins import member
 from p2p_sim.base.whole_files import write_whole
 from p2p_sim.measures.point_means import points, quality
 from p2p_sim.mechanisms.mechanism import MechanismBase
-from p2p_sim.results.figure_request import Request, request_of, view_of
+from p2p_sim.results.figure_request import FigureRequest, request_of, view_of
 from p2p_sim.results.plots import draw, titles
 from p2p_sim.results.results_directory import Results, read_results
 from p2p_sim.results.rows import FAILURES, ROWS, read_manifest
@@ -98,7 +98,7 @@ def _pictures(results: Results) -> "list[Picture]":
     return [_of_sweep(results, table, request) for request in requests[:MOST_FIGURES]]
 
 
-def _usual(results: Results, shown: str) -> list[Request]:
+def _usual(results: Results, shown: str) -> list[FigureRequest]:
     """What is learned and ε, against each other and along the first axis; panels where there would be many lines."""
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -106,10 +106,10 @@ def _usual(results: Results, shown: str) -> list[Request]:
     panels = [key for key in others if 1 < sizes[key] <= MOST_PANELS]
     facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
     pairs = (("epsilon_upper", shown), (first, shown), (first, "epsilon_upper"))
-    return [Request(x, y, None, facet) for x, y in pairs]
+    return [FigureRequest(x, y, None, facet) for x, y in pairs]
 
 
-def _of_sweep(results: Results, table: pd.DataFrame, request: Request) -> "Picture":
+def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Picture":
     title = f"{_named(request.y)} against {_named(request.x)}"
     if request.heat:
         title = f"{_named(request.heat)} over {_named(request.x)} and {_named(request.y)}"
@@ -122,7 +122,7 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: Request) -> "Pictu
     return _picture(partial(draw, request, results, table), caption, partial(_chart, results, table, request))
 
 
-def _chart(results: Results, table: pd.DataFrame, request: Request) -> "Chart | None":
+def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Chart | None":
     """The values of a figure of lines; colours over two axes and fitted curves are pictures alone."""
     from p2p_sim.report.charts import sweep_chart
 

@@ -11,7 +11,7 @@ from p2p_sim.figures.column_labels import short
 from p2p_sim.figures.style import legend_below, legend_inside, on_axes
 from p2p_sim.figures.sweep_lines import draw_lines
 from p2p_sim.measures.point_means import POINT, REPLICATE, points
-from p2p_sim.results.figure_request import Request, view_of
+from p2p_sim.results.figure_request import FigureRequest, view_of
 from p2p_sim.results.plots import titles
 from p2p_sim.results.results_directory import Results, read_results
 
@@ -48,7 +48,7 @@ def plot(
         if column is not None and not isinstance(column, str):
             raise InputError(f"{name} {is_a(column)}: must be the name of a column")
     try:
-        view = view_of(Request(x, y, group), results, table)
+        view = view_of(FigureRequest(x, y, group), results, table)
     except InputError as error:
         raise InputError(str(error).removeprefix("--")) from None
     with on_axes(axes_of_matplotlib("ax", ax)) as axes:

@@ -18,7 +18,7 @@ FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "mi
 
 
 @dataclass(frozen=True)
-class Request:
+class FigureRequest:
     """What a user asks for; what is None is chosen for her.
 
     heat: a column drawn as colours over two axes, x and y. fit: theory beside excess risk.
@@ -33,14 +33,14 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Chosen(Request):
+class Chosen(FigureRequest):
     """A request whose axes are known."""
 
     x: str = ""
     y: str = ""
 
 
-def request_of(entry: dict[str, Any], results: Results) -> Request:
+def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
     """The figure that a sweep's author asked for.
 
     Raises:
@@ -50,10 +50,10 @@ def request_of(entry: dict[str, Any], results: Results) -> Request:
     wrong = [key for key in entry if key not in known]
     if wrong:
         raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
-    return Request(**{**entry, "fit": bool(entry.get("fit"))})
+    return FigureRequest(**{**entry, "fit": bool(entry.get("fit"))})
 
 
-def filled(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
+def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
     """A request with what it leaves open filled in, and checked.
 
     Raises:
@@ -64,7 +64,7 @@ def filled(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
     return full
 
 
-def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
+def _defaults(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
     """Fill in x and y: excess risk, accuracy or half-L1 against ε if it is finite anywhere, else the first axis."""
     risk = "excess_risk" in table and table["excess_risk"].notna().any()
     y = request.y or ("excess_risk" if risk else quality(table))
@@ -80,7 +80,7 @@ def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen
     return Chosen(**{**vars(request), "x": x, "y": y})
 
 
-def _heat_defaults(request: Request, results: Results) -> Chosen:
+def _heat_defaults(request: FigureRequest, results: Results) -> Chosen:
     """Fill in the two axes of a heat map."""
     keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
     x = request.x or (keys.pop(0) if keys else None)
@@ -108,7 +108,7 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
         raise InputError(f"--x {request.x}: has no value at any of these points")
 
 
-def view_of(request: Request, results: Results, table: pd.DataFrame) -> View:
+def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
     """The lines that a request without panels and colours asks for.
 
     Raises:

@@ -13,7 +13,7 @@ from p2p_sim.figures.column_labels import SAME, pairs, short
 from p2p_sim.figures.point_series import is_number, series
 from p2p_sim.figures.sweep_lines import plot_lines
 from p2p_sim.measures.point_means import POINT, by_replicate, points
-from p2p_sim.results.figure_request import FIT_X, Chosen, Request, covered, filled, lines_of, request_of
+from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results
 from p2p_sim.results.rows import load_results
 
@@ -23,7 +23,7 @@ _HELD = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
 
 def plot(
     directory: Path,
-    request: Request,
+    request: FigureRequest,
     out: Path | None = None,
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
@@ -47,7 +47,7 @@ def plot(
     results = read_results(directory)
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
-    usual = request == Request()
+    usual = request == FigureRequest()
     requests = [request_of(entry, results) for entry in results.plots] if usual and results.plots else [request]
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
@@ -64,7 +64,7 @@ def plot(
     return written
 
 
-def draw(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:
+def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Path) -> None:
     """Draw one figure.
 
     Args:
@@ -82,7 +82,7 @@ def draw(request: Request, results: Results, table: pd.DataFrame, path: Path) ->
 def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
     """Draw what a finished sweep asks for; nothing where no replicate succeeded. `rows`: those to show, if not all."""
     rows = load_results(directory) if rows is None else rows
-    return [] if rows.empty else plot(directory, Request(), rows=rows)
+    return [] if rows.empty else plot(directory, FigureRequest(), rows=rows)
 
 
 def _ending(out: Path | None, format_: str | None) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.privacy import LabelExchange
-from p2p_sim.results.figure_request import Request
+from p2p_sim.results.figure_request import FigureRequest
 from p2p_sim.results.plots import plot
 from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.run_scenario import run_point
@@ -110,7 +110,7 @@ def test_a_plot_shows_what_the_command_shows(swept, tmp_path, monkeypatch, y):
     drawn = []
     monkeypatch.setattr("p2p_sim.results.plots.plot_lines", lambda table, view, *rest: drawn.append((table, view)))
     monkeypatch.setattr("p2p_sim.results.plots.in_place_of", _nothing)
-    plot(directory, Request("mechanism.flip_prob", y), tmp_path / "a.png")
+    plot(directory, FigureRequest("mechanism.flip_prob", y), tmp_path / "a.png")
     [(table, view)] = drawn
     for source in (rows, directory, str(directory)):
         lines = _lines(p2p_sim.plot(source, x="mechanism.flip_prob", y=y))

@@ -15,7 +15,7 @@ from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import by_replicate, points
 from p2p_sim.measures.scaling import fit_forms, log_log_slope
 from p2p_sim.replicate.run import run
-from p2p_sim.results.figure_request import Request
+from p2p_sim.results.figure_request import FigureRequest
 from p2p_sim.results.plots import FORMATS, draw_plots, plot
 
 pytestmark = pytest.mark.figures
@@ -182,7 +182,7 @@ def test_what_does_not_vary_is_one_constant_and_terms_in_step_are_refused():
 
 
 def test_the_default_figure_is_excess_risk_against_epsilon_with_a_line_an_axis(grid):
-    text = svg(plot(grid, Request(), format_="svg"))
+    text = svg(plot(grid, FigureRequest(), format_="svg"))
     for words in ("ε at δ = 1e-05, learner, label adjacency", "excess risk (log loss, nats)", "θ = 0.3", "α = 0.05",
                   "3 replicates per point", "95% confidence intervals", "ε is the worst over", "without"):  # fmt: skip
         assert words in text
@@ -193,7 +193,7 @@ def test_the_default_figure_is_excess_risk_against_epsilon_with_a_line_an_axis(g
 def test_figures_are_reproducible_byte_for_byte(grid, tmp_path, ending):
     one, two = (tmp_path / f"{name}.{ending}" for name in "ab")
     for path in (one, two):
-        plot(grid, Request(), path)
+        plot(grid, FigureRequest(), path)
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -206,7 +206,7 @@ def test_the_figures_of_the_manifest_are_drawn(tmp_path):
     names = ["plot-error_rate-vs-mechanism_flip_prob.png", "plot-excess_risk-vs-mechanism_flip_prob-fit.png"]
     assert [path.name for path in draw_plots(tmp_path)] == names
     with pytest.raises(InputError, match="2 figures are to be drawn; choose one"):
-        plot(tmp_path, Request(), tmp_path / "one.png")
+        plot(tmp_path, FigureRequest(), tmp_path / "one.png")
 
 
 def test_facets_groups_and_text_along_x_have_their_labels(tmp_path):
@@ -216,28 +216,28 @@ def test_facets_groups_and_text_along_x_have_their_labels(tmp_path):
         "mechanism.flip_prob": [0.1, 0.3],
     }
     write_results(tmp_path, axes, 2)
-    request = Request("network.latency", "error_rate", "mechanism.sampling_rate", "mechanism.flip_prob")
+    request = FigureRequest("network.latency", "error_rate", "mechanism.sampling_rate", "mechanism.flip_prob")
     text = svg(plot(tmp_path, request, format_="svg"))
     for words in ("constant", "exponential", "θ = 0.5", "θ = 1", "α = 0.1", "α = 0.3", "network.latency"):
         assert f">{words}<" in text
 
 
 def test_an_axis_that_nobody_mentions_makes_lines_of_its_own_and_is_never_averaged_over(grid):
-    text = svg(plot(grid, Request("mechanism.flip_prob", "accuracy"), format_="svg"))
+    text = svg(plot(grid, FigureRequest("mechanism.flip_prob", "accuracy"), format_="svg"))
     assert ">θ = 0.3<" in text
     assert ">θ = 1<" in text
 
 
 def test_heat_maps_print_values_with_half_intervals(grid):
-    text = svg(plot(grid, Request(heat="epsilon_upper"), format_="svg"))
+    text = svg(plot(grid, FigureRequest(heat="epsilon_upper"), format_="svg"))
     worst = p2p_sim.load_results(grid).groupby("scenario")["epsilon_upper"].max()
     assert all(f">{value:.3g}<" in text for value in worst)
     assert "ε is the worst over replicates" in text
-    assert "±" in svg(plot(grid, Request(heat="excess_risk"), format_="svg"))
+    assert "±" in svg(plot(grid, FigureRequest(heat="excess_risk"), format_="svg"))
 
 
 def test_fits_show_constants_slopes_and_the_floor(grown):
-    request = Request("population.users", "excess_risk", "population.heterogeneity", fit=True)
+    request = FigureRequest("population.users", "excess_risk", "population.heterogeneity", fit=True)
     text = svg(plot(grown, request, format_="svg"))
     for words in ("Theorem 4's form, fitted", "squares, fitted", "log-log slope",
                   "off by up to", "slope -1/2", "without privacy"):  # fmt: skip
@@ -249,25 +249,25 @@ def test_infinite_epsilons_are_counted_not_drawn(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     rows[0]["epsilon_upper"] = float("inf")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "1 of 3 points not drawn: not finite" in svg(plot(tmp_path, Request(), format_="svg"))
+    assert "1 of 3 points not drawn: not finite" in svg(plot(tmp_path, FigureRequest(), format_="svg"))
 
 
 def test_a_single_replicate_and_a_single_point_can_be_drawn(tmp_path):
     write_results(tmp_path, {}, 1)
-    assert "no intervals from a single replicate" in svg(plot(tmp_path, Request(), format_="svg"))
+    assert "no intervals from a single replicate" in svg(plot(tmp_path, FigureRequest(), format_="svg"))
 
 
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request("flip_pro", "error_rate"), "--x flip_pro: no such column; did you mean flip_prob?"),
-        (Request("epsilon_upper", "eror_rate"), "--y eror_rate: no such column; did you mean error_rate?"),
-        (Request(group="sampling"), "--group sampling: no such column; did you mean sampling_rate?"),
-        (Request("flip_prob", "basis"), "--y basis: holds text"),
-        (Request("flip_prob", "epsilon_coalition_upper"), "--y epsilon_coalition_upper: has no value"),
-        (Request("sampling_rate", "excess_risk", fit=True), "--fit: needs --y excess_risk and --x one of"),
-        (Request("flip_prob", "error_rate", fit=True), "--fit: needs --y excess_risk"),
-        (Request(heat="excess_risk", x="flip_prob", y="flip_prob"), "--y flip_prob: is --x too"),
+        (FigureRequest("flip_pro", "error_rate"), "--x flip_pro: no such column; did you mean flip_prob?"),
+        (FigureRequest("epsilon_upper", "eror_rate"), "--y eror_rate: no such column; did you mean error_rate?"),
+        (FigureRequest(group="sampling"), "--group sampling: no such column; did you mean sampling_rate?"),
+        (FigureRequest("flip_prob", "basis"), "--y basis: holds text"),
+        (FigureRequest("flip_prob", "epsilon_coalition_upper"), "--y epsilon_coalition_upper: has no value"),
+        (FigureRequest("sampling_rate", "excess_risk", fit=True), "--fit: needs --y excess_risk and --x one of"),
+        (FigureRequest("flip_prob", "error_rate", fit=True), "--fit: needs --y excess_risk"),
+        (FigureRequest(heat="excess_risk", x="flip_prob", y="flip_prob"), "--y flip_prob: is --x too"),
     ],
 )
 def test_mistakes_get_one_line(grid, request_, words):
@@ -286,10 +286,10 @@ def test_directories_and_files_that_cannot_be_used_get_one_line(grid, tmp_path):
         (grid, tmp_path / "none" / "a.png", None, "there is no directory"),
     ):
         with pytest.raises(InputError, match=words):
-            plot(directory, Request(), out, format_)
+            plot(directory, FigureRequest(), out, format_)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(InputError, match="cannot be read"):
-        plot(tmp_path, Request())
+        plot(tmp_path, FigureRequest())
 
 
 def test_the_command_prints_the_files_it_wrote(grid, tmp_path, monkeypatch, capsys):

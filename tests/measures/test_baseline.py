@@ -13,7 +13,7 @@ from p2p_sim.measures.summary import summarise
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.report.description import learned_nothing
 from p2p_sim.report.results_report import write_report
-from p2p_sim.results.figure_request import Request
+from p2p_sim.results.figure_request import FigureRequest
 from p2p_sim.results.plots import plot
 from p2p_sim.scenario import Scenario
 from tests.commands import command
@@ -145,9 +145,9 @@ def test_sweeps_draw_the_baseline_and_count_the_points_below(tmp_path, monkeypat
     assert status == 0
     assert "warning: in 1 of 2 points, what is learned is not clearly more accurate" in err
     directory = tmp_path / out.split("rows.jsonl")[0].split()[-1]
-    [figure] = plot(directory, Request(x="mechanism.flip_prob", y="accuracy"), format_="svg")
+    [figure] = plot(directory, FigureRequest(x="mechanism.flip_prob", y="accuracy"), format_="svg")
     assert "always saying the majority class" in figure.read_text("utf-8")
-    [figure] = plot(directory, Request(x="mechanism.flip_prob", y="epsilon_upper"), format_="svg")
+    [figure] = plot(directory, FigureRequest(x="mechanism.flip_prob", y="epsilon_upper"), format_="svg")
     assert "majority class" not in figure.read_text("utf-8")
     assert "In 1 of 2 points" in write_report(directory).read_text("utf-8")
 
