@@ -1,6 +1,5 @@
 """What appears on a terminal: text that follows NO_COLOR, and how far something long is."""
 
-import multiprocessing
 import os
 import sys
 import time
@@ -47,6 +46,8 @@ def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: boo
         name: of the work. unit: what is counted, in the plural. total: how many there are at the start.
         estimate: show the time to go beside a bar. quiet: show nothing.
     """
+    import multiprocessing  # its modules take as long as all of this command's own
+
     errors = console(stderr=True)
     if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):
         yield lambda done, total, more="", news=False: None
