@@ -3,6 +3,7 @@
 import ast
 import importlib.metadata
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -166,7 +167,8 @@ def names_imported(path: Path) -> Iterator[str]:
 
 def with_figures(root: Path) -> list[str]:
     """The modules with a function whose results are kept."""
-    paths = [path for path in (root / "p2p_sim" / "privacy").rglob("*.py") if "\n@disk_cached\n" in path.read_text()]
+    decorated = re.compile(r"^ *@disk_cached$", re.MULTILINE)
+    paths = [path for path in (root / "p2p_sim" / "privacy").rglob("*.py") if decorated.search(path.read_text())]
     return [".".join(path.relative_to(root).with_suffix("").parts) for path in paths]
 
 

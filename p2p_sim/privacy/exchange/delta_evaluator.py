@@ -13,8 +13,8 @@ from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.other_users import OtherUsers, spacing
 from p2p_sim.privacy.exchange.submission_counts import NARROW, SubmissionCounts
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
-from p2p_sim.privacy.inversion import bisect, root
-from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
+from p2p_sim.privacy.inversion import bisect, log_ratio, root
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 from p2p_sim.privacy.ranges import LARGEST_EPSILON
 
 TABULATED = 4096
@@ -49,31 +49,22 @@ class Sources:
         chance = some(self.rate / self.sources, self.trials)
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
-    @property
-    def load(self) -> float:
-        """Expected submissions for each source, t/S."""
-        return self.trials * self.rate / self.sources
+    def variances(self, ones: int) -> tuple[float, float]:
+        """p(1-p) S/t and α(1-α): what a submission's peer and its flip hide if m = `ones` of the others hold label 1.
 
-    @property
-    def flipped(self) -> float:
-        """α(1-α)."""
-        return self.flip_prob * (1.0 - self.flip_prob)
-
-    def drawn(self, ones: int) -> float:
-        """p(1-p), p = α + (1-2α) m/S, of the data set in which m = `ones` of the others hold label 1."""
+        p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S times their sum: for searching.
+        """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
-        return max(p * (1.0 - p), 1e-300)
-
-    def variance(self, ones: int) -> float:
-        """V = S (p(1-p) S/t + α(1-α)), of the Gaussian limit, in which ε is about √(2 ln(1/δ)) / √V: for searching."""
-        return self.sources * (self.drawn(ones) / self.load + self.flipped)
+        drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
+        return drawn, self.flip_prob * (1.0 - self.flip_prob)
 
     def rough_crossing(self, log_delta: float) -> tuple[float, float]:
         """ε(δ) of all zeros, roughly, and d ln δ / dε there.
 
         δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations.
         """
-        mu, z = (1.0 - 2.0 * self.flip_prob) / math.sqrt(max(self.variance(0), 1e-3)), 3.0
+        variance = self.sources * sum(self.variances(0))
+        mu, z = (1.0 - 2.0 * self.flip_prob) / math.sqrt(max(variance, 1e-3)), 3.0
         if not 0.0 < mu < math.inf:
             return 1.0, -1.0
         for _ in range(6):
@@ -92,7 +83,7 @@ class DeltaEvaluator:
     log_delta: float
     change: float = NARROW
 
-    @property
+    @cached_property
     def log_tail(self) -> float:
         """Allowed probability of each truncation, as a logarithm; figures of small clusters are summed in full."""
         small = self.setting.sources <= SUMMED_IN_FULL and self.setting.trials <= TABULATED
@@ -102,13 +93,8 @@ class DeltaEvaluator:
 
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets; `quadrature` is for searching, where tails are computed."""
-        return (
-            _kept_views(self, ones[0], quadrature) if len(ones) == 1 and self.change == NARROW else _views(self, ones)
-        )
-
-    def together(self, ones: Sequence[int]) -> Sequence[int]:
-        """As many of these data sets as may be evaluated at once."""
-        return ones if self.direct else ones[:1]
+        compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
+        return compute(self, tuple(ones), quadrature)
 
     @cached_property
     def direct(self) -> bool:
@@ -116,10 +102,13 @@ class DeltaEvaluator:
         s, tail = self.setting, self.log_tail
         if math.isinf(tail):
             return True
-        alpha, most = s.flip_prob, max(self.submissions.counts)
-        (low, high), others = self._window(s.sources - 1, alpha), s.world(0)
-        columns = 2 * (high - low + 1) // spacing(others, most, tail)
-        first, last = self._window(most, low / s.sources)[0], self._window(most, (high + 1) / s.sources)[1]
+        # columns: values of X; rows: numbers of ones among the most submissions, at the smallest and the largest X
+        alpha, most, others = s.flip_prob, max(self.submissions.counts), s.sources - 1
+        low, high = bernstein_window(others * alpha, others * alpha * (1.0 - alpha), others, tail)
+        columns = 2 * (high - low + 1) // spacing(s.world(0), most, tail)
+        least, largest = low / s.sources, (high + 1) / s.sources
+        first, _ = bernstein_window(most * least, most * least * (1.0 - least), most, tail)
+        _, last = bernstein_window(most * largest, most * largest * (1.0 - largest), most, tail)
         return columns * (last - first + 1) <= LARGEST_TABLE
 
     @cached_property
@@ -128,34 +117,23 @@ class DeltaEvaluator:
         s = self.setting
         return SubmissionCounts.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta, self.change)
 
-    def _window(self, trials: int, rate: float) -> tuple[int, int]:
-        return bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, self.log_tail)
+    def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
+        """The lower bound of δ for each data set and direction, (M, 2), or the upper one; one for each of `ends`."""
+        keep, lose, relative_error = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
+        if keep == 0.0:
+            return [np.zeros((1, 2)) for _ in ends]
+        found = views.deltas(keep, lose, relative_error, ends)
+        if True in ends:
+            # δ is no larger if one is told who fetched from whom: the chance of being fetched, times the local δ
+            direct = outward(0.0, keep * (1.0 + relative_error)).upper
+            cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
+            found = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(found, ends, strict=True)]
+        return found
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
         """The largest δ over data sets and directions."""
         lower, upper = self.bounds(views, epsilon)
         return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
-
-    def one(self, views: Views, epsilon: float, upper: bool) -> float:
-        """The upper end of that, or the lower one."""
-        keep, lose, relative_error = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
-        if keep == 0.0:
-            return 0.0
-        found = views.largest(keep, lose, relative_error, upper)
-        return min(found, self._cap(epsilon)) if upper else max(found, 0.0)
-
-    def bounds(self, views: Views, epsilon: float) -> tuple[Floats, Floats]:
-        """Lower and upper bounds of δ for each data set and direction, (M, 2)."""
-        keep, lose, relative_error = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
-        if keep == 0.0:
-            return np.zeros((1, 2)), np.zeros((1, 2))
-        lower, upper = views.deltas(keep, lose, relative_error)
-        return lower, np.minimum(upper, self._cap(epsilon))
-
-    def _cap(self, epsilon: float) -> float:
-        """What δ(ε) is if one is told who fetched from whom, an upper bound: the exposure times the local δ."""
-        direct = local_delta(self.setting.flip_prob, epsilon).upper
-        return self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
 
     def at(self, ones: int, epsilon: float) -> Bracket:
         """δ(ε) of one data set, the larger direction."""
@@ -163,66 +141,58 @@ class DeltaEvaluator:
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
         """The data set with the largest δ just below ε, which may be 0 at ε itself."""
-        values = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6))[1].max(axis=1)
-        return ones[int(values.argmax())]
+        [upper] = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6), (True,))
+        return ones[int(upper.max(axis=1).argmax())]
 
-    def attained(self, ones: int, delta: float) -> float:
-        """The largest ε, found from below, at which this data set's δ is still above `delta`; 0 if there is none."""
-        return self._cross([ones], delta, 0.0, False)[0]
+    def cross(self, ones: Sequence[int], delta: float, low: float, *, upper: bool) -> tuple[float, float]:
+        """Bracket the ε at which the largest δ of these data sets crosses `delta`, as its upper or its lower bounds do.
 
-    def raised(self, ones: Sequence[int], delta: float, epsilon: float) -> float:
-        """The smallest ε, at least the given one, at which no δ of these data sets is above `delta`."""
-        return epsilon if math.isinf(epsilon) else self._cross(ones, delta, epsilon, True)[1]
-
-    def _cross(self, ones: Sequence[int], delta: float, low: float, upper: bool) -> tuple[float, float]:
-        """Bracket the ε at which a bound of δ crosses `delta`: it is above at the first end, not at the second."""
+        The bound is above `delta` at the first end and not at the second; both are `low` where it is not above there,
+        or where `low` is infinite, and infinite where it is above everywhere.
+        """
+        if math.isinf(low):
+            return low, low
         views, s = self.views(ones), self.setting
         high = min(local_epsilon(s.flip_prob), LARGEST_EPSILON)
 
-        def value(epsilon: float, v: Views = views) -> float:
-            return self.one(v, epsilon, upper)
+        def log_excess(epsilon: float, v: Views = views) -> float:
+            return log_ratio(float(self.bounds(v, epsilon, (upper,))[0].max()), delta)
 
         if isinstance(views, CutOffViews):
-            return self._cross_tails(value, ones, delta, low, high)
-        if value(high) > delta:
+            return self._cross_tails(log_excess, ones, low, high)
+        if log_excess(high) > 0.0:
             return math.inf, math.inf
-
-        def log_value(epsilon: float) -> float:
-            found = value(epsilon)
-            return math.log(found / delta) if found > 0.0 else -math.inf
-
         guess, slope = s.rough_crossing(math.log(delta))
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
-        first = log_value(guess)
-        if first <= 0.0 and (guess == low or value(low) <= delta):
+        first = log_excess(guess)
+        if first <= 0.0 and (guess == low or log_excess(low) <= 0.0):
             return low, low
-        return root(log_value, low, high, (guess, first), slope, _PRECISION)
+        return root(log_excess, low, high, (guess, first), slope, _PRECISION)
 
     def _cross_tails(
-        self, value: Callable[..., float], ones: Sequence[int], delta: float, low: float, high: float
+        self, log_excess: Callable[..., float], ones: Sequence[int], low: float, high: float
     ) -> tuple[float, float]:
         """Bracket that ε where an evaluation is expensive: by quadrature first."""
-        if value(low) <= delta:
+        if log_excess(low) <= 0.0:
             return low, low
-        if value(high) > delta:
+        if log_excess(high) > 0.0:
             return math.inf, math.inf
         rough = self.views(ones, quadrature=True)
-        near = bisect(lambda e: value(e, rough) > delta, low, high, 1e-6)
-        low, high = _tighten(lambda e: value(e) > delta, near, low, high)
-        return bisect(lambda e: value(e) > delta, low, high, 1e-5)
+        near = bisect(lambda e: log_excess(e, rough) > 0.0, low, high, 1e-6)
+        low, high = _tighten(lambda e: log_excess(e) > 0.0, near, low, high)
+        return bisect(lambda e: log_excess(e) > 0.0, low, high, 1e-5)
 
 
-def _views(scan: DeltaEvaluator, ones: Sequence[int], quadrature: bool = False) -> Views:
-    worlds = [scan.setting.world(m) for m in ones]
-    if scan.direct:
-        return DirectViews.of(worlds, scan.submissions, scan.log_tail, sparse=True)
-    return CutOffViews.of(worlds[0], scan.submissions, scan.log_tail, quadrature)
+def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...], quadrature: bool) -> Views:
+    """The views of these data sets; of the first alone where tails are computed."""
+    worlds = [evaluator.setting.world(m) for m in ones]
+    if evaluator.direct:
+        return DirectViews.of(worlds, evaluator.submissions, evaluator.log_tail, sparse=True)
+    return CutOffViews.of(worlds[0], evaluator.submissions, evaluator.log_tail, quadrature)
 
 
-@lru_cache(maxsize=16)
-def _kept_views(scan: DeltaEvaluator, ones: int, quadrature: bool) -> Views:
-    """Views that are asked for again at the next ε, at most some 10 MB each."""
-    return _views(scan, [ones], quadrature)
+_single_views = lru_cache(maxsize=16)(_views)
+"""Views of one data set, which are asked for again at the next ε, at most some 10 MB each."""
 
 
 def _tighten(above: Callable[[float], bool], near: tuple[float, float], low: float, high: float) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from p2p_sim.privacy.binomial_windows import (
     SUBNORMAL,
     UNIT,
     Floats,
+    bernstein_window,
     binomial_products,
     rounding,
     tail_mass,
@@ -91,17 +92,23 @@ class DirectViews:
             2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
         )
 
-    def deltas(self, keep: float, lose: float, relative_error: float) -> tuple[Floats, Floats]:
+    def deltas(
+        self, keep: float, lose: float, relative_error: float, ends: Sequence[bool] = (False, True)
+    ) -> list[Floats]:
         """Lower and upper bounds (M, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
 
         Args:
             keep, lose: positive coefficients, keep known to a relative error of `relative_error` and lose to 1e-15.
+            ends: which bounds: False for the lower one, True for the upper one.
         """
-        return self._bounds(keep, lose, relative_error, False), self._bounds(keep, lose, relative_error, True)
-
-    def largest(self, keep: float, lose: float, relative_error: float, upper: bool) -> float:
-        """The largest of the upper bounds, or of the lower ones."""
-        return float(self._bounds(keep, lose, relative_error, upper).max())
+        found = []
+        for upper in ends:
+            up, weights = (1.0, self.upper) if upper else (-1.0, self.lower)
+            sums = np.stack([weights @ gained for gained in self._gains(keep, lose, relative_error, up)], axis=1)
+            error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
+            off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
+            found.append(sums * (1.0 + up * error) + up * off + (self.lost if upper else 0.0))
+        return found
 
     def given(self, keep: float, lose: float, relative_error: float, starts: Ints) -> Floats:
         """The upper bound (G,) of the worst data set and direction for each group of rows, all of weight one.
@@ -114,13 +121,6 @@ class DirectViews:
         off = (keep + lose) * (self.missed + self.tiny * rows) + rows * SUBNORMAL
         worst: Floats = np.max(sums, axis=(0, 2))
         return worst * (1.0 + (rows + 4) * UNIT) + off + self.lost
-
-    def _bounds(self, keep: float, lose: float, relative_error: float, upper: bool) -> Floats:
-        up, weights = (1.0, self.upper) if upper else (-1.0, self.lower)
-        found = np.stack([weights @ gained for gained in self._gains(keep, lose, relative_error, up)], axis=1)
-        sums, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
-        off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
-        return found * (1.0 + up * sums) + up * off + (self.lost if upper else 0.0)
 
     def _gains(self, keep: float, lose: float, relative_error: float, up: float) -> Iterator[Floats]:
         """For each direction what a row adds to δ (R, M), rounded up, or down if `up` is -1."""
@@ -163,7 +163,10 @@ def _tables(
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
         odds = noisy / (sources - noisy)
-    first, last = _windows(np.array(counts), low / sources, float(noisy[-1]) / sources, log_tail - _FURTHER)
+    # k runs from the window's first at the smallest probability to its last at the largest
+    least, largest, tail = low / sources, float(noisy[-1]) / sources, log_tail - _FURTHER
+    first = np.array([bernstein_window(t * least, t * least * (1.0 - least), t, tail)[0] for t in counts])
+    last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail)[1] for t in counts])
     taken, narrow = 0, max(1, _TOGETHER // noisy.size)
     while taken < len(counts):
         most = max((5 * int(last[taken] - first[taken] + 8)) // 4, narrow // len(counts))
@@ -185,16 +188,3 @@ def _tables(
             np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, index])
         yield size, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
         taken += size
-
-
-def _windows(counts: Ints, least: float, largest: float, log_tail: float) -> tuple[Ints, Ints]:
-    """First and last k for each t, as `bernstein_window` has them: of the smallest probability and of the largest."""
-    budget = -log_tail
-    if math.isinf(budget):
-        return np.zeros_like(counts), counts
-    ends = []
-    for p, side in ((least, -1.0), (largest, 1.0)):
-        reach = budget / 3.0 + np.sqrt(budget * budget / 9.0 + 2.0 * counts * p * (1.0 - p) * budget)
-        ends.append(counts * p + side * (1e-6 + reach * (1.0 + 1e-12)))
-    first, last = np.maximum(np.floor(ends[0]), 0.0), np.minimum(np.ceil(ends[1]), counts)
-    return first.astype(np.int64), last.astype(np.int64)

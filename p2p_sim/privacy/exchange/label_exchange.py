@@ -16,7 +16,6 @@ from p2p_sim.privacy.binomial_windows import LEAST, binomial_pmf
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
@@ -80,7 +79,7 @@ class LabelExchange(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
         check_delta(delta)
-        bracket = _epsilon(self.setting, delta)
+        bracket = self.setting.epsilon(delta)
         return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", self.basis, self.conditions)
 
     @property
@@ -160,9 +159,3 @@ def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
     """The settings of exchanges; none if some are no exchanges."""
     found = [model.setting for model in models if isinstance(model, LabelExchange)]
     return found if len(found) == len(models) else []
-
-
-@disk_cached
-def _epsilon(setting: ClusterExchange, delta: float) -> Bracket:
-    """ε(δ) of a setting."""
-    return setting.epsilon(delta)

@@ -2,7 +2,7 @@
 
 Let all users be revealed but as many as the smallest cluster has, with their noisy bits and with which submissions were
 fetched from them. What is left of a larger cluster is the exchange of the smallest one with another number of
-submissions, t ~ Bin(n, θS/n): `ClusterExchange.reduced`. δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
+submissions, t ~ Bin(n, θS/n). δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
 submissions from S sources, over all data sets. No table but that of the δ_t is needed, whatever θ and the sizes are.
 
 Where that table is too large, clusters of similar sizes are taken together: δ_t does not decrease in t, and t is at
@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.binomial_windows import UNIT, Floats
+from p2p_sim.privacy.binomial_windows import UNIT, Floats, share_of
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.exchange.other_users import OtherUsers
@@ -43,8 +43,8 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
         return None
-    left = [s if s.sources == sources else s.reduced(s.sources - sources) for s in settings]
-    laws = [SubmissionCounts.of(s.trials, s.rate, sources, _TAIL, _TAIL) for s in left]
+    rates = [share_of(s.rate, sources, s.sources, up=True) for s in settings]
+    laws = [SubmissionCounts.of(s.trials, rate, sources, _TAIL, _TAIL) for s, rate in zip(settings, rates, strict=True)]
     most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
     if most > _MOST:
         return None

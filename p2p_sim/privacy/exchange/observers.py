@@ -253,7 +253,7 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 
         def above(epsilon: float) -> bool:
             may = left(epsilon, upper)
-            return may <= 0.0 or scan.one(scan.views([0]), epsilon, upper) > may
+            return may <= 0.0 or scan.bounds(scan.views([0]), epsilon, (upper,))[0].max() > may
 
         return above
 

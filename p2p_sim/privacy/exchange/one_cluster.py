@@ -10,8 +10,10 @@ S - 1 - b hold label 1; by choosing whom to reveal, one m' serves every m from m
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
 So (ε, δ) is certified for a `CoverBlock` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks
-reach from 1 to half. Which to try is a heuristic (`plan_cover`); where revealing tells too much, b is 0, and ε is
-raised where it must be.
+reach from 1 to half. Which to try is a heuristic (`plan_cover`), on which nothing that is certified rests; where
+revealing tells too much, b is 0, and ε is raised where it must be. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V,
+with V = S times `Sources.variances`: what the choice of peers and their flips hide together. V grows with m up to half,
+so that b bits may be revealed before it falls to that of all zeros.
 
 Above `EXHAUSTIVE` users this may take too many evaluations. Then b is at least `revealed` everywhere, at m = 0 too,
 which costs a factor of about 1 + b/(2S) in ε.
@@ -19,15 +21,16 @@ which costs a factor of about 1 + b/(2S) in ε.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from p2p_sim.privacy.binomial_windows import share_of
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.cover_plan import CoverBlock, plan_cover
+from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources
+from p2p_sim.privacy.exchange.submission_counts import NARROW
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
@@ -36,9 +39,32 @@ _EXPECTED = TABULATED
 """Most expected submissions for which that is so."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Shares by which ε of all zeros may be raised above `EXHAUSTIVE` users, so that the other data sets are below it."""
-ZEROS = CoverBlock(0, 0, 0)
+_LOOKS = 24
+"""Most evaluations, where ε may be larger, before b is; as many again may fail."""
+_BATCH = 24
+"""Most data sets that are evaluated together."""
+_WORTH = 12
+"""To reveal more bits than this, or than 3% of them, is faster than to evaluate as many data sets together."""
+
+
+@dataclass(frozen=True)
+class CoverBlock:
+    """Data sets m that are evaluated; each certifies m to m + `revealed` if so many others' noisy bits are known.
+
+    change: as in `DeltaEvaluator`. `NARROW` is for figures; more is for a quick look, which may fail.
+    """
+
+    ones: range
+    revealed: int
+    change: float = NARROW
+
+
+ZEROS = CoverBlock(range(1), 0)
 """The data set in which all others hold label 0."""
-Held = Callable[[CoverBlock], bool]
+Targets = Sequence[tuple[float, float]]
+"""Pairs (ε, δ) that are to be certified."""
+Include = Callable[[CoverBlock], Targets | None]
+"""Certifies a block by moving the targets, and returns these; None where it refuses."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +95,19 @@ class ClusterExchange(Sources):
         log_delta = self._log_delta(max(inside))
         lower, upper = np.zeros(len(inside)), np.zeros(len(inside))
 
-        def include(block: CoverBlock) -> bool:
+        def include(block: CoverBlock) -> Targets:
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
             for index, epsilon in enumerate(inside):
                 delta = evaluator.deltas(views, epsilon)
                 lower[index] = lower[index] if block.revealed else max(lower[index], delta.lower)
                 upper[index] = max(upper[index], delta.upper)
-            return True
-
-        def fits(block: CoverBlock) -> bool:
-            return self.check(block, log_delta, zip(inside, upper, strict=True))
+            return list(zip(inside, upper.tolist(), strict=True))
 
         # δ of m = 0, raised where another data set is above it
-        include(ZEROS)
-        if not self._cover(log_delta, fits, include):
+        if not self._cover(include(ZEROS), log_delta, include):
             upper[:] = 0.0
-            include(self._zeros_revealed)
-            self._cover(log_delta, fits, include, self.revealed)
+            self._cover(include(self._zeros_revealed), log_delta, include, least=self.revealed)
         found = iter(outward(float(a), float(b)) for a, b in zip(lower, upper, strict=True))
         return [next(found) if e < local else Bracket(0.0, 0.0) for e in epsilons]
 
@@ -97,6 +118,7 @@ class ClusterExchange(Sources):
             return 0.0 if epsilon >= local else self.exposed.lower
         return outward(DeltaEvaluator(self, self._log_delta(epsilon)).at(0, epsilon).lower, 1.0).lower
 
+    @disk_cached
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) over all data sets and both directions."""
         local = local_epsilon(self.flip_prob)
@@ -108,22 +130,20 @@ class ClusterExchange(Sources):
         log_delta = math.log(delta)
         # ε of m = 0: attained from below, certified from above
         evaluator = self._evaluator(ZEROS, log_delta)
-        lower = evaluator.attained(0, delta)
+        lower, _ = evaluator.cross(ZEROS.ones, delta, 0.0, upper=False)
         if math.isinf(lower):
             return Bracket(local, local)
-        upper = evaluator.raised(ZEROS.ones, delta, lower)
+        _, upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True)
 
-        def fits(block: CoverBlock) -> bool:
-            return self.check(block, log_delta, [(upper, delta)])
-
-        def include(block: CoverBlock) -> bool:
+        def include(block: CoverBlock) -> Targets:
             nonlocal lower, upper
             evaluator = self._evaluator(block, log_delta)
-            raised = evaluator.raised(block.ones, delta, upper)
+            _, raised = evaluator.cross(block.ones, delta, upper, upper=True)
             if not block.revealed and upper < raised < math.inf:
-                lower = max(lower, evaluator.attained(evaluator.worst(block.ones, raised), delta))
+                worst = evaluator.worst(block.ones, raised)
+                lower = max(lower, evaluator.cross([worst], delta, 0.0, upper=False)[0])
             upper = raised
-            return True
+            return [(upper, delta)]
 
         # in large clusters ε is raised by a share first, so that V of the other data sets may be so much smaller
         share = 1.0
@@ -131,10 +151,9 @@ class ClusterExchange(Sources):
             room = self._room(upper, delta)
             upper, share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
         # ε is raised where another data set's is above it
-        if not self._cover(log_delta, fits, include, share=share):
+        if not self._cover([(upper, delta)], log_delta, include, share=share):
             upper = lower
-            include(self._zeros_revealed)
-            self._cover(log_delta, fits, include, self.revealed)
+            self._cover(include(self._zeros_revealed), log_delta, include, least=self.revealed)
         return Bracket(min(lower, local), min(upper, local))
 
     def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
@@ -147,26 +166,26 @@ class ClusterExchange(Sources):
             return epsilon >= local or self.exposed.upper <= delta
         if delta >= 1.0:
             return True
-        log_delta = math.log(delta) if log_tail_of is None else log_tail_of
+        log_delta, targets = math.log(delta) if log_tail_of is None else log_tail_of, [(epsilon, delta)]
 
-        def fits(block: CoverBlock) -> bool:
-            return self.check(block, log_delta, [(epsilon, delta)])
+        def include(block: CoverBlock) -> Targets | None:
+            return targets if self.check(block, log_delta, targets) else None
 
         # a rough δ of m = 0 tells how much smaller V of the other data sets may be: ln δ is about -ε² V/2
         largest = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
-        if largest > delta and not fits(ZEROS):
+        if largest > delta and not include(ZEROS):
             return False
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
-        certified = self._cover(log_delta, fits, fits, share=share)
+        certified = self._cover(targets, log_delta, include, share=share)
         if certified or self.tabulated:
             return certified
-        return fits(self._zeros_revealed) and self._cover(log_delta, fits, fits, self.revealed)
+        return bool(include(self._zeros_revealed)) and self._cover(targets, log_delta, include, least=self.revealed)
 
-    def check(self, block: CoverBlock, log_delta: float, targets: Iterable[tuple[float, float]]) -> bool:
+    def check(self, block: CoverBlock, log_delta: float, targets: Targets) -> bool:
         """Whether every (ε, δ) of `targets` is certified for the data sets of a block."""
         evaluator = self._evaluator(block, log_delta)
         views = evaluator.views(block.ones)
-        return all(evaluator.one(views, epsilon, True) <= delta for epsilon, delta in targets)
+        return all(evaluator.bounds(views, epsilon, (True,))[0].max() <= delta for epsilon, delta in targets)
 
     @property
     def tabulated(self) -> bool:
@@ -178,51 +197,57 @@ class ClusterExchange(Sources):
         """b: others whose noisy bits are revealed everywhere, so that fewer data sets need a look."""
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
-    def reduced(self, revealed: int, certain: bool = False) -> "ClusterExchange":
-        """The exchange that is left when so many others are revealed; its rate is rounded up, for upper bounds.
-
-        certain: where all submissions are informative, they stay so, which tells no less and leaves one value of t.
-        """
-        left = self.sources - revealed
-        if certain and self.rate == 1.0:
-            return replace(self, sources=left)
-        return replace(self, sources=left, rate=share_of(self.rate, left, self.sources, up=True))
-
     def _room(self, epsilon: float, delta: float) -> float:
         """A share by which ε may be raised and is still below that of all zeros when `revealed` bits are."""
-        reduced = DeltaEvaluator(self.reduced(self.revealed), math.log(delta))
-        views = reduced.views([0])
-        return next((room for room in _ROOM if reduced.one(views, epsilon * (1.0 + room), False) > delta), 0.0)
+        reduced = self._evaluator(self._zeros_revealed, math.log(delta))
+        views = reduced.views(ZEROS.ones)
+        for room in _ROOM:
+            [lower] = reduced.bounds(views, epsilon * (1.0 + room), (False,))
+            if lower.max() > delta:
+                return room
+        return 0.0
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
         """All zeros, where `revealed` bits are; it serves as many data sets with a one, too."""
-        return CoverBlock(0, self.revealed, self.revealed)
+        return CoverBlock(ZEROS.ones, self.revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """Evaluates δ among the sources that are left in a block."""
-        return DeltaEvaluator(self.reduced(block.revealed, certain=block.quick), log_delta, block.change)
+        """Evaluates δ in the exchange that is left when a block's bits are revealed; its rate is rounded up.
 
-    def _cover(self, log_delta: float, fits: Held, include: Held, least: int | None = None, share: float = 1.0) -> bool:
+        In a quick look at an exchange where all submissions are informative they stay so, which tells no less and
+        leaves one value of t.
+        """
+        left, rate = self.sources - block.revealed, self.rate
+        if rate < 1.0 or block.change == NARROW:
+            rate = share_of(rate, left, self.sources, up=True)
+        return DeltaEvaluator(replace(self, sources=left, rate=rate), log_delta, block.change)
+
+    def _cover(
+        self, targets: Targets, log_delta: float, include: Include, *, least: int | None = None, share: float = 1.0
+    ) -> bool:
         """Certify all data sets but m = 0 (m <= `least`, if given); False if `include` refuses one, or takes too long.
 
         Args:
-            fits: whether the data sets of a quick block are certified.
-            include: the same of other blocks; it may move the target.
+            targets: what quick blocks are checked against; afterwards what `include` returns for any other one.
             least: smallest b; if it is given, there is no limit on evaluations above `EXHAUSTIVE` users either.
             share: V that is needed, beside that of all zeros.
         """
         limited, certified, held = least is None and not self.tabulated, least or 0, None
-        plan = plan_cover(self, DeltaEvaluator(self.reduced(certified), log_delta), limited=limited, share=share)
+        exact = self._evaluator(CoverBlock(ZEROS.ones, certified), log_delta)
+        plan = plan_cover(self, exact, limited=limited, share=share)
         with contextlib.suppress(StopIteration):
             while True:
                 block = plan.send(held)
-                held = fits(block) if block.quick else include(block)
-                # m up to `certified` are; a block that starts right after them moves it to its own last
-                if held and block.first <= certified + 1:
-                    certified = block.last
-                elif not block.quick:
+                if block.change > NARROW:
+                    held = self.check(block, log_delta, targets)
+                elif moved := include(block):
+                    targets, held = moved, True
+                else:
                     return False
+                # m up to `certified` are; a block that starts right after them moves it to its own last
+                if held and block.ones[0] <= certified + 1:
+                    certified = block.ones[-1] + block.revealed
         return certified >= (self.sources - 1) // 2
 
     def _log_delta(self, epsilon: float) -> float:
@@ -234,3 +259,68 @@ class ClusterExchange(Sources):
                 return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
             guess = 2.0 * guess
         return guess
+
+
+def plan_cover(
+    exchange: Sources, exact: DeltaEvaluator, *, limited: bool, share: float
+) -> Generator[CoverBlock, bool | None, None]:
+    """Propose blocks that cover m up to half, by a heuristic that may give up; each is sent whether it is certified.
+
+    The first one starts at 1 + `least`, where `least` others are revealed in `exact`.
+
+    Args:
+        exact: evaluates blocks that are not quick. limited: whether to give up rather than take many evaluations.
+        share: V that is needed, beside that of all zeros.
+    """
+    least, half = exchange.sources - exact.setting.sources, (exchange.sources - 1) // 2
+    needed = exchange.sources * sum(exchange.variances(0)) * share
+    if limited and _expected_looks(exchange, half, needed) >= _LOOKS:
+        return
+    # data sets are evaluated together whose laws of X overlap: as many as are within 6 standard deviations of the flips
+    apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
+    flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
+    overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
+    batch = max(1, int(min(_BATCH, overlap)))
+    worth = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
+    m, trust, looks = 1 + least, 0.6, 0
+    while m <= half and not (limited and looks >= 2 * _LOOKS):
+        looks += 1
+        # if the estimate of b is trusted, δ of m at S - b sources is below the target, and certifies m to m + b
+        b = int(trust * _revealed(exchange, m, needed))
+        if b > worth:
+            b = min(b, half - m)
+            change = min(max(1.2 * NARROW, -0.4 * exact.log_delta * b / exchange.sources), 1.0)
+            held = yield CoverBlock(range(m, m + 1), b, change)
+            m, trust = (m + b + 1, min(1.3 * trust, 1.0)) if held else (m, trust / 2.0)
+            continue
+        # else the data sets up to where b is large enough are evaluated together, 1 + `least` apart
+        count = next((c for c in range(4, batch, 4) if trust * _revealed(exchange, m + c, needed) > worth), batch)
+        ones = range(m, half + 1, least + 1)[: count if exact.direct else 1]
+        # where V is larger than needed a quick look may be enough
+        larger = exchange.sources * sum(exchange.variances(m))
+        change = min(-0.4 * exact.log_delta * (1.0 - needed / larger), 1.0)
+        held = change > 2.0 * NARROW and not least and (yield CoverBlock(ones, least, change))
+        if not held:
+            yield CoverBlock(ones, least)
+        m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)
+
+
+def _expected_looks(exchange: Sources, half: int, needed: float) -> int:
+    """How many data sets up to `half` ones are evaluated if about so many bits are revealed; at most `_LOOKS`."""
+    ones, looks = 1, 0
+    while ones <= half and looks < _LOOKS:
+        ones += 1 + max(0, int(0.7 * _revealed(exchange, ones, needed)))
+        looks += 1
+    return looks
+
+
+def _revealed(exchange: Sources, ones: int, needed: float) -> float:
+    """How many bits may be revealed before V falls to `needed`."""
+    if not 0.0 < needed < 1e150:
+        return 0.0
+    drawn, flipped = exchange.variances(ones)
+    if exchange.rate < 1.0:
+        return exchange.sources - needed / (drawn + flipped)
+    drawn /= exchange.sources  # t is fixed and stays when bits are revealed: V is quadratic in S
+    left = (math.sqrt(flipped**2 + 4.0 * drawn * needed) - flipped) / (2.0 * drawn)
+    return exchange.sources - left

@@ -10,7 +10,7 @@ at most 40 sqrt(t) for s <= 700. What is measured: SciPy's error of I at given a
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,11 +83,14 @@ class CutOffViews:
         full = _Nodes.of(weights, noisy[:-1], world.sources)
         return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny)
 
-    def deltas(self, keep: float, lose: float, relative_error: float) -> tuple[Floats, Floats]:
+    def deltas(
+        self, keep: float, lose: float, relative_error: float, ends: Sequence[bool] = (False, True)
+    ) -> list[Floats]:
         """Lower and upper bounds (1, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
 
         Args:
             keep, lose: positive coefficients, keep known to a relative error of `relative_error` and lose to 1e-15.
+            ends: which bounds: False for the lower one, True for the upper one.
         """
         threshold = math.log1p((lose - keep) / keep)
         missed = (keep + lose) * self.missed
@@ -105,11 +108,8 @@ class CutOffViews:
                 lower[0, direction] += low * max(gain - loss - error, 0.0)
                 upper[0, direction] += high * (max(gain - loss, 0.0) + error)
         sums = (len(self.submissions.counts) + 4) * UNIT
-        return lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
-
-    def largest(self, keep: float, lose: float, relative_error: float, upper: bool) -> float:
-        """The largest of the upper bounds, or of the lower ones."""
-        return float(self.deltas(keep, lose, relative_error)[upper].max())
+        found = lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
+        return [found[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
         found = self.nodes.first_above(t, threshold, guess)

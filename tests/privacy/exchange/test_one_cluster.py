@@ -12,7 +12,7 @@ from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.exchange.other_users import OtherUsers, skipped, spacing
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
+from p2p_sim.privacy.exchange.submission_counts import NARROW, SubmissionCounts
 from p2p_sim.privacy.inversion import root
 
 
@@ -20,23 +20,23 @@ def covered_by(setting, accepts, least=0):
     """What each evaluation of a search certifies, and whether it came to an end; `accepts` says if revealing works."""
     certified = []
 
-    def fits(block):
-        if not accepts():
-            return False
-        assert block.quick
-        assert len(block.ones) == 1 or (
-            block.revealed == 0 and list(block.ones) == [*range(block.first, block.last + 1)]
-        )
-        certified.append(range(block.first, block.last + 1))
-        return True
+    class Checked(ClusterExchange):
+        def check(self, block, log_delta, targets):
+            if not accepts():
+                return False
+            assert block.change > NARROW
+            assert len(block.ones) == 1 or (block.revealed == 0 and block.ones.step == 1)
+            certified.append(range(block.ones[0], block.ones[-1] + block.revealed + 1))
+            return True
 
     def include(block):
-        assert not block.quick
+        assert block.change == NARROW
         assert block.revealed == (least or 0)
         certified.append(range(block.ones[0], block.ones[-1] + block.revealed + 1))
-        return True
+        return [(1.0, 1e-6)]
 
-    return certified, setting._cover(-14.0, fits, include, least)
+    checked = Checked(setting.sources, setting.flip_prob, setting.trials, setting.rate)
+    return certified, checked._cover([], -14.0, include, least=least)
 
 
 @pytest.mark.parametrize(("n", "alpha", "theta", "least"), [(37, 0.1, 0.5, 0), (200, 0.3, 1.0, 0), (2000, 0.1, 0.1, 0),
@@ -63,10 +63,11 @@ def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
     """ε and δ are those of all data sets one by one; `mixed`: in the worst not all others hold the same label."""
     setting = ClusterExchange(sources, alpha, trials, rate)
     scan, everybody = DeltaEvaluator(setting, math.log(delta)), range((sources - 1) // 2 + 1)
-    found, attained = setting.epsilon(delta), [scan.attained(m, delta) for m in everybody]
+    found, attained = setting.epsilon(delta), [scan.cross([m], delta, 0.0, upper=False)[0] for m in everybody]
     assert found.lower == pytest.approx(max(attained), rel=1e-6)
     assert max(attained) <= found.upper
-    assert found.upper == pytest.approx(max(scan.raised([m], delta, attained[m]) for m in everybody), rel=1e-8)
+    raised = [scan.cross([m], delta, attained[m], upper=True)[1] for m in everybody]
+    assert found.upper == pytest.approx(max(raised), rel=1e-8)
     assert (attained[0] < max(attained) * (1.0 - 1e-6)) == mixed
     one = setting.delta(0.9 * found.lower)
     own = [DeltaEvaluator(setting, setting._log_delta(0.9 * found.lower)).at(m, 0.9 * found.lower) for m in everybody]
