@@ -4,7 +4,7 @@ from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 
 from p2p_sim.privacy import NoisyScore, PoissonRuns, Selection, TruncatedNegativeBinomial
-from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.randomized_response import bisect
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
 
 SOURCE = (

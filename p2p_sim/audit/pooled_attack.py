@@ -25,7 +25,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.replicate.replicate import Replicate
@@ -82,9 +82,9 @@ class ShuffledRatio(LikelihoodRatio):
     def _table(self, size: int, ones: int) -> tuple[int, Floats]:
         if (size, ones) not in self._tables:
             alpha, found = self.flip_prob, np.zeros((1, size + 1))
-            first, weights = OtherUsers(size, size - 1 - ones, ones, alpha).noisy_ones(_TAIL)
+            law = OtherUsers(size, size - 1 - ones, ones, alpha).noisy_ones(_TAIL)
             others = np.zeros(size + 1)  # at [k]: k - 1 noisy ones among the others; the last one wraps to [-1]
-            others[first : first + len(weights)] = weights
+            others[law.first : law.first + len(law.probabilities)] = law.probabilities
             more = np.roll(others, 1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.log(alpha * others + (1.0 - alpha) * more) - np.log((1.0 - alpha) * others + alpha * more)

@@ -13,8 +13,7 @@ from p2p_sim.audit.submitter_scores import Submitters, largest_parity
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.binomial_windows import bernstein_window
-from p2p_sim.privacy.exchange.direct_sum import likelihoods
-from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
 
 Floats = NDArray[np.float64]
 Score = Callable[[Batch], Floats]

@@ -41,11 +41,11 @@ from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
+from p2p_sim.privacy.bound import LARGEST_EPSILON
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.observers import Coalition
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.ranges import LARGEST_EPSILON
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario

@@ -9,9 +9,9 @@ import numpy as np
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.inversion import cross
 from p2p_sim.privacy.loss_law import LossLaw
 from p2p_sim.privacy.questions import Question, advantage, answer, answering, calibrated, check_given, observer_of
+from p2p_sim.privacy.randomized_response import cross
 from p2p_sim.privacy.statement_record import whole
 from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, promises, protects
 from p2p_sim.report.scenario_listing import toml

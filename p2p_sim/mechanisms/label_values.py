@@ -20,8 +20,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
-from p2p_sim.privacy.finite_randomizer import law_delta
-from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.randomized_response import law_delta, local_flip_prob
 from p2p_sim.privacy.rivals.rr_on_bins import Bins, LossName, best_bins, bins_law
 from p2p_sim.privacy.rivals.unbiased_values import UnbiasedLaw, best_unbiased
 from p2p_sim.privacy.worst_of_several import Under

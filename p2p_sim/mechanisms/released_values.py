@@ -20,7 +20,7 @@ from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.privacy.finite_randomizer import law_delta
+from p2p_sim.privacy.randomized_response import law_delta
 from p2p_sim.privacy.rivals.rr_on_bins import LossName
 from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
 

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.advantage import Prior, advantage, worst_advantage
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PlainNumbers, PrivacyBound, check_delta
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.inversion import crossing
 from p2p_sim.privacy.loss_law import TAIL, LossLaw, between, nodes
-from p2p_sim.privacy.ranges import PlainNumbers, check_delta
+from p2p_sim.privacy.randomized_response import crossing
 from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirement, Situation, first_failure
 
 if TYPE_CHECKING:
@@ -56,7 +55,15 @@ class Accountant(PlainNumbers, ABC):
         check_delta(delta)
         lower, _ = crossing(lambda epsilon: self.delta(epsilon).lower > delta, self.pure_epsilon, _PRECISION)
         _, upper = crossing(lambda epsilon: self.delta(epsilon).upper > delta, self.pure_epsilon, _PRECISION)
-        return PrivacyBound(min(lower, upper), upper, delta, "learner", "label", self.basis, self.conditions)
+        return PrivacyBound(
+            min(lower, upper),
+            upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
 
     @property
     def basis(self) -> str:

@@ -24,9 +24,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
 from p2p_sim.privacy.loss_law import LossLaw
-from p2p_sim.privacy.ranges import LARGEST_EPSILON
 
 Profile = Callable[[Sequence[float]], list[Bracket]]
 """δ at several ε."""

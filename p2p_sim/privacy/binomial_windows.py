@@ -1,4 +1,4 @@
-"""Where a sum of independent bits has nearly all its mass: certified windows, and binomial probabilities on them.
+"""Where a sum of independent bits has nearly all its mass: windows, binomial probabilities on them, blocks of these.
 
 Rounding is charged from these, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u, or, where it
 is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds (N-1)u and the
@@ -6,7 +6,9 @@ products of a convolution or a matrix add (N+1)u.
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ UNIT = 2.0**-53
 """u, the largest relative error of one operation."""
 SUBNORMAL = 2.0**-1074
 """The smallest positive number."""
+NARROW = 0.05
+"""By what share δ may change within a block of submissions, about, where figures are reported."""
 LEAST = 1e-300
 """The smallest α and θ, besides α = 0: with up to 10^7 users and 10^10 submissions no odds leave the normal numbers."""
 
@@ -76,9 +80,21 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         finite = np.where(certain, 1.0, odds)
         weights[0] = _starts(first, trials, finite) if k.size > _LONG else 1.0
-        _accumulate(weights, k, trials, finite)
+        # each row is the one before times R(k), and 0 above `trials`
+        if odds.size < _WIDE:
+            ratios = (trials - k[:, None]) * finite / (k + 1.0)[:, None]
+            ratios[:1] *= weights[0]
+            np.cumprod(ratios, axis=0, out=weights[1:])
+        else:
+            ratio = np.empty(odds.size)
+            for row, at in enumerate(k.tolist()):
+                np.subtract(trials, at, out=ratio)
+                ratio *= finite
+                ratio /= at + 1.0
+                np.multiply(weights[row], ratio, out=weights[row + 1])
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
+            # from the mode, up and down
             ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
@@ -89,21 +105,6 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
         ends = np.broadcast_to(np.asarray(trials, dtype=np.int64), odds.shape)[certain]
         weights[ends - first, certain], sums[certain] = 1.0, 1.0
     return weights, sums
-
-
-def _accumulate(weights: Floats, k: Floats, trials: int | Floats, odds: Floats) -> None:
-    """Fill all rows of `weights` but the first: each is the one before times R(k), and 0 above `trials`."""
-    if odds.size < _WIDE:
-        ratios = (trials - k[:, None]) * odds / (k + 1.0)[:, None]
-        ratios[:1] *= weights[0]
-        np.cumprod(ratios, axis=0, out=weights[1:])
-        return
-    ratio = np.empty(odds.size)
-    for row, at in enumerate(k.tolist()):
-        np.subtract(trials, at, out=ratio)
-        ratio *= odds
-        ratio /= at + 1.0
-        np.multiply(weights[row], ratio, out=weights[row + 1])
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
@@ -124,7 +125,8 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
-    return binomial_columns(first, last, trials, np.array([probability / (1.0 - probability)]))[:, 0]
+    weights, sums = binomial_products(first, last, trials, np.array([probability / (1.0 - probability)]))
+    return np.asarray(weights[:, 0] / sums[0])
 
 
 def rounding(steps: int) -> float:
@@ -134,16 +136,6 @@ def rounding(steps: int) -> float:
     them and for second-order terms.
     """
     return 16.0 * UNIT * (steps + 1)
-
-
-def centred_rounding(first: int, last: int, mean: float, variance: float) -> float:
-    """A sharper charge for one column of `binomial_columns`, for a window about the mean.
-
-    Products at k and k' share all roundings but those between, 6u|k-k'|. Normalising compares k with all k', each by
-    its probability, with E|k'-mean| at most the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
-    """
-    reach = max(mean - first, last - mean) + math.sqrt(variance) + 2.0
-    return (6.1 * reach + (last - first + 3)) * UNIT
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
@@ -163,3 +155,87 @@ def some(chance: float, trials: float) -> float:
     if trials == 0 or chance == 0.0:
         return 0.0
     return -math.expm1(trials * math.log1p(-chance)) if chance < 1.0 else 1.0
+
+
+@dataclass(frozen=True)
+class SubmissionCounts:
+    """Values of t and their weights in a lower and an upper sum; δ given t does not decrease in t.
+
+    counts: values of t at which δ is evaluated, ascending.
+    lower, upper: weights of δ at `counts`.
+    lost: probability that is charged to the upper sum in full.
+    log_tail: logarithm of what each end may miss, and each truncation of what is seen given t; -inf for nothing.
+    """
+
+    counts: tuple[int, ...]
+    lower: Floats
+    upper: Floats
+    lost: float
+    log_tail: float = -math.inf
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(
+        trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
+    ) -> "SubmissionCounts":
+        """Blocks so narrow that δ changes by a share of about `change` within one, wider where t is improbable.
+
+        The weights are rounded against us: those of the lower sum down, those of the upper sum up, and what underflows
+        is lost.
+
+        Args:
+            trials, rate: of the binomial law of t.
+            sources: users who can be fetched, for how fast δ changes with t.
+            log_tail: logarithm of what each end may miss; -inf asks for every t on its own.
+            log_delta: logarithm of the δ of interest.
+            change: as above.
+        """
+        if rate == 1.0:
+            return SubmissionCounts((trials,), np.ones(1), np.ones(1), 0.0, log_tail)
+        mean, variance = trials * rate, trials * rate * (1.0 - rate)
+        first, last = bernstein_window(mean, variance, trials, log_tail)
+        mass = binomial_pmf(first, last, trials, rate)
+        # d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
+        slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
+        narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
+
+        # of a block whose end nearer the mean is t
+        t = np.arange(first, last + 1)
+        widths = np.maximum(1, (narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance))).astype(np.int64))
+        if narrow <= 1e-3:
+            widths[:] = 1
+
+        middle = min(max(round(mean), first), last)
+        starts, at = [], middle
+        while at <= last:
+            starts.append(at)
+            at += int(widths[at - first])
+        at = middle
+        while at > first:
+            at = max(first, at - int(widths[at - first]))
+            starts.insert(0, at)
+        held = np.add.reduceat(mass, np.array(starts) - first)
+        # a block [t, next t) is charged δ(t) below and δ(next t) above; a single value is charged as it is
+        ends = np.array([*starts[1:], last + 1])
+        single = ends - np.array(starts) == 1
+        ends = np.minimum(ends, trials)
+        lower, upper = np.append(held, 0.0), np.append(np.where(single, held, 0.0), 0.0)
+        upper[1:] += np.where(single, 0.0, held)
+        missed, error, tiny = tail_mass(log_tail), 2.0 * rounding(mass.size), 2.0 * mass.size * SUBNORMAL
+        upper[0] += missed if first > 0 else 0.0
+        used = (lower > 0) | (upper > 0)
+        counts = np.array([*starts, ends[-1]])[used]
+        lower = np.maximum(lower[used] * (1.0 - 4.0 * missed - error) - tiny, 0.0)  # normalised to the window
+        upper = upper[used] * (1.0 + error) + tiny
+        lost = (missed if last < trials else 0.0) + tiny * float(mass.size)
+        return SubmissionCounts(tuple(counts.tolist()), lower, upper, lost, log_tail)
+
+    @staticmethod
+    def between(trials: int, least: float, most: float) -> "SubmissionCounts":
+        """Every t on its own, where all that is known of the rate is that it lies between two: δ rises with it."""
+        low, high = (
+            SubmissionCounts.of(trials, rate, trials, log_tail=-math.inf, log_delta=-50.0) for rate in (least, most)
+        )
+        lower, upper = np.zeros(trials + 1), np.zeros(trials + 1)
+        lower[list(low.counts)], upper[list(high.counts)] = low.lower, high.upper
+        return SubmissionCounts(tuple(range(trials + 1)), lower, upper, high.lost)

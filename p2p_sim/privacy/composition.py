@@ -14,11 +14,18 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, common_observer
+from p2p_sim.privacy.bound import (
+    Adjacency,
+    Bracket,
+    PrivacyBound,
+    check_delta,
+    check_epsilon,
+    common_observer,
+    plain_arguments,
+)
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
 from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.privacy.loss_law import library_of_plds
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, plain_arguments
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 if TYPE_CHECKING:
@@ -142,7 +149,16 @@ class Composition(Accountant):
         given = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
         said = " and ".join(given)
         lower = min(self._attained(delta), upper)
-        return PrivacyBound(lower, upper, delta, self.observer, self.adjacency, BASIS, self.conditions, said)
+        return PrivacyBound(
+            lower,
+            upper,
+            delta,
+            observer=self.observer,
+            adjacency=self.adjacency,
+            basis=BASIS,
+            conditions=self.conditions,
+            conditional_on=said,
+        )
 
     def _attained(self, delta: float) -> float:
         """What the releases attain together whose laws are known; the others are forgotten."""

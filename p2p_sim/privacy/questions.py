@@ -23,12 +23,12 @@ from p2p_sim.privacy import (
     compose,
     local_epsilon,
 )
+from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange, smallest_degree
 from p2p_sim.privacy.randomized_response import local_flip_prob
-from p2p_sim.privacy.ranges import check_delta, check_positive_epsilon
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.privacy.worst_of_several import OnePoint
 
@@ -128,7 +128,15 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     assert epsilon is not None
     bracket = observer.delta(epsilon)
     basis = bracket.worded(observer.basis)
-    bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", basis, observer.conditions)
+    bound = PrivacyBound(
+        epsilon,
+        epsilon,
+        bracket.upper,
+        observer=q.observer,
+        adjacency="label",
+        basis=basis,
+        conditions=observer.conditions,
+    )
     return Answer(bound, bracket.lower, bracket.upper, local, lemma9, gained)
 
 

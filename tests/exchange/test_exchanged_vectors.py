@@ -23,7 +23,7 @@ from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.finite_randomizer import law_delta
+from p2p_sim.privacy.randomized_response import law_delta
 from p2p_sim.privacy.rivals.rr_with_prior import top_k_law
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_law

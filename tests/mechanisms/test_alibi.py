@@ -10,7 +10,7 @@ from benchmarks.timing import peak_bytes
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
+from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.alibi import (
     laplace_delta,
     laplace_epsilon,

@@ -29,7 +29,7 @@ from p2p_sim.population.drawn_features import LinearConfig
 from p2p_sim.population.population import Population
 from p2p_sim.population.source import even_grid, rounded
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
+from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import bins_law
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare

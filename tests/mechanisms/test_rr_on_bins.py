@@ -13,7 +13,7 @@ from p2p_sim.mechanisms.label_values import RrOnBins, exchanged_at, prior_of
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.privacy.conditions import PUBLIC_PRIOR
 from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
+from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import best_bins, bins_law
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 from p2p_sim.privacy.where_bounds_hold import Situation

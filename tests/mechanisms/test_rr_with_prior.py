@@ -13,7 +13,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
+from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, top_k_law
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange, prepare, run

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from p2p_sim.mechanisms.label_values import UnbiasedValues, exchanged_at
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
+from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import best_bins
 from p2p_sim.privacy.rivals.unbiased_values import _repaired, best_unbiased, two_output_law
 

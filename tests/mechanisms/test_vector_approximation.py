@@ -18,7 +18,7 @@ from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, OneVsRestConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
-from p2p_sim.privacy.finite_randomizer import law_delta, law_epsilon
+from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.vector_approximation import (
     bit_flip_prob_of,
     vector_delta,

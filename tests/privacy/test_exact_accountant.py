@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
+from p2p_sim.privacy.binomial_windows import SubmissionCounts
 from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each
-from p2p_sim.privacy.exchange.direct_sum import likelihoods
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
 from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from tests.reference import direct_sum, enumeration, high_precision
 
 
@@ -248,7 +247,7 @@ def test_bounds_hold_to_the_last_digit_near_the_local_limit(n, alpha, theta):
 )
 def test_blocks_of_submissions_bracket_every_nondecreasing_function(trials, rate, tail, delta):
     """The upper weights dominate the law of t stochastically, the lower ones are dominated by it."""
-    blocks = SubmissionCounts.of(trials, rate, trials, tail, delta)
+    blocks = SubmissionCounts.of(trials, rate, trials, log_tail=tail, log_delta=delta)
     for start in range(trials + 1):
         truth = float(binom.sf(start - 1, trials, rate))
         reached = np.array(blocks.counts) >= start

@@ -39,7 +39,7 @@ from p2p_sim.privacy import (
     sufficient_flip_prob,
     theorem3,
 )
-from p2p_sim.privacy.ranges import PlainNumbers, plain
+from p2p_sim.privacy.bound import PlainNumbers, plain
 from p2p_sim.privacy.rivals.noisy_counts import NoisyCounts
 from p2p_sim.privacy.rivals.pate import Pate
 

@@ -10,11 +10,9 @@ import pytest
 from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
-from p2p_sim.privacy.binomial_windows import UNIT
+from p2p_sim.privacy.binomial_windows import UNIT, SubmissionCounts
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
-from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
 
 
@@ -148,7 +146,7 @@ def test_tradeoff_curve_lies_below_every_test_and_close():
 def test_blocks_of_submissions_bracket_every_step(trials, rate):
     """What does not decrease in t is a sum of steps 1{t >= x}: each is bracketed, those in the far tail too."""
     log_tail = -60.0
-    blocks = SubmissionCounts.of(trials, rate, trials, log_tail, -14.0)
+    blocks = SubmissionCounts.of(trials, rate, trials, log_tail=log_tail, log_delta=-14.0)
     at = np.array(blocks.counts)
     assert np.any(np.diff(at) > 1)  # control: some values of t do share a block
     for x in range(trials + 1):
@@ -161,17 +159,17 @@ def test_blocks_of_submissions_bracket_every_step(trials, rate):
 def test_rounding_is_charged_for_the_most_submissions():
     """Rows of few submissions beside those of many must not make the charge smaller."""
     world = OtherUsers(30, 20, 9, 0.1)
-    many = SubmissionCounts((30,), np.ones(1), np.ones(1), 0.0)
-    both = SubmissionCounts((1, 30), np.full(2, 0.5), np.full(2, 0.5), 0.0)
-    few = SubmissionCounts((1,), np.ones(1), np.ones(1), 0.0)
-    charged = {s.counts: DirectViews.of([world], s, -60.0).slack for s in (many, both, few)}
+    many = SubmissionCounts((30,), np.ones(1), np.ones(1), 0.0, -60.0)
+    both = SubmissionCounts((1, 30), np.full(2, 0.5), np.full(2, 0.5), 0.0, -60.0)
+    few = SubmissionCounts((1,), np.ones(1), np.ones(1), 0.0, -60.0)
+    charged = {s.counts: DirectViews.of([world], s).slack for s in (many, both, few)}
     assert charged[1, 30] >= charged[(30,)] > charged[(1,)]
 
 
 def test_both_ways_of_summing_have_one_shape_and_one_value():
-    world, blocks = OtherUsers(40, 27, 12, 0.1), SubmissionCounts.of(40, 0.5, 40, -60.0, -14.0)
-    found = [views.deltas(0.7, 0.9, 1e-15) for views in (DirectViews.of([world], blocks, -60.0),
-                                                         CutOffViews.of(world, blocks, -60.0))]  # fmt: skip
+    world, blocks = OtherUsers(40, 27, 12, 0.1), SubmissionCounts.of(40, 0.5, 40, log_tail=-60.0, log_delta=-14.0)
+    found = [views.deltas(0.7, 0.9, 1e-15) for views in (DirectViews.of([world], blocks),
+                                                         CutOffViews.of(world, blocks))]  # fmt: skip
     for bounds in found:
         assert [bound.shape for bound in bounds] == [(1, 2), (1, 2)]
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-8)

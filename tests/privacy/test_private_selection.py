@@ -24,7 +24,7 @@ from p2p_sim.privacy import (
     TruncatedNegativeBinomial,
 )
 from p2p_sim.privacy.composition import Composition
-from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.randomized_response import bisect
 from p2p_sim.privacy.rivals.private_selection import deltas
 from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf
 from tests.reference import selection as reference

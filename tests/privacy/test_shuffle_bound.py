@@ -9,7 +9,7 @@ import pytest
 
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.exchange.blanket import Blanket
-from p2p_sim.privacy.finite_randomizer import law_epsilon
+from p2p_sim.privacy.randomized_response import law_epsilon
 from p2p_sim.privacy.rivals.rr_with_prior import top_k_law
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_law

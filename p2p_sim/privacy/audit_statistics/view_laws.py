@@ -14,13 +14,10 @@ import numpy as np
 
 from p2p_sim.privacy.audit_statistics.target_apart import split, split_cells, split_weights
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.direct_sum import likelihoods
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.inversion import bisect
-from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
-from p2p_sim.privacy.ranges import LARGEST_EPSILON
+from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficients, local_epsilon, outward
 
 SLACK = 1e-11
 """Charged for the relative rounding error of a tabulated probability.

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from p2p_sim.privacy.binomial_windows import bernstein_window, binomial_pmf
+from p2p_sim.privacy.bound import check_delta, check_epsilon
 from p2p_sim.privacy.certificates.verify_certificate import (
     LARGEST_EPSILON,
     LARGEST_N,
@@ -19,10 +20,9 @@ from p2p_sim.privacy.certificates.verify_certificate import (
     Refused,
     verify,
 )
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
-from p2p_sim.privacy.ranges import check_delta, check_epsilon
 
 DROPPED, SPARE = 56, 32
 """Bits: probabilities below δ by the first are dropped, and the fixed point has so many more."""
@@ -117,7 +117,8 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     keep, lose, _ = hockey_stick_coefficients(exchange.flip_prob, epsilon)
     first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
     mass = binomial_pmf(first, last, trials, rate)
-    start, weights = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
+    law = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
+    start, weights = law.first, law.probabilities
     share = np.arange(start, start + len(weights) + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))

@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers
+from p2p_sim.privacy.randomized_response import bisect
 
 SIZES = (30, 100, 300, 1000, 2000, 10_000, 100_000, 1_000_000)
 RATES = (1.0, 0.1)
@@ -91,7 +91,7 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
     The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α); both directions.
     """
     log_tail = math.log(delta) - 20.0
-    _, others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail)
+    others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail).probabilities
     zero, one = np.append(others, 0.0), np.insert(others, 0, 0.0)
     first, second = (1.0 - flip_prob) * zero + flip_prob * one, flip_prob * zero + (1.0 - flip_prob) * one
 

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from p2p_sim.privacy.bound import check_delta, check_positive_epsilon, plain_arguments
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.randomized_response import local_flip_prob
-from p2p_sim.privacy.ranges import check_delta, check_positive_epsilon, plain_arguments
 
 
 @plain_arguments

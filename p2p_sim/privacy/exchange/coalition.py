@@ -9,12 +9,10 @@ import math
 
 import numpy as np
 
-from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf, share_of
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, SubmissionCounts, binomial_pmf, share_of
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
@@ -95,7 +93,7 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     best = [0.0, 0.0]
     for ones in range(others + 1):
         worlds, weights = _knowledge(n, alpha, members, ones)
-        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, relative_error)
+        bounds = DirectViews.of(worlds, submissions).deltas(keep, lose, relative_error)
         best = [max(b, float((weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)]
     return outward(best[0] * (1.0 - 2e-13) - 500.0 * SUBNORMAL, best[1] * (1.0 + 2e-13) + 500.0 * SUBNORMAL)
 

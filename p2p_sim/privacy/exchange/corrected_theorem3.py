@@ -2,7 +2,7 @@
 
 import math
 
-from p2p_sim.privacy.ranges import plain_arguments
+from p2p_sim.privacy.bound import plain_arguments
 
 
 @plain_arguments

@@ -7,15 +7,18 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, bernstein_window, some
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.direct_sum import DirectViews
-from p2p_sim.privacy.exchange.other_users import OtherUsers, spacing
-from p2p_sim.privacy.exchange.submission_counts import NARROW, SubmissionCounts
+from p2p_sim.privacy.binomial_windows import NARROW, SUBNORMAL, Floats, SubmissionCounts, bernstein_window, some
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, spacing
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
-from p2p_sim.privacy.inversion import bisect, log_ratio, root
-from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
-from p2p_sim.privacy.ranges import LARGEST_EPSILON
+from p2p_sim.privacy.randomized_response import (
+    bisect,
+    hockey_stick_coefficients,
+    local_epsilon,
+    log_ratio,
+    outward,
+    root,
+)
 
 TABULATED = 4096
 """Most possible submissions for which nothing is truncated."""
@@ -58,19 +61,6 @@ class Sources:
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
         return drawn, self.flip_prob * (1.0 - self.flip_prob)
 
-    def rough_crossing(self, log_delta: float) -> tuple[float, float]:
-        """ε(δ) of all zeros, roughly, and d ln δ / dε there.
-
-        δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations.
-        """
-        variance = self.sources * sum(self.variances(0))
-        mu, z = (1.0 - 2.0 * self.flip_prob) / math.sqrt(max(variance, 1e-3)), 3.0
-        if not 0.0 < mu < math.inf:
-            return 1.0, -1.0
-        for _ in range(6):
-            z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - log_delta)))
-        return z * mu, -z / mu
-
 
 @dataclass(frozen=True)
 class DeltaEvaluator:
@@ -83,14 +73,6 @@ class DeltaEvaluator:
     log_delta: float
     change: float = NARROW
 
-    @cached_property
-    def log_tail(self) -> float:
-        """Allowed probability of each truncation, as a logarithm; figures of small clusters are summed in full."""
-        small = self.setting.sources <= SUMMED_IN_FULL and self.setting.trials <= TABULATED
-        if small and self.change == NARROW:
-            return -math.inf
-        return max(self.log_delta - 14.0 - local_epsilon(self.setting.flip_prob), _LEAST_TAIL)
-
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets; `quadrature` is for searching, where tails are computed."""
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
@@ -99,7 +81,7 @@ class DeltaEvaluator:
     @cached_property
     def direct(self) -> bool:
         """Whether δ is computed from tables; else from tails at cut-offs."""
-        s, tail = self.setting, self.log_tail
+        s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
         # columns: values of X; rows: numbers of ones among the most submissions, at the smallest and the largest X
@@ -113,9 +95,14 @@ class DeltaEvaluator:
 
     @cached_property
     def submissions(self) -> SubmissionCounts:
-        """The numbers of submissions that are looked at."""
-        s = self.setting
-        return SubmissionCounts.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta, self.change)
+        """The numbers of submissions that are looked at; figures of small clusters are summed in full."""
+        s, log_tail = self.setting, -math.inf
+        if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
+            # the logarithm of the allowed probability of each truncation
+            log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
+        return SubmissionCounts.of(
+            s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
+        )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
         """The lower bound of δ for each data set and direction, (M, 2), or the upper one; one for each of `ends`."""
@@ -162,12 +149,18 @@ class DeltaEvaluator:
             return self._cross_tails(log_excess, ones, low, high)
         if log_excess(high) > 0.0:
             return math.inf, math.inf
-        guess, slope = s.rough_crossing(math.log(delta))
+        # δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations
+        mu, z = (1.0 - 2.0 * s.flip_prob) / math.sqrt(max(s.sources * sum(s.variances(0)), 1e-3)), 3.0
+        guess, slope = 1.0, -1.0
+        if 0.0 < mu < math.inf:
+            for _ in range(6):
+                z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - math.log(delta))))
+            guess, slope = z * mu, -z / mu
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
         first = log_excess(guess)
         if first <= 0.0 and (guess == low or log_excess(low) <= 0.0):
             return low, low
-        return root(log_excess, low, high, (guess, first), slope, _PRECISION)
+        return root(log_excess, low, high, first=(guess, first), slope=slope, precision=_PRECISION)
 
     def _cross_tails(
         self, log_excess: Callable[..., float], ones: Sequence[int], low: float, high: float
@@ -187,8 +180,8 @@ def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...], quadrature: bool) -
     """The views of these data sets; of the first alone where tails are computed."""
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
-        return DirectViews.of(worlds, evaluator.submissions, evaluator.log_tail, sparse=True)
-    return CutOffViews.of(worlds[0], evaluator.submissions, evaluator.log_tail, quadrature)
+        return DirectViews.of(worlds, evaluator.submissions, sparse=True)
+    return CutOffViews.of(worlds[0], evaluator.submissions, quadrature)
 
 
 _single_views = lru_cache(maxsize=16)(_views)

@@ -1,24 +1,41 @@
-"""δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once."""
+"""δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once.
+
+**Sums over some X only.** How far apart may the values of X be at which a sum over X is evaluated? Let X be the
+noisy ones among N others and E an event of the learner's view given t submissions, so that its probability is
+Σ_x f(x), f(x) = Pr[X = x and E]. Summing h f(x) over multiples x of h only is off by Σ φ(2πj/h), j = 1..h-1, where
+φ(w) = E[e^(iwX); E]: the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
+
+Given who was fetched, E depends on the noisy bits of those users alone. Each of the others is not fetched with
+probability q = (1-1/S)^t, and a user who is not fetched multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw), of modulus
+r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], U being how many are not fetched. r^U is the probability that all
+members of a random set, which holds each user with probability 1-r, are fetched. A set of j users is fetched with
+probability at most (1-q)^j: if a further user is not fetched, each submission falls on the set with the larger
+probability j/(S-1), so the set is fetched no less often; therefore it is fetched no more often together with her than
+independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the
+h-1 terms has w = 2π/h.
+"""
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import (
     SUBNORMAL,
     UNIT,
     Floats,
+    SubmissionCounts,
     bernstein_window,
+    binomial_pmf,
     binomial_products,
     rounding,
     tail_mass,
 )
-from p2p_sim.privacy.exchange.other_users import OtherUsers, skipped, spacing
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 
 _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
@@ -29,6 +46,122 @@ _UNSCALED = 4.0
 _TOGETHER = 150_000
 """Values below which all submissions are taken together, however different their windows are."""
 Ints = NDArray[np.int64]
+
+
+_BELOW = 16.0
+"""By so much the logarithm of what is skipped lies below that of a truncation."""
+
+
+@dataclass(frozen=True)
+class OtherUsers:
+    """The users who can be fetched, each with probability 1/sources, as an observer knows them.
+
+    Besides the target, `zeros` and `ones` users hold label 0 and 1 and noisy bits that the observer does not know;
+    the noisy bits of the rest are known, and `known_ones` of them are one.
+
+    Args:
+        sources: S, at least 1 + zeros + ones + known_ones.
+        zeros, ones: others with unknown noisy bits, by true label.
+        flip_prob: α in [0, 1/2].
+        known_ones: others whose noisy bit is known to be one.
+    """
+
+    sources: int
+    zeros: int
+    ones: int
+    flip_prob: float
+    known_ones: int = 0
+
+    def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
+        """X, the noisy ones among all but the target; only the multiples of `step` within its window.
+
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among
+        the ones are counted, not those who keep their label, since 1-α would be rounded.
+
+        The convolution of windows of L and L' values keeps their relative errors and adds (min(L, L') + 1)u; by
+        underflow each value gets at most 2L + 2L' + min(L, L') times 2^-1074.
+        """
+        alpha = self.flip_prob
+        first, flipped, error = _flips(self.ones, alpha, log_tail)
+        low, risen, other_error = _flips(self.zeros, alpha, log_tail)
+        shorter, longer = sorted((flipped[::-1], risen), key=len)
+        error, tiny = error + other_error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
+        start, count = low + self.ones - first - len(flipped) + 1, len(flipped) + len(risen) - 1
+        others = self.zeros + self.ones
+        mean = self.ones * (1.0 - alpha) + self.zeros * alpha
+        low, high = bernstein_window(mean, others * alpha * (1.0 - alpha), others, log_tail)
+        low, high = max(low, start) + self.known_ones, min(high, start + count - 1) + self.known_ones
+        low, start = low + -low % step, start + self.known_ones
+        chosen = slice(low - start, high + 1 - start, step)
+        if step == 1 or len(shorter) == 1:
+            return NoisyOnes(low, np.convolve(flipped[::-1], risen)[chosen], error, tiny)
+        windows = sliding_window_view(np.pad(longer, len(shorter) - 1), len(shorter))
+        return NoisyOnes(low, windows[chosen] @ shorter[::-1], error, tiny)
+
+
+@dataclass(frozen=True)
+class NoisyOnes:
+    """The law of X: its first value, the probabilities of it and of those a step apart, and what is charged for these.
+
+    error: relative error of each probability. tiny: how often the smallest positive number is added to it.
+    """
+
+    first: int
+    probabilities: Floats
+    error: float
+    tiny: int
+
+
+def spacing(world: OtherUsers, submissions: int, log_tail: float) -> int:
+    """The largest h, at least 1, up to rounding, at which exp(log_tail - 16) at most is skipped.
+
+    Args:
+        world: who is unknown. submissions: the largest t. log_tail: logarithm of a truncation; -inf gives 1.
+    """
+    scale = _scale(world, submissions)
+    step = 1
+    if math.isinf(log_tail) or scale <= 0.0:
+        return step
+    larger = math.pi * math.sqrt(scale / (_BELOW - log_tail))
+    for _ in range(3):  # larger steps need more
+        budget = _BELOW - log_tail + math.log(max(larger, 1.0))
+        larger = math.pi / math.asin(math.sqrt(budget / scale)) if budget < scale else 1.0
+    step = max(1, int(larger))
+    while step > 1 and skipped(world, submissions, step) > math.exp(log_tail - _BELOW):
+        step -= 1
+    return step
+
+
+def skipped(world: OtherUsers, submissions: int, step: int) -> float:
+    """By how much, at most, the probability of any event of t <= `submissions` labels is off at this step."""
+    if step == 1:
+        return 0.0
+    exponent = _scale(world, submissions) * math.sin(math.pi / step) ** 2
+    return math.exp(math.log(step - 1.0) - exponent * (1.0 - 1e-9)) * (1.0 + 1e-9)
+
+
+def _scale(world: OtherUsers, submissions: int) -> float:
+    """2 N q α (1-α)."""
+    if world.sources == 1:
+        return 0.0
+    fetched_not = math.exp(submissions * math.log1p(-1.0 / world.sources))
+    return 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
+
+
+@lru_cache(maxsize=1024)
+def _flips(users: int, flip_prob: float, log_tail: float) -> tuple[int, Floats, float]:
+    """Of the number of flips among so many users: first value, probabilities and their relative error.
+
+    For a window about the mean it is less than `rounding`. Products at k and k' share all roundings but those between,
+    6u|k-k'|. Normalising compares k with all k', each by its probability, with E|k'-mean| at most the deviation:
+    6u (the largest |k-mean| + the deviation) + (K+2)u.
+    """
+    mean, variance = users * flip_prob, users * flip_prob * (1.0 - flip_prob)
+    low, high = bernstein_window(mean, variance, users, log_tail)
+    pmf = binomial_pmf(low, high, users, flip_prob)
+    pmf.flags.writeable = False
+    reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
+    return low, pmf, (6.1 * reach + (high - low + 3)) * UNIT
 
 
 @dataclass(frozen=True)
@@ -50,9 +183,7 @@ class DirectViews:
     tiny: float = 0.0
 
     @staticmethod
-    def of(
-        worlds: Sequence[OtherUsers], submissions: SubmissionCounts, log_tail: float, sparse: bool = False
-    ) -> "DirectViews":
+    def of(worlds: Sequence[OtherUsers], submissions: SubmissionCounts, sparse: bool = False) -> "DirectViews":
         """Tabulate the views of worlds with the same number of sources; where t = 0 nothing is seen.
 
         The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
@@ -63,18 +194,20 @@ class DirectViews:
         If `sparse`, X is summed at multiples of h only, h times each: a probability of any event is then off by
         `skipped`, and by h times what the window of X misses, which is therefore chosen to miss 1/h of the above.
         """
-        seen = np.array(submissions.counts) > 0
+        log_tail, seen = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
         if not counts:
             nothing = np.zeros((0, len(worlds)))
-            return DirectViews(nothing, nothing, nothing[:, 0], nothing[:, 0], 0.0, submissions.lost, 0.0)
+            return DirectViews(
+                nothing, nothing, lower=nothing[:, 0], upper=nothing[:, 0], slack=0.0, lost=submissions.lost, missed=0.0
+            )
         step = min(spacing(world, counts[-1], log_tail) for world in worlds) if sparse else 1
         tail_x = log_tail - math.log(step)
-        low, weights = _laws(worlds, tail_x, step)
-        parts = list(_tables(worlds[0].sources, counts, low, weights, log_tail, step))
+        laws = [world.noisy_ones(tail_x, step) for world in worlds]
+        parts = list(_tables(worlds[0].sources, counts, laws, log_tail, step))
         rows = [len(a) // group for group, a, _ in parts]
-        most, of_x = max(rows), [world.rounding(tail_x) for world in worlds]
-        sums = max(count for _, count in of_x) + 2
+        most = max(rows)
+        sums = max(law.tiny for law in laws) + 2
         ends = list(itertools.accumulate(group for group, _, _ in parts))[:-1]
         lower, upper = (
             np.concatenate([np.tile(part, k) for part, k in zip(np.split(w[seen], ends), rows, strict=True)])
@@ -84,12 +217,12 @@ class DirectViews:
         return DirectViews(
             np.concatenate([a for _, a, _ in parts]),
             np.concatenate([b for _, _, b in parts]),
-            lower,
-            upper,
-            rounding(most) + max(error for error, _ in of_x) + sums * UNIT,
-            submissions.lost + 2.0 * tail_mass(log_tail),
-            (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
-            2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
+            lower=lower,
+            upper=upper,
+            slack=rounding(most) + max(law.error for law in laws) + sums * UNIT,
+            lost=submissions.lost + 2.0 * tail_mass(log_tail),
+            missed=(6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
+            tiny=2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
         )
 
     def deltas(
@@ -134,31 +267,25 @@ class DirectViews:
 
 def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
     """For each t in `counts`, A and B as arrays (k, len(worlds)), k = 0..t."""
-    low, weights = _laws(worlds, -math.inf, 1)
+    laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
-        for _, a, b in _tables(worlds[0].sources, [t], low, weights, -math.inf, 1):
+        for _, a, b in _tables(worlds[0].sources, [t], laws, -math.inf, 1):
             yield a, b
 
 
-def _laws(worlds: Sequence[OtherUsers], log_tail: float, step: int) -> tuple[int, Floats]:
-    """The smallest X, and `step` times the probabilities of it and of the values `step` apart, (J, len(worlds))."""
-    parts = [world.spaced_ones(log_tail, step) for world in worlds]
-    low = min(first for first, _ in parts)
-    count = max((first - low) // step + pmf.size for first, pmf in parts)
-    weights = np.zeros((count, len(worlds)))
-    for column, (first, pmf) in enumerate(parts):
-        weights[(first - low) // step :][: pmf.size, column] = step * pmf
-    return low, weights
-
-
 def _tables(
-    sources: int, counts: Sequence[int], low: int, weights: Floats, log_tail: float, step: int
+    sources: int, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """How many of the t are taken together, and A and B for these, as arrays ((k, t), worlds).
 
     A row is Σ_j Bin(k; t, j/sources) Pr[X = j]; k runs over all that matter for any of these t and j, and above t the
     probability is 0. B has j + 1 in place of j.
     """
+    # `step` times the probabilities of X, (J, worlds)
+    low = min(law.first for law in laws)
+    weights = np.zeros((max((law.first - low) // step + law.probabilities.size for law in laws), len(laws)))
+    for column, law in enumerate(laws):
+        weights[(law.first - low) // step :][: law.probabilities.size, column] = step * law.probabilities
     at = low + step * np.arange(len(weights))
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):

@@ -18,21 +18,29 @@ from functools import lru_cache
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, share_of, some
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.definition import delta_by_summation
-from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket, Blocks, visited
-from p2p_sim.privacy.exchange.kary_lower_end import statistics
-from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
-from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
-from p2p_sim.privacy.ranges import (
+from p2p_sim.privacy.bound import (
     LARGEST_EPSILON,
+    Bracket,
+    PrivacyBound,
     check_cluster_size,
     check_delta,
     check_epsilon,
     check_flip_prob,
     check_sampling_rate,
+)
+from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
+from p2p_sim.privacy.definition import delta_by_summation
+from p2p_sim.privacy.disk_cache import disk_cached
+from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket, Blocks, visited
+from p2p_sim.privacy.exchange.kary_lower_end import statistics
+from p2p_sim.privacy.randomized_response import (
+    bisect,
+    bisect_twice,
+    hockey_stick_coefficients,
+    local_delta,
+    local_epsilon,
+    log_ratio,
+    outward,
 )
 from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
 
@@ -109,9 +117,25 @@ class KaryExchange(Accountant):
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
         if self.certified_delta(min(local, LARGEST_EPSILON)) > delta:
-            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
+            return PrivacyBound(
+                0.0,
+                local,
+                delta,
+                observer="learner",
+                adjacency="label",
+                basis="local randomizer alone",
+                conditions=self.conditions,
+            )
         found = Bracket(0.0, 0.0) if self.certified_delta(0.0) <= delta else _epsilon(self, delta)
-        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", self.basis, self.conditions)
+        return PrivacyBound(
+            found.lower,
+            found.upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified, by the upper end alone; a coarse one or a part of it may be enough to tell."""

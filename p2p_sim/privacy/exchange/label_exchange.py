@@ -12,22 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.binomial_windows import LEAST, binomial_pmf
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.composition_lower_end import AttainedPair
-from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.exchange import many_clusters
-from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
-from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
-from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.ranges import (
+from p2p_sim.privacy.binomial_windows import LEAST, SubmissionCounts, binomial_pmf
+from p2p_sim.privacy.bound import (
+    Bracket,
+    PrivacyBound,
     check_cluster_size,
     check_delta,
     check_epsilon,
     check_flip_prob,
     check_sampling_rate,
 )
+from p2p_sim.privacy.composition_lower_end import AttainedPair
+from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
+from p2p_sim.privacy.exchange import many_clusters
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import LEARNER
 
 LARGEST_ROUNDS = 1000
@@ -80,7 +80,15 @@ class LabelExchange(Accountant):
         """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
         check_delta(delta)
         bracket = self.setting.epsilon(delta)
-        return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", self.basis, self.conditions)
+        return PrivacyBound(
+            bracket.lower,
+            bracket.upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
 
     @property
     def pure_epsilon(self) -> float:
@@ -146,8 +154,10 @@ class LabelExchange(Accountant):
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:
             return None
         alpha, world = self.flip_prob, self.setting.world(0)
-        seen = SubmissionCounts.of(trials, self.sampling_rate, self.cluster_size, _PAIR_TAIL, _PAIR_TAIL)
-        views = DirectViews.of([world], seen, _PAIR_TAIL)
+        seen = SubmissionCounts.of(
+            trials, self.sampling_rate, self.cluster_size, log_tail=_PAIR_TAIL, log_delta=_PAIR_TAIL
+        )
+        views = DirectViews.of([world], seen)
         a, b = views.a[:, 0] * views.lower, views.b[:, 0] * views.lower
         nothing = seen.lower[np.array(seen.counts) == 0]
         zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])

@@ -17,11 +17,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.binomial_windows import UNIT, Floats, share_of
-from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.binomial_windows import UNIT, Floats, SubmissionCounts, share_of
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 _LARGEST = 64
@@ -44,7 +42,10 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     if sources > _LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
         return None
     rates = [share_of(s.rate, sources, s.sources, up=True) for s in settings]
-    laws = [SubmissionCounts.of(s.trials, rate, sources, _TAIL, _TAIL) for s, rate in zip(settings, rates, strict=True)]
+    laws = [
+        SubmissionCounts.of(s.trials, rate, sources, log_tail=_TAIL, log_delta=_TAIL)
+        for s, rate in zip(settings, rates, strict=True)
+    ]
     most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
     if most > _MOST:
         return None
@@ -98,7 +99,7 @@ def _views(sources: int, flip_prob: float, most: int) -> tuple[DirectViews, NDAr
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     # the weight of a row is the place of its t, by which the rows are sorted
     place = np.arange(most, dtype=np.float64)
-    views = DirectViews.of(worlds, SubmissionCounts(tuple(range(1, most + 1)), place, place, 0.0), -math.inf)
+    views = DirectViews.of(worlds, SubmissionCounts(tuple(range(1, most + 1)), place, place, 0.0))
     order = np.argsort(views.upper, kind="stable")
     starts = np.searchsorted(views.upper[order], np.arange(most))
     return replace(views, a=views.a[order], b=views.b[order]), starts

@@ -11,7 +11,7 @@ import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import some
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_cluster_size, check_delta, check_epsilon, check_flip_prob
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import (
     ASKED_BY_DRAW,
@@ -26,9 +26,7 @@ from p2p_sim.privacy.exchange.coalition import coalition_delta, enumerable, sett
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.inversion import bisect, cross, invert
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward
-from p2p_sim.privacy.ranges import check_cluster_size, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.randomized_response import bisect, cross, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import INSIDERS, REALISED
 
 
@@ -79,8 +77,15 @@ class Eavesdropper(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) = ln((K-1)(1-α-δ)/α), at least 0."""
-        said = (self.observer, self.basis, self.conditions)
-        bound = invert(self.delta, delta, self.flip_prob, *said, self.num_classes)
+        bound = invert(
+            self.delta,
+            delta,
+            self.flip_prob,
+            observer=self.observer,
+            basis=self.basis,
+            conditions=self.conditions,
+            num_classes=self.num_classes,
+        )
         return bound if self._reads_all else replace(bound, epsilon_lower=0.0)
 
 
@@ -115,7 +120,14 @@ class TimedLearner(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
-        return invert(self.delta, delta, self.exchange.flip_prob, "learner-times", self.basis, self.conditions)
+        return invert(
+            self.delta,
+            delta,
+            self.exchange.flip_prob,
+            observer="learner-times",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
 
     @property
     def basis(self) -> str:
@@ -158,7 +170,7 @@ class Peer(Accountant):
         return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        return invert(self.delta, delta, self.flip_prob, "peer", self.basis, self.conditions)
+        return invert(self.delta, delta, self.flip_prob, observer="peer", basis=self.basis, conditions=self.conditions)
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,15 @@ class Coalition(Accountant):
         """ε(δ)."""
         check_delta(delta)
         found = _coalition_epsilon(self, delta)
-        return PrivacyBound(found.lower, found.upper, delta, "coalition", "label", self.basis, self.conditions)
+        return PrivacyBound(
+            found.lower,
+            found.upper,
+            delta,
+            observer="coalition",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
 
     @property
     def _met(self) -> float:
@@ -236,7 +256,9 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         def curve(epsilon: float) -> Bracket:
             return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
 
-        found = invert(curve, delta, alpha, "coalition", coalition.basis, coalition.conditions)
+        found = invert(
+            curve, delta, alpha, observer="coalition", basis=coalition.basis, conditions=coalition.conditions
+        )
         return Bracket(found.epsilon_lower, found.epsilon_upper)
     forgotten, revealed = settings(exchange.cluster_size, alpha, exchange.sampling_rate, members)
     met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)

@@ -26,11 +26,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from p2p_sim.privacy.binomial_windows import share_of
+from p2p_sim.privacy.binomial_windows import NARROW, share_of
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources
-from p2p_sim.privacy.exchange.submission_counts import NARROW
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048

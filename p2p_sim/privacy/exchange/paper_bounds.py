@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from p2p_sim.privacy.bound import plain_arguments
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.ranges import plain_arguments
 from p2p_sim.privacy.where_bounds_hold import PAPER, Situation, Stated, first_failure
 
 IDEAL = Situation()

@@ -4,7 +4,7 @@ X is log-concave and the binomial kernel totally positive of order 2, so B(k)/A(
 "at most k*" (target's label 0 against 1) or "at least k*" (1 against 0). The cut-off is found by bisection, the
 tails are sums over X of incomplete beta functions.
 
-What is proved of rounding: that of X (`OtherUsers.rounding`), of the sums, and of the argument x of an incomplete beta
+What is proved of rounding: that of X (`NoisyOnes.error`), of the sums, and of the argument x of an incomplete beta
 function I: x is off by u, and in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2,
 at most 40 sqrt(t) for s <= 700. What is measured: SciPy's error of I at given arguments, and that of ln B(k)/A(k).
 """
@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, tail_mass
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, SubmissionCounts, tail_mass
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
@@ -53,35 +52,45 @@ class CutOffViews:
     tiny: float
 
     @staticmethod
-    def of(
-        world: OtherUsers, submissions: SubmissionCounts, log_tail: float, quadrature: bool = False
-    ) -> "CutOffViews":
+    def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
         """Prepare a world; `quadrature` takes every h-th X only (trapezoid rule): for searching, not for reporting.
 
         Cut-offs are located by quadrature and, where a figure is reported and a second one with nodes between does not
         agree, moved to where the full sum has them.
         """
-        first, weights = world.noisy_ones(log_tail)
-        noisy = first + np.arange(len(weights) + 1, dtype=np.float64)
+        law = world.noisy_ones(submissions.log_tail)
+        weights = law.probabilities
+        noisy = law.first + np.arange(len(weights) + 1, dtype=np.float64)
         share, rest = noisy / world.sources, (world.sources - noisy) / world.sources
-        error, count = world.rounding(log_tail)
         most = max(submissions.counts)
-        slack = BETAINC_ERROR + MISPLACED + error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
+        slack = BETAINC_ERROR + MISPLACED + law.error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
         others, load = world.zeros + world.ones, most / world.sources
         width = math.sqrt(others * world.flip_prob * (1.0 - world.flip_prob) / (1.0 + load))
         step = max(1, int(width / NODES))
         chosen = slice(step // 2, len(weights), step)
         nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world.sources)
-        missed, tiny = 6.0 * tail_mass(log_tail), count * SUBNORMAL * len(weights) + _SMALLEST
+        missed, tiny = 6.0 * tail_mass(submissions.log_tail), law.tiny * SUBNORMAL * len(weights) + _SMALLEST
+        check, full = None, None
         if quadrature:
-            ends = np.append(share[:-1][chosen], share[1:][chosen]), np.append(rest[:-1][chosen], rest[1:][chosen])
-            return CutOffViews(step * weights[chosen], *ends, nodes, None, None, submissions, slack, missed, tiny)
-        if step == 1:
-            return CutOffViews(weights, share, rest, nodes, None, None, submissions, slack, missed, tiny)
-        between = slice(0, len(weights), step)
-        check = _Nodes.of(step * weights[between], noisy[:-1][between], world.sources)
-        full = _Nodes.of(weights, noisy[:-1], world.sources)
-        return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny)
+            weights = step * weights[chosen]
+            share = np.append(share[:-1][chosen], share[1:][chosen])
+            rest = np.append(rest[:-1][chosen], rest[1:][chosen])
+        elif step > 1:
+            between = slice(0, len(weights), step)
+            check = _Nodes.of(step * weights[between], noisy[:-1][between], world.sources)
+            full = _Nodes.of(weights, noisy[:-1], world.sources)
+        return CutOffViews(
+            weights,
+            share,
+            rest,
+            nodes=nodes,
+            check=check,
+            full=full,
+            submissions=submissions,
+            slack=slack,
+            missed=missed,
+            tiny=tiny,
+        )
 
     def deltas(
         self, keep: float, lose: float, relative_error: float, ends: Sequence[bool] = (False, True)

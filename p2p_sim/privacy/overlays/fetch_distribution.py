@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_flip_prob
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, Condition
 from p2p_sim.privacy.overlays.moved_bit_targets import MovingTargets
 from p2p_sim.privacy.overlays.overlay_table import OverlayTable, canonical_rows, check_table
@@ -37,7 +37,6 @@ from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Diverge
 from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound
 from p2p_sim.privacy.overlays.user_kinds import UserKinds
 from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_flip_prob
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 ANY_FETCHES = "any fetch distribution"

@@ -12,13 +12,19 @@ import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats, share_of, some
-from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
+from p2p_sim.privacy.bound import (
+    LARGEST_CLUSTER,
+    REALISED,
+    Bracket,
+    PrivacyBound,
+    check_delta,
+    check_epsilon,
+    check_flip_prob,
+)
 from p2p_sim.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.inversion import cross, invert
 from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward
-from p2p_sim.privacy.ranges import LARGEST_CLUSTER, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.randomized_response import cross, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
@@ -186,7 +192,7 @@ class CappedFetch(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
         basis = "largest fetch probabilities"
-        bound = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
+        bound = invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
         return replace(bound, conditional_on=REALISED)
 
     @cached_property

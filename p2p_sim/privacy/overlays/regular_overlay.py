@@ -11,12 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_flip_prob
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, Condition
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.user_bound import UserBound
 from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_flip_prob
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 LARGEST_DEGREE = 4_000

@@ -16,7 +16,6 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats
-from p2p_sim.privacy.inversion import cross
 from p2p_sim.privacy.overlays.symmetric_pairs import (
     LEAST_FLIP,
     SHARES,
@@ -28,7 +27,7 @@ from p2p_sim.privacy.overlays.symmetric_pairs import (
     amplified_delta,
     product,
 )
-from p2p_sim.privacy.randomized_response import local_delta, outward
+from p2p_sim.privacy.randomized_response import cross, local_delta, outward
 
 _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
 """Parameters that Chernoff's bound tries, times the largest weight."""

@@ -11,9 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.bound import Bracket, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.randomized_response import outward
-from p2p_sim.privacy.ranges import check_epsilon, check_positive_epsilon
 
 Floats = NDArray[np.floating]
 _STEPS = 20_000

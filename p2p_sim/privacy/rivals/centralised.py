@@ -38,11 +38,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_cluster_size, check_delta, check_epsilon
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.inversion import bisect, crossing
-from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
+from p2p_sim.privacy.randomized_response import bisect, crossing
 from p2p_sim.privacy.rivals.histograms import laplace_delta
 from p2p_sim.privacy.rivals.noisy_share import released_delta
 from p2p_sim.privacy.rivals.resampled_classes import LARGEST_CLUSTER, LEAST_THRESHOLD, classes_delta

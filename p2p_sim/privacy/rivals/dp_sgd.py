@@ -27,11 +27,17 @@ from functools import lru_cache
 from typing import Any
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import (
+    Bracket,
+    PrivacyBound,
+    check_delta,
+    check_epsilon,
+    check_positive_epsilon,
+    plain_arguments,
+)
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
 from p2p_sim.privacy.exchange.calibration import smallest_of_three_digits
 from p2p_sim.privacy.loss_law import library_of_plds
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon, plain_arguments
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 LABEL_FREE_CHOICES = Condition(

@@ -21,9 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")

@@ -31,10 +31,9 @@ from typing import Literal
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.randomized_response import outward
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 Holder = Literal["curator", "shares"]

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.bound import Bracket, check_epsilon
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.randomized_response import outward
-from p2p_sim.privacy.ranges import check_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 Noise = Literal["geometric", "gaussian"]

@@ -34,9 +34,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.bound import PlainNumbers, PrivacyBound, plain_arguments
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.ranges import PlainNumbers, plain_arguments
 
 OBJECTIVE_PERTURBATION_CONDITIONS = (
     Condition(

@@ -49,11 +49,10 @@ import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon
 from p2p_sim.privacy.conditions import Condition, identifier_of
-from p2p_sim.privacy.inversion import bisect
 from p2p_sim.privacy.loss_law import LossLaw
-from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_delta, check_epsilon
+from p2p_sim.privacy.randomized_response import bisect
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 

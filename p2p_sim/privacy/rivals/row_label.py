@@ -19,8 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_delta, check_epsilon
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon
 from p2p_sim.privacy.rivals.objective_perturbation import LABEL_CONDITIONS, ObjectivePerturbation
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 

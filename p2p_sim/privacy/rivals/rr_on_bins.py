@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.finite_randomizer import Floats
+from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy.bound import check_positive_epsilon
 from p2p_sim.privacy.randomized_response import local_flip_prob
-from p2p_sim.privacy.ranges import check_positive_epsilon
 
 LossName = Literal["squared", "absolute"]
 MOST_VALUES = 256

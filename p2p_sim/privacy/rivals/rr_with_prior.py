@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.finite_randomizer import Floats
+from p2p_sim.privacy.binomial_windows import Floats
 
 
 def keep_probability(epsilon: float, candidates: NDArray[np.integer] | int) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.ranges import PlainNumbers
+from p2p_sim.privacy.bound import PlainNumbers
 
 LEAST_GAMMA = 1e-6
 LARGEST_MEAN, LARGEST_ETA = 1e6, 10.0

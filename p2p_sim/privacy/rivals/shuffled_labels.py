@@ -20,15 +20,13 @@ import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
 from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
-from p2p_sim.privacy.exchange.other_users import OtherUsers
-from p2p_sim.privacy.inversion import invert
-from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_delta, local_epsilon, outward
-from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 SHUFFLER_CONDITIONS = (
@@ -89,7 +87,7 @@ class ShuffledResponse(Accountant):
         if self.num_classes > 2:
             return replace(self._labels().epsilon(delta), conditions=SHUFFLER_CONDITIONS)
         basis = "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
-        return invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
+        return invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
 
     def _labels(self) -> ShuffledLabels:
         """The bound for any number of classes."""
@@ -101,7 +99,10 @@ def _laws(n: int, flip_prob: float, step: int) -> Floats:
     """Pr[X = k] for m = 0, step, 2 step, ... up to (n-1)/2, each from its own first k on: (M, N)."""
     tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
     half = (n - 1) // 2 if step == 1 else (n + step - 2) // 2
-    found = [OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail)[1] for m in range(0, min(half, n - 1) + 1, step)]
+    found = [
+        OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail).probabilities
+        for m in range(0, min(half, n - 1) + 1, step)
+    ]
     table = np.zeros((len(found), max(len(weights) for weights in found)))
     for row, weights in zip(table, found, strict=True):
         row[: len(weights)] = weights
@@ -111,7 +112,7 @@ def _laws(n: int, flip_prob: float, step: int) -> Floats:
 @lru_cache(maxsize=8)
 def _others_zero(n: int, flip_prob: float) -> Floats:
     """The law of the others' noisy ones for m = 0 alone: (1, N)."""
-    return OtherUsers(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL)[1][None, :]
+    return OtherUsers(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL).probabilities[None, :]
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:

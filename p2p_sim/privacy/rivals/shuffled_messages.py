@@ -25,13 +25,12 @@ import math
 from dataclasses import dataclass, replace
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_sampling_rate
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket, visited
 from p2p_sim.privacy.exchange.kary import COARSE, LARGEST_CLUSTER, VISITED
-from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
-from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_sampling_rate
+from p2p_sim.privacy.randomized_response import bisect, bisect_twice, log_ratio
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 
 WEAKEST = 100.0

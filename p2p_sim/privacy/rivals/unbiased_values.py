@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from p2p_sim.privacy.finite_randomizer import Floats, law_epsilon
-from p2p_sim.privacy.ranges import check_positive_epsilon
+from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy.bound import check_positive_epsilon
+from p2p_sim.privacy.randomized_response import law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import check_grid
 
 LARGEST_EPSILON = 10.0

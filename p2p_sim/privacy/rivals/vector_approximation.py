@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.finite_randomizer import Floats
 from p2p_sim.privacy.randomized_response import OVERFLOW, local_epsilon, local_flip_prob, outward
 
 

@@ -9,7 +9,7 @@ import pytest
 from p2p_sim.privacy.binomial_windows import UNIT
 from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange, ShuffledLabels
 from p2p_sim.privacy.exchange.kary_lower_end import _power
-from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
+from p2p_sim.privacy.randomized_response import bisect, bisect_twice, log_ratio
 
 EXCHANGES = [
     KaryExchange(60, 0.2, 0.5, 3),

@@ -10,7 +10,7 @@ from p2p_sim.privacy import ShuffledMessages, definition, local_epsilon
 from p2p_sim.privacy.definition import delta_by_summation
 from p2p_sim.privacy.exchange import blanket, kary
 from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.randomized_response import bisect
 
 
 class Certified(KaryExchange):

@@ -8,12 +8,11 @@ import pytest
 from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange
+from p2p_sim.privacy.binomial_windows import NARROW, SubmissionCounts
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
-from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, skipped, spacing
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.exchange.other_users import OtherUsers, skipped, spacing
-from p2p_sim.privacy.exchange.submission_counts import NARROW, SubmissionCounts
-from p2p_sim.privacy.inversion import root
+from p2p_sim.privacy.randomized_response import root
 
 
 def covered_by(setting, accepts, least=0):
@@ -82,11 +81,11 @@ def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
 def test_what_sums_over_some_values_of_x_miss(sources, ones, alpha, submissions):
     """Any event is off by what `skipped` says at most; control: twice the step and more misses far more than that."""
     world, budget = OtherUsers(sources, sources - 1 - ones, ones, alpha), -36.0
-    at_once = SubmissionCounts((submissions,), np.ones(1), np.ones(1), 0.0)
+    at_once = SubmissionCounts((submissions,), np.ones(1), np.ones(1), 0.0, budget)
     step = spacing(world, submissions, budget)
     assert step >= 3
     assert skipped(world, submissions, step) <= math.exp(budget - 16.0) < skipped(world, submissions, step + 1)
-    full, sparse = (DirectViews.of([world], at_once, budget, sparse=sparse) for sparse in (False, True))
+    full, sparse = (DirectViews.of([world], at_once, sparse=sparse) for sparse in (False, True))
     assert len(sparse.a) <= len(full.a) + 50
     for a, b in ((full.a, sparse.a), (full.b, sparse.b)):
         assert abs(a.sum() - 1.0) < 1e-12
@@ -104,8 +103,9 @@ def test_what_sums_over_some_values_of_x_miss(sources, ones, alpha, submissions)
 def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, step):
     """The errors of one sign over all k are the largest error of any event; it is large enough to be seen here."""
     world = OtherUsers(sources, sources - 1, 0, alpha)
-    first, pmf = world.spaced_ones(-math.inf, 1)
-    noisy = first + np.arange(len(pmf))
+    law = world.noisy_ones(-math.inf)
+    pmf = law.probabilities
+    noisy = law.first + np.arange(len(pmf))
     table = binom.pmf(np.arange(submissions + 1)[:, None], submissions, noisy[None, :] / sources) * pmf
     for offset in range(step):
         off = step * table[:, noisy % step == offset].sum(axis=1) - table.sum(axis=1)
@@ -116,12 +116,12 @@ def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, step):
 
 def test_spaced_values_are_those_of_the_whole_law():
     world = OtherUsers(3000, 2000, 990, 0.2, known_ones=5)
-    first, pmf = world.noisy_ones(-40.0)
+    law = world.noisy_ones(-40.0)
     for step in (2, 7):
-        low, some = world.spaced_ones(-40.0, step)
-        assert low % step == 0
-        assert first <= low < first + step
-        assert some == pytest.approx(pmf[low - first :: step], rel=1e-12)
+        some = world.noisy_ones(-40.0, step)
+        assert some.first % step == 0
+        assert law.first <= some.first < law.first + step
+        assert some.probabilities == pytest.approx(law.probabilities[some.first - law.first :: step], rel=1e-12)
 
 
 @pytest.mark.parametrize("guess", [0.01, 0.4, 3.9])
@@ -133,10 +133,10 @@ def test_root_brackets_the_crossing(guess):
         looks.append(x)
         return 3.0 - 4.0 * x * x
 
-    low, high = root(smooth, 0.0, 4.0, (guess, smooth(guess)), -3.0, 1e-9)
+    low, high = root(smooth, 0.0, 4.0, first=(guess, smooth(guess)), slope=-3.0, precision=1e-9)
     assert smooth(low) > 0.0 >= smooth(high)
     assert high - low <= 1e-9 * high
     assert len(looks) < 25
     for cliff in (lambda x: 5.0 if x < 1.0 else -math.inf, lambda x: 1e-12 if x < 1.0 else -1e300):
-        low, high = root(cliff, 0.0, 4.0, (guess, cliff(guess)), -3.0, 1e-9)
+        low, high = root(cliff, 0.0, 4.0, first=(guess, cliff(guess)), slope=-3.0, precision=1e-9)
         assert low < 1.0 <= high <= low * (1.0 + 2e-9)
