@@ -27,15 +27,6 @@ _NOTHING = 1450.0
 """ε above ε₀ of every positive α, the smallest included."""
 
 
-@lru_cache(maxsize=4096)
-def _gap(flip_prob: float, num_classes: int) -> float:
-    """g = |1 - αK/(K-1)|, correctly rounded: K times α may be all but K-1, and a float of (K-1)/K may lie above it.
-
-    There the true label is the less likely by u, and δ = max(0, g - (1-α)(e^ε-1)), where 1-α is α/(K-1) but for that.
-    """
-    return abs(float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
-
-
 @plain_arguments
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.
@@ -56,7 +47,8 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     check_flip_prob(flip_prob, num_classes)
     if flip_prob == 0.0:
         return math.inf
-    excess = _gap(flip_prob, num_classes) * (num_classes - 1) / flip_prob
+    _, gap, _ = hockey_stick_coefficients(flip_prob, 0.0, num_classes)  # lose is g at ε = 0
+    excess = gap * (num_classes - 1) / flip_prob
     if math.isinf(excess):
         return (math.log(num_classes - 1) - math.log(flip_prob)) * (1.0 + 2.0**-50)
     return math.log1p(excess) * (1.0 + 2.0**-50)
@@ -88,7 +80,13 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return 0.0, math.inf, 0.0
-    gap, other = _gap(flip_prob, num_classes), flip_prob / (num_classes - 1)
+    # g is rounded correctly: K times α may be all but K-1, and a float of (K-1)/K may lie above it; there the true
+    # label is the less likely by u, and δ = max(0, |g| - (1-α)(e^ε-1)), where 1-α is α/(K-1) but for that
+    if num_classes == 2:
+        gap = abs(1.0 - 2.0 * flip_prob)
+    else:
+        gap = abs(float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
+    other = flip_prob / (num_classes - 1)
     growth = math.expm1(min(epsilon, OVERFLOW))
     lost = other * growth
     if epsilon > OVERFLOW:  # α itself is far below u α e^ε

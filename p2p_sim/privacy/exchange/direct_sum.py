@@ -19,7 +19,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -78,15 +77,25 @@ class OtherUsers:
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among
         the ones are counted, not those who keep their label, since 1-α would be rounded.
 
-        The convolution of windows of L and L' values keeps their relative errors and adds (min(L, L') + 1)u; by
-        underflow each value gets at most 2L + 2L' + min(L, L') times 2^-1074.
+        Rounding of a window about the mean costs less than `rounding`: products at k and k' share all roundings but
+        those between, 6u|k-k'|; normalising compares k with all k', each by its probability, with E|k'-mean| at most
+        the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of windows of L and L' values
+        keeps their relative errors and adds (min(L, L') + 1)u; by underflow each value gets at most
+        2L + 2L' + min(L, L') times 2^-1074.
         """
-        alpha = self.flip_prob
-        first, flipped, error = _flips(self.ones, alpha, log_tail)
-        low, risen, other_error = _flips(self.zeros, alpha, log_tail)
+        alpha, laws, error = self.flip_prob, [], 0.0
+        # flips among the ones, and among the zeros
+        for users in (self.ones, self.zeros):
+            mean, variance = users * alpha, users * alpha * (1.0 - alpha)
+            low, high = bernstein_window(mean, variance, users, log_tail)
+            reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
+            error += (6.1 * reach + (high - low + 3)) * UNIT
+            laws.append((low, binomial_pmf(low, high, users, alpha)))
+        (first, flipped), (low, risen) = laws
         shorter, longer = sorted((flipped[::-1], risen), key=len)
-        error, tiny = error + other_error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
+        error, tiny = error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
         start, count = low + self.ones - first - len(flipped) + 1, len(flipped) + len(risen) - 1
+        # both together, in a window of the sum
         others = self.zeros + self.ones
         mean = self.ones * (1.0 - alpha) + self.zeros * alpha
         low, high = bernstein_window(mean, others * alpha * (1.0 - alpha), others, log_tail)
@@ -146,22 +155,6 @@ def _scale(world: OtherUsers, submissions: int) -> float:
         return 0.0
     fetched_not = math.exp(submissions * math.log1p(-1.0 / world.sources))
     return 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
-
-
-@lru_cache(maxsize=1024)
-def _flips(users: int, flip_prob: float, log_tail: float) -> tuple[int, Floats, float]:
-    """Of the number of flips among so many users: first value, probabilities and their relative error.
-
-    For a window about the mean it is less than `rounding`. Products at k and k' share all roundings but those between,
-    6u|k-k'|. Normalising compares k with all k', each by its probability, with E|k'-mean| at most the deviation:
-    6u (the largest |k-mean| + the deviation) + (K+2)u.
-    """
-    mean, variance = users * flip_prob, users * flip_prob * (1.0 - flip_prob)
-    low, high = bernstein_window(mean, variance, users, log_tail)
-    pmf = binomial_pmf(low, high, users, flip_prob)
-    pmf.flags.writeable = False
-    reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
-    return low, pmf, (6.1 * reach + (high - low + 3)) * UNIT
 
 
 @dataclass(frozen=True)
