@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.clustering_theorems.excess_risk import (
+from analysis.excess_risk import (
     LARGE,
     Simulation,
     Term,
