@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cell_estimator import CellClassifier, check_parameters, check_points, default_delta
-from p2p_sim.histograms.cells import CellNoise, CellTable
 from p2p_sim.histograms.partitions import (
+    CellNoise,
+    CellTable,
     Cubes,
     Metric,
     Partition,

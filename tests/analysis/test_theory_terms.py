@@ -19,7 +19,7 @@ from analysis.excess_risk import (
     squared_excess,
 )
 from p2p_sim.measures.risk import heterogeneity
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 FALSE_ALARM = 1e-9
 TINY = np.array([[[0.7, 0.3], [0.2, 0.8]]])

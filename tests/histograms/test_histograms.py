@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.histograms.cells import CellTable, _address
 from p2p_sim.histograms.classifiers import (
     PCL,
     PCL2,
@@ -23,7 +22,7 @@ from p2p_sim.histograms.classifiers import (
     packing_cells,
 )
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
-from p2p_sim.histograms.partitions import Cubes, Voronoi, cube_side, even_side, greedy_packing
+from p2p_sim.histograms.partitions import CellTable, Cubes, Voronoi, _address, cube_side, even_side, greedy_packing
 from p2p_sim.histograms.semi_supervised import HalfSpaces, Intervals, SemiSupervised
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
 from p2p_sim.measures.exact_laws import Normal, ProductLaw, Sine, box_centres, half_l1
