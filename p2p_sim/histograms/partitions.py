@@ -210,9 +210,13 @@ class CellNoise:
 
     def at(self, cells: Ints) -> Floats:
         """The noise of each of the cells (n, k)."""
-        # One 64-bit number a cell: one to one in the last coordinate, the others scrambled into it.
-        address = cells[:, 0].astype(np.uint64)
-        for column in cells.T[1:]:
-            address = splitmix64(0, address) + column.astype(np.uint64)
-        centred = self.numbers.at(address) - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
+        centred = self.numbers.at(_address(cells)) - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
+
+
+def _address(cells: Ints) -> NDArray[np.uint64]:
+    """One 64-bit number a cell: one to one in the last coordinate, the others scrambled into it."""
+    address = cells[:, 0].astype(np.uint64)
+    for column in cells.T[1:]:
+        address = splitmix64(0, address) + column.astype(np.uint64)
+    return address

@@ -302,5 +302,5 @@ def test_the_cells_of_a_packing_are_those_nearest_to_centres_within_the_cube(rad
     centres = np.arange(radius / 2.0 if centred else 0.0, 1.0, radius)
     centres = centres if len(centres) else np.array([0.5])
     points = np.random.default_rng(0).random((2000, 1))
-    cells = packing_cells(points, radius, None, "euclidean", None, True, centred).cells(points)[:, 0]
+    cells = packing_cells(PCL2(radius=radius, centred=centred), points, bounded=True).cells(points)[:, 0]
     assert (cells == np.abs(points - centres).argmin(axis=1)).all()

@@ -155,7 +155,7 @@ class ClusterResampling(Accountant):
             return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
         if self._bounded:
             shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
-            upper = min(upper, classes_delta(*shape, epsilon, self.num_classes))
+            upper = min(upper, classes_delta(*shape, epsilon=epsilon, classes=self.num_classes))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
