@@ -1,1 +1,1 @@
-"""What is found out with p2p-sim: a folder for each question, run as `python -m analysis.<question>`."""
+"""What is found out with p2p-sim: a module for each question, run as `python -m analysis.<question>`."""

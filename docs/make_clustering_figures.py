@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.clustering_theorems.excess_risk import Simulation, all_terms, fitted, plot_terms
-from analysis.clustering_theorems.label_association import (
+from analysis.excess_risk import Simulation, all_terms, fitted, plot_terms
+from analysis.label_association import (
     Association,
     ClusterSubsets,
     ExampleSubsets,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.internet_scale.network_growth import NETWORKS, SHARES, arrivals
+from analysis.internet_scale.growth import NETWORKS, SHARES, arrivals
 from analysis.study import Frame, command
 from p2p_sim.exchange.traffic import Traffic
 

@@ -9,8 +9,7 @@ import time
 from itertools import product
 from pathlib import Path
 
-from analysis.internet_scale.network_growth import NETWORKS, SEED, SHARES
-from analysis.internet_scale.privacy_growth import DELTA, USERS
+from analysis.internet_scale.growth import DELTA, NETWORKS, SEED, SHARES, USERS
 from analysis.study import Frame, command
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.network.network_config import NetworkConfig

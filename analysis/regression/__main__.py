@@ -14,16 +14,20 @@ from analysis.regression.methods import (
     BINS,
     DEBIASED,
     EXCHANGED,
+    GRID,
     KNOWING,
     METHODS,
     PAID,
     UNBIASED,
+    Diabetes,
+    Floats,
+    LabelLaw,
+    RegressionUsers,
     learned,
     release,
     risk,
     without_privacy,
 )
-from analysis.regression.tables import GRID, Diabetes, Floats, LabelLaw, RegressionUsers
 from analysis.study import Frame, command, curves, means
 from p2p_sim.base.streams import Streams
 from p2p_sim.figures.curves import Panel, plot_study

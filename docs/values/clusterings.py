@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from analysis.clusterings.__main__ import COUNTED, COUNTS, DATA, DENSE, GIVEN, LEAST, MANY, USERS
-from analysis.clusterings.scale import CLUSTERS
+from analysis.clusterings import CLUSTERS, COUNTED, COUNTS, DATA, DENSE, GIVEN, LEAST, MANY, USERS
 from docs.values.forms import interval, only, published, short
 from p2p_sim.measures.intervals import mean_interval
 

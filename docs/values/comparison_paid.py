@@ -1,8 +1,21 @@
 """What the paid comparison says: accuracies by way of choosing, prices, and who leads."""
 
-from analysis.comparison.settings_runs import MECHANISMS
-from analysis.comparison_paid.__main__ import CHOOSING, DEFAULT, EPSILON, EPSILONS, FREE, NAME, PAID, PANELS, USERS
-from analysis.comparison_paid.paid_runs import CURATED, MEAN_RUNS, RELEASED, way
+from analysis.comparison_paid import (
+    CHOOSING,
+    CURATED,
+    DEFAULT,
+    EPSILON,
+    EPSILONS,
+    FREE,
+    MEAN_RUNS,
+    NAME,
+    PAID,
+    PANELS,
+    RELEASED,
+    USERS,
+    way,
+)
+from analysis.comparison_second import MECHANISMS
 from docs.values.forms import interval, only, published, short, word
 
 SOURCE = (

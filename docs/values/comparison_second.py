@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from analysis.comparison.settings_runs import MECHANISMS
-from analysis.comparison_second.__main__ import (
+from analysis.comparison_second import (
     ALL,
     BEHIND,
     CHOOSING,
     EPSILON,
     EPSILONS,
     LEADS,
+    MECHANISMS,
     NAME,
     PANELS,
     TRUST,

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.curators.__main__ import ALIBI, DP_SGD, EPSILON, EPSILONS, PATE, PRINTED, PRO, RESPONSE
+from analysis.curators import ALIBI, DP_SGD, EPSILON, EPSILONS, PATE, PRINTED, PRO, RESPONSE
 from docs.values.forms import interval, published, short, signed
 
 SOURCE = ("python -m analysis.curators", "analysis/test_published.py::test_what_curators_claim")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import p2p_sim
-from analysis.vector.__main__ import ALIBI, CLASSES, EPSILON, NEIGHBOURS, RESPONSE, TWO_STAGES, VECTOR
+from analysis.vector import ALIBI, CLASSES, EPSILON, NEIGHBOURS, RESPONSE, TWO_STAGES, VECTOR
 from docs.values import clustering_figure1 as clustering
 from docs.values import consistency
 from docs.values.forms import interval, published

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.groups.__main__ import DRAWN, EPSILON, LESS, MORE, OPEN, PANELS, intervals, mechanisms_of
+from analysis.groups import DRAWN, EPSILON, LESS, MORE, OPEN, PANELS, intervals, mechanisms_of
 from docs.values.forms import interval, only, published, short
 
 SOURCE = ("python -m analysis.groups --data-dir DIR", "measures/test_groups.py::test_who_pays_at_reduced_size")

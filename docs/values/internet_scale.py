@@ -3,9 +3,9 @@
 import pandas as pd
 
 from analysis.internet_scale import __main__ as internet_scale
-from analysis.internet_scale import privacy_growth
+from analysis.internet_scale import growth
 from analysis.internet_scale.beyond import USERS as ONCE
-from analysis.internet_scale.network_growth import LATENCY, NETWORKS, REQUEST
+from analysis.internet_scale.growth import LATENCY, NETWORKS, REQUEST
 from docs.values.forms import published
 from p2p_sim.base.streams import BLOCK
 from p2p_sim.exchange.traffic import EXACT
@@ -23,7 +23,7 @@ SOURCES = {
          "analysis/test_internet_scale.py::test_a_whole_run_in_parts_is_the_same_run"),
     ),
 }  # fmt: skip
-NAMES, USERS = ("plain", "retries"), privacy_growth.USERS
+NAMES, USERS = ("plain", "retries"), growth.USERS
 LARGEST, SEEN = 1_000_000, 100_000
 """Users of the largest runs, and of the largest that a fit which is put to the test has seen."""
 EARLY, LATE = (f"fit up to {n:,}" for n in (SEEN, LARGEST))
@@ -109,7 +109,7 @@ too_late, never_arrive = max(both("later_than_p99.9")) / 1e6, both("never_arrive
 
 # privacy
 delta, alpha, uneven, exhaustive = (
-    privacy_growth.DELTA, privacy_growth.FLIP_PROB, privacy_growth.UNEVEN, EXHAUSTIVE,
+    growth.DELTA, growth.FLIP_PROB, growth.UNEVEN, EXHAUSTIVE,
 )  # fmt: skip
 _learner = _whole[_whole["part"] == "learner"]
 certified = 100 * (_learner["high"] / _learner["low"] - 1.0).max()
@@ -120,7 +120,7 @@ clusters = [
 ]
 _sizes = _whole[_whole["part"] == "cluster sizes"].set_index(["quantity", "setting", "at"])["value"].sort_index()
 _targets = (1.0, 0.5, 0.1)
-_rows = [("smallest_cluster", f"α = {alpha:g}, θ = {theta:g}") for alpha, theta in privacy_growth.NOISES]
+_rows = [("smallest_cluster", f"α = {alpha:g}, θ = {theta:g}") for alpha, theta in growth.NOISES]
 smallest = [
     [f"ε = {_targets[0]:g}", *(f"{e:g}" for e in _targets[1:])],
     *([f"{_sizes[*row, e]:,.0f}" for e in _targets] for row in [*_rows, ("mean_of_random_sizes", _rows[0][1])]),
@@ -128,7 +128,7 @@ smallest = [
 _shared = _whole[_whole["part"] == "coalition"].set_index(["quantity", "at", "setting"])["value"].sort_index()
 asked = _shared.xs("asked the target", level="setting").item()
 member = f"{_shared['delta', 2.0].item():.1e}".replace("e-0", "e-")
-_columns = [f"{100 * share:g}% of all users" for share in privacy_growth.COLLUDING]
+_columns = [f"{100 * share:g}% of all users" for share in growth.COLLUDING]
 users_asked, worst, most, unasked = (
     _shared[quantity, 1000][_columns]
     for quantity in ("users_asked", "members_worst_cluster", "members_no_cluster_has_more", "epsilon_unasked")

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.learners.__main__ import EPSILON, EXCHANGE, LOCAL, PANELS
+from analysis.learners import EPSILON, EXCHANGE, LOCAL, PANELS
 from docs.values.forms import interval, published, short
 
 SOURCE = ("python -m analysis.learners", "analysis/test_published.py::test_what_learners_gain_that_know_the_noise")

@@ -1,6 +1,6 @@
 """What holds of the papers, beyond the verdicts that tests/privacy/test_claims.py holds."""
 
-from analysis.vector.__main__ import CLASSES, EPSILON, NEIGHBOURS, VECTOR
+from analysis.vector import CLASSES, EPSILON, NEIGHBOURS, VECTOR
 from docs.values.forms import published
 from docs.values.vector import SOURCE  # noqa: F401  # for docs.values.pages
 

@@ -1,6 +1,6 @@
 """Accuracy estimated from released labels."""
 
-from analysis.validation.__main__ import MECHANISMS, OFFSETS, RANGES, UNBIASED
+from analysis.validation import MECHANISMS, OFFSETS, RANGES, UNBIASED
 from docs.values.forms import only, published, short
 
 SOURCE = ("python -m analysis.validation", "learning/test_released_accuracy.py::test_the_study_of_coverage")

@@ -1,6 +1,6 @@
 """The synthetic study of vector approximation, with Theorem 2."""
 
-from analysis.vector.__main__ import CLASSES, EPSILON
+from analysis.vector import CLASSES, EPSILON
 from docs.values.forms import published
 
 SOURCE = (

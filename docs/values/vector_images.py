@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.vector.__main__ import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
+from analysis.vector import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
 from docs.values.forms import published
 
 SOURCE = (

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from analysis.vector.__main__ import ALIBI, RESPONSE, TWO_STAGES, VECTOR
+from analysis.vector import ALIBI, RESPONSE, TWO_STAGES, VECTOR
 from docs.values import vector
 from docs.values.forms import published, short, up, word
 

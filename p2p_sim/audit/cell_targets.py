@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import Targets
 from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.classifiers import PCL2b
-from p2p_sim.histograms.partitions import Cubes
+from p2p_sim.histograms.partitions import CellTable, Cubes
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
 from p2p_sim.mechanisms.private_histogram import CellRule, PrivateDensity, PrivateHistogram

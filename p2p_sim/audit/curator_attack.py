@@ -22,7 +22,7 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRR
 from p2p_sim.privacy.audit_statistics.power import ERROR, epsilon_lower
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario

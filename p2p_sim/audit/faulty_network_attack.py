@@ -28,8 +28,7 @@ from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import ERROR, delta_lower, evidence, plan
-from p2p_sim.privacy.audit_statistics.target_apart import split_cells
-from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews
+from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews, split_cells
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
 from p2p_sim.replicate.replicate import Replicate

@@ -3,7 +3,7 @@
 One user in `APART` is a target in every run, the same ones; her label is a fair coin between the two most frequent
 classes, and everybody else keeps her own. Her score is how much the model speaks for one
 class against the other at her features, less what models of other runs say there. The attacker guesses the labels with
-the largest scores, up or down, as many as a pilot run suggests. `several_targets` says what that proves of the whole
+the largest scores, up or down, as many as a pilot run suggests. `one_run_guesses` says what that proves of the whole
 certified curve; runs with independent noise count together, since each target is private in her own run and absent
 from the others.
 """
@@ -23,9 +23,15 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.dp_sgd import DpSgdMechanism
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses, right_and_wrong
+from p2p_sim.privacy.audit_statistics.one_run_guesses import (
+    Guesses,
+    curve_of,
+    proved_epsilon,
+    proved_mu,
+    refuses,
+    right_and_wrong,
+)
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.audit_statistics.several_targets import curve_of, proved_epsilon, proved_mu, refuses
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare

@@ -5,7 +5,7 @@ one at the norm bound that points the other way, by its features in every other 
 on their own, they are z and -z. The attacker knows all other rows and sees all models. A model's weights w fix the
 noise b that must have led to them, for either row; the Hessian is the same for both. So the exact logarithm of the
 likelihood ratio is (|b₀| - |b₁|)/scale, summed over the models of the feature groups. Rows z and -z move b by the norm
-of a row, as two labels of one row do; so δ is held against the law of the label (`row_label`), and ε against that of
+of a row, as two labels of one row do; so δ is held against the law of the label (`RowLabel`), and ε against that of
 whole rows, which is more than twice as large. What a whole row moves before any noise is added, such as the scale of a
 column, is tested by replacing one row of the table, too: no other row may change.
 """
@@ -29,8 +29,7 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation
-from p2p_sim.privacy.rivals.row_label import RowLabel
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking.plr import PerturbedObjective, draw_noise

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cell_estimator import CellClassifier, check_parameters, check_points, default_delta
-from p2p_sim.histograms.cells import CellNoise, CellTable
 from p2p_sim.histograms.partitions import (
+    CellNoise,
+    CellTable,
     Cubes,
     Metric,
     Partition,
@@ -149,7 +150,8 @@ class PCL2(PCL):
     Args:
         epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.
         reference: (N, d) public points, or None. metric: of the space, where there is a reference.
-        dimension: doubling dimension for the default r; by default d. centred: as in `packing_cells`.
+        dimension: doubling dimension for the default r; by default d.
+        centred: whether the grid's first centre is r/2 from 0 along each axis rather than at 0; both are maximal.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class PCL2(PCL):
         self.centred = centred
 
     def _partition(self, points: Floats) -> Partition:
-        return packing_cells(points, self.radius, self.reference, self.metric, self.dimension, True, self.centred)
+        return packing_cells(self, points, bounded=True)
 
     def _usual_count(self, points: Floats) -> float:
         if isinstance(self.partition_, Voronoi):
@@ -179,42 +181,33 @@ class PCL2(PCL):
         return super()._usual_count(points)
 
 
-def packing_cells(
-    points: Floats,
-    radius: float | None,
-    reference: ArrayLike | None,
-    metric: Metric,
-    dimension: float | None,
-    bounded: bool,
-    centred: bool = False,
-) -> Partition:
+def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
     """Voronoi cells of a maximal r-packing: of a grid, or of a public reference set.
 
     Args:
-        points, radius, reference, metric, dimension: as for PCL2. bounded: whether the space is [0, 1]^d, else R^d.
-        centred: whether the grid's first centre is r/2 from 0 along each axis rather than at 0; both are maximal.
+        rule: its radius, reference, metric, dimension and centred. bounded: whether the space is [0, 1]^d, else R^d.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
     """
-    rows, dimensions = points.shape
+    (rows, dimensions), dimension = points.shape, rule.dimension
     if dimension is not None and not 0.0 < dimension < np.inf:
         raise InputError(f"dimension = {dimension}: must be above 0 and finite")
-    r = float(rows ** (-1.0 / (4.0 * (dimension or dimensions)))) if radius is None else radius
+    r = float(rows ** (-1.0 / (4.0 * (dimension or dimensions)))) if rule.radius is None else rule.radius
     if not 0.0 < r < np.inf:
         raise InputError(f"radius = {r}: must be above 0 and finite")
-    if reference is None:
+    if rule.reference is None:
         # Centres at 0, r, 2r, ... or at r/2, 3r/2, ..., up to 1: a packing lies within its space, and what is beyond
         # the last centre is nearest to it.
-        count = max(1, math.floor(1.0 / r + 0.5 + 0.5 * (not centred) + 1e-9)) if bounded else None
-        cubes = Cubes(r, 0.0 if centred else -r / 2.0, bounded, count)
+        count = max(1, math.floor(1.0 / r + 0.5 + 0.5 * (not rule.centred) + 1e-9)) if bounded else None
+        cubes = Cubes(r, 0.0 if rule.centred else -r / 2.0, bounded, count)
         if bounded:
             warn_if_sparse(rows, dimensions, cubes.per_axis)
         return cubes
-    public = check_points(reference, dimensions)
+    public = check_points(rule.reference, dimensions)
     if np.shares_memory(public, points) or np.array_equal(public, points):
         raise InputError("reference: is the sample itself; the packing must come from public points")
-    return Voronoi(greedy_packing(public, r, metric), metric)
+    return Voronoi(greedy_packing(public, r, rule.metric), rule.metric)
 
 
 @dataclass(frozen=True)
@@ -289,9 +282,7 @@ class PCL2b(CellClassifier):
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         check_parameters(self)
         self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)
-        self.partition_: Partition = packing_cells(
-            points, self.radius, self.reference, self.metric, self.dimension, False, self.centred
-        )
+        self.partition_: Partition = packing_cells(self, points, bounded=False)
         cells, parameters = self.partition_.cells(points), (self.epsilon, self.delta_, self.random_state)
         self.all_ = StabilityHistogram.of(cells, *parameters, "all")
         self.ones_ = StabilityHistogram.of(cells[labels == 1], *parameters, "ones")

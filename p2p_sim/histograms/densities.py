@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cell_estimator import CellDensity, check_parameters, check_points, default_delta, warn
-from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.classifiers import StabilityHistogram
-from p2p_sim.histograms.partitions import Cubes, cube_side
+from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import counts_epsilon
 

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.histograms.cells import CellTable
-from p2p_sim.histograms.partitions import Cubes, cube_side
+from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
 from p2p_sim.learning.class_weights import class_weights
 from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
 from p2p_sim.measures.exact_laws import half_l1

@@ -21,7 +21,7 @@ from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, ClusterResampling
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 from p2p_sim.privacy.where_bounds_hold import Situation
 from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 

@@ -293,7 +293,14 @@ class _OrganisationsRun:
         for stage in self.mechanism.stages[k][: plan.parts]:
             rows, order = order[: stage.rows], order[stage.rows :]
             made, noise = train_groups(
-                *(self.rows[k][rows], self.signs[k][rows], self.groups, priors, plan.epsilon, l2, plan.tight, rng)
+                self.rows[k][rows],
+                self.signs[k][rows],
+                self.groups,
+                priors=priors,
+                epsilon=plan.epsilon,
+                l2=l2,
+                tight=plan.tight,
+                rng=rng,
             )
             self.ledger.pay(k, fingerprint(made.coefficients), noise.epsilon_upper, stage.part)
             found.append(made)
@@ -316,7 +323,7 @@ class _OrganisationsRun:
         high = stages[k][-1]
         rest, rng = self._order(k)[-high.rows :], self.streams.generator("models-high", k)
         meta = meta_features(made.margins(self.rows[k][rest]))
-        learned = train(meta, self.signs[k][rest], high.noise, rng, np.zeros(meta.shape[1]))
+        learned = train(meta, self.signs[k][rest], high.noise, rng=rng, prior=np.zeros(meta.shape[1]))
         self.ledger.pay(k, fingerprint((learned,)), high.noise.epsilon_upper, high.part)
         return replace(made, high=learned)
 

@@ -172,7 +172,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         perturbation = calibrate_perturbation(self.epsilon, len(rows), [self.l2], tight=self.tight)
         rng = np.random.default_rng(self.random_state)
         clipped = clip_rows(rows / self.norm_bound)
-        self.coef_ = train(clipped, signs, perturbation, rng, prior)[None, :]
+        self.coef_ = train(clipped, signs, perturbation, rng=rng, prior=prior)[None, :]
         self.perturbation_, self.privacy_ = perturbation, perturbation.privacy()
         return self
 
@@ -188,6 +188,7 @@ def train(
     rows: Floats,
     signs: Floats,
     perturbation: ObjectivePerturbation,
+    *,
     rng: np.random.Generator,
     prior: Floats,
     group: int = 0,

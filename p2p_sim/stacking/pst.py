@@ -86,7 +86,7 @@ class _Stacking(PrivateBinaryClassifier):
         if self.combiner == "stacked":
             high = calibrate_perturbation(self.epsilon, len(signs), [self.l2], tight=self.tight)
             meta = meta_features(margins)
-            self.high_coef_ = train(meta, signs, high, rng, np.zeros(meta.shape[1]))
+            self.high_coef_ = train(meta, signs, high, rng=rng, prior=np.zeros(meta.shape[1]))
             stages.append(high)
         bounds = [stage.privacy() for stage in stages]
         # Disjoint rows, parted without looking at them: a neighbour differs in one part only.
@@ -159,7 +159,7 @@ class SampleStacking(_Stacking):
         models, perturbations = [], []
         for part in np.array_split(low, self.n_parts):
             perturbations.append(calibrate_perturbation(self.epsilon, len(part), [self.l2], tight=self.tight))
-            models.append(train(rows[part], signs[part], perturbations[-1], rng, no_prior))
+            models.append(train(rows[part], signs[part], perturbations[-1], rng=rng, prior=no_prior))
         self.coef_ = np.stack(models)
         self._combine(self._margins(given[high]), signs[high], tuple(perturbations), rng)
         return self
@@ -183,7 +183,7 @@ class GroupStacking(_Stacking):
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
         self.models_, self.perturbation_ = train_groups(
-            rows[low], signs[low], groups, priors, self.epsilon, self.l2, self.tight, rng
+            rows[low], signs[low], groups, priors=priors, epsilon=self.epsilon, l2=self.l2, tight=self.tight, rng=rng
         )
         self._combine(self.models_.margins(rows[high]), signs[high], (self.perturbation_,), rng)
         return self
@@ -246,6 +246,7 @@ def train_groups(
     rows: Floats,
     signs: Floats,
     groups: FeatureGroups,
+    *,
     priors: tuple[Floats, ...],
     epsilon: float,
     l2: float,
@@ -262,7 +263,7 @@ def train_groups(
     shares = groups.importance
     perturbation = calibrate_perturbation(epsilon, len(rows), [l2 * q * q for q in shares], shares, tight)
     coefficients = tuple(
-        train(part, signs, perturbation, rng, prior, k)
+        train(part, signs, perturbation, rng=rng, prior=prior, group=k)
         for k, (part, prior) in enumerate(zip(groups.scaled(rows), priors, strict=True))
     )
     return GroupModels(groups, coefficients, perturbation.privacy()), perturbation

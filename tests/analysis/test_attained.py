@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from analysis.bounds import attained
-from analysis.privacy_tables.__main__ import worst_placed
+from analysis import attained
+from analysis.privacy_tables import worst_placed
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from tests.fetch_enumeration import FewUsers, random_laws

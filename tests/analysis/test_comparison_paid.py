@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.comparison.settings_runs import MECHANISMS, PLAIN
-from analysis.comparison_paid import __main__ as study
-from analysis.comparison_paid.paid_runs import CURATED, REHEARSED, RELEASED, options, way
-from analysis.comparison_second.__main__ import REDUCED
+from analysis import comparison_paid as study
+from analysis.comparison_paid import CURATED, REHEARSED, RELEASED, options, way
+from analysis.comparison_second import MECHANISMS, PLAIN, REDUCED
 from analysis.study import ROOT
 from p2p_sim import load_scenario
 from p2p_sim.privacy import NoisyScore, Selection

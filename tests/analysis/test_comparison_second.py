@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.comparison.settings_runs import MECHANISMS, PLAIN, candidates
-from analysis.comparison_second import __main__ as study
+from analysis import comparison_second as study
+from analysis.comparison_second import MECHANISMS, PLAIN, candidates
 
 EPSILON = study.EPSILON
 

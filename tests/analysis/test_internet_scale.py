@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from analysis.internet_scale import __main__ as internet_scale
-from analysis.internet_scale import beyond, privacy_growth, whole_runs
-from analysis.internet_scale.network_growth import NETWORKS, arrivals, law, run
+from analysis.internet_scale import beyond, growth, whole_runs
+from analysis.internet_scale.growth import NETWORKS, arrivals, law, run
 from analysis.study import Frame
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.exchange.coalition import coalition_delta, unasked_epsilon
@@ -110,7 +110,7 @@ def test_the_study(frame, monkeypatch):
         "NOISES": ((0.1, 1.0),),
         "TARGETS": (1.0,),
     }.items():
-        monkeypatch.setattr(privacy_growth, name, value)
+        monkeypatch.setattr(growth, name, value)
     beyond.main(frame, users=70_000)
     *figures, table, costs = internet_scale.main(frame, sizes=(1000, 3000, 10_000), replicates=4, studies=200)
     assert all(figure.stat().st_size > 20_000 for figure in figures)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from analysis.clustering_theorems.label_association import (
+from analysis.label_association import (
     ClusterSubsets,
     ExampleSubsets,
     NoisyHistogram,

@@ -6,16 +6,16 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from analysis import clustering_choices as clustering_choices
+from analysis import clustering_figure1 as clustering_figure1
+from analysis import consistency as consistency
+from analysis import curators as curators
+from analysis import heterogeneity as clustering_synthetic
+from analysis import learners as learners
+from analysis import vector as vector
+from analysis import vector_tables as vector_tables
 from analysis.advantage import __main__ as advantage
-from analysis.clustering_choices import __main__ as clustering_choices
-from analysis.clustering_figure1 import __main__ as clustering_figure1
 from analysis.comparison import __main__ as comparison
-from analysis.consistency import __main__ as consistency
-from analysis.curators import __main__ as curators
-from analysis.heterogeneity import __main__ as clustering_synthetic
-from analysis.learners import __main__ as learners
-from analysis.vector import __main__ as vector
-from analysis.vector_tables import __main__ as vector_tables
 from docs import make_clustering_figures
 
 

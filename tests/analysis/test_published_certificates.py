@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from analysis.certificates import __main__ as certificates
+from analysis import certificates as certificates
 from analysis.study import PUBLISHED
 from p2p_sim.privacy import LabelExchange, certificate
 from p2p_sim.privacy.certificates import verify_certificate

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.closed_form import __main__ as closed_form
-from analysis.privacy_tables import __main__ as privacy
+from analysis import closed_form as closed_form
+from analysis import privacy_tables as privacy
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from tests.conftest import ROOT
 

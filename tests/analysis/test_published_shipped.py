@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.shipped import __main__ as shipped
+from analysis import shipped as shipped
 
 
 @pytest.mark.slow

@@ -10,11 +10,15 @@ from analysis.regression import __main__ as regression
 from analysis.regression.methods import (
     BINS,
     DEBIASED,
+    DIABETES_RANGE,
     EXCHANGED,
+    GRID,
     KNOWING,
     METHODS,
     PAID,
     UNBIASED,
+    Diabetes,
+    LabelLaw,
     Released,
     learned,
     release,
@@ -22,7 +26,6 @@ from analysis.regression.methods import (
     risk,
     without_privacy,
 )
-from analysis.regression.tables import DIABETES_RANGE, GRID, Diabetes, LabelLaw
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues

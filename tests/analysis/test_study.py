@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from analysis import closed_form as closed_form
+from analysis import consistency as consistency
+from analysis import privacy_tables as privacy
 from analysis import study as frames
-from analysis.closed_form import __main__ as closed_form
-from analysis.consistency import __main__ as consistency
+from analysis import vector as vector
 from analysis.internet_scale import beyond
-from analysis.privacy_tables import __main__ as privacy
 from analysis.stacking import __main__ as stacking
-from analysis.vector import __main__ as vector
 from tests.conftest import ROOT
 
 STUDIES = {

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.clustering_theorems.excess_risk import (
+from analysis.excess_risk import (
     LARGE,
     Simulation,
     Term,
@@ -19,7 +19,7 @@ from analysis.clustering_theorems.excess_risk import (
     squared_excess,
 )
 from p2p_sim.measures.risk import heterogeneity
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 FALSE_ALARM = 1e-9
 TINY = np.array([[[0.7, 0.3], [0.2, 0.8]]])

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
-from p2p_sim.privacy.audit_statistics.several_targets import (
+from p2p_sim.privacy.audit_statistics.one_run_guesses import (
+    Guesses,
     curve_of,
     gaussian_curve,
     proved_epsilon,

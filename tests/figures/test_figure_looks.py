@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from analysis.clustering_figure1.__main__ import _cluster_panel
+from analysis.clustering_figure1 import _cluster_panel
 from p2p_sim.figures import epsilons as overlays
 from p2p_sim.figures.curves import Curve, Panel, looks_of, plot_panels
 from p2p_sim.figures.epsilons import plot_overlay

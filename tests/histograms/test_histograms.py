@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.histograms.cells import CellTable, _address
 from p2p_sim.histograms.classifiers import (
     PCL,
     PCL2,
@@ -23,7 +22,7 @@ from p2p_sim.histograms.classifiers import (
     packing_cells,
 )
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
-from p2p_sim.histograms.partitions import Cubes, Voronoi, cube_side, even_side, greedy_packing
+from p2p_sim.histograms.partitions import CellTable, Cubes, Voronoi, _address, cube_side, even_side, greedy_packing
 from p2p_sim.histograms.semi_supervised import HalfSpaces, Intervals, SemiSupervised
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
 from p2p_sim.measures.exact_laws import Normal, ProductLaw, Sine, box_centres, half_l1
@@ -303,5 +302,5 @@ def test_the_cells_of_a_packing_are_those_nearest_to_centres_within_the_cube(rad
     centres = np.arange(radius / 2.0 if centred else 0.0, 1.0, radius)
     centres = centres if len(centres) else np.array([0.5])
     points = np.random.default_rng(0).random((2000, 1))
-    cells = packing_cells(points, radius, None, "euclidean", None, True, centred).cells(points)[:, 0]
+    cells = packing_cells(PCL2(radius=radius, centred=centred), points, bounded=True).cells(points)[:, 0]
     assert (cells == np.abs(points - centres).argmin(axis=1)).all()

@@ -12,9 +12,9 @@ import pytest
 import scipy
 
 import p2p_sim
+from analysis import validation as validation
 from analysis.study import PUBLISHED
-from analysis.validation import __main__ as validation
-from analysis.validation.__main__ import (
+from analysis.validation import (
     MECHANISMS,
     OFFSETS,
     RANGES,

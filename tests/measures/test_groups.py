@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from analysis.groups import __main__ as study
+from analysis import groups as study
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.metrics import by_group, measured, predict

@@ -17,7 +17,7 @@ from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_d
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.privacy.claims.clustering_matrices import randomisation_matrix
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 from p2p_sim.scenario import Scenario
 
 FALSE_ALARM = 1e-9

@@ -215,7 +215,7 @@ def test_a_source_that_trains_each_group_at_epsilon_fails_the_run(monkeypatch):
     """Algorithm 4 as printed costs K ε."""
     honest = organisations.train_groups
     monkeypatch.setattr(
-        organisations, "train_groups", lambda r, s, g, p, epsilon, *rest: honest(r, s, g, p, 2 * epsilon, *rest)
+        organisations, "train_groups", lambda *given, epsilon, **named: honest(*given, epsilon=2 * epsilon, **named)
     )
     with pytest.raises(RunFailed, match="the ledger"):
         p2p_sim.run(scenario("hypothesis_transfer", groups=[[0], [1, 2]]))

@@ -10,9 +10,19 @@ import pytest
 
 import p2p_sim
 from analysis.regression.__main__ import floor_of
-from analysis.regression.methods import BINS, DEBIASED, EXCHANGED, KNOWING, UNBIASED, Released, _read, learned, risk
+from analysis.regression.methods import (
+    BINS,
+    DEBIASED,
+    EXCHANGED,
+    KNOWING,
+    UNBIASED,
+    LabelLaw,
+    Released,
+    _read,
+    learned,
+    risk,
+)
 from analysis.regression.methods import without_privacy as study_without_privacy
-from analysis.regression.tables import LabelLaw
 from p2p_sim import InputError, Scenario
 from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.base.streams import Streams

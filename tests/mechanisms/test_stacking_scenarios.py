@@ -85,7 +85,9 @@ def test_plr_is_the_estimator(table):
 def test_parts_are_disjoint_and_the_high_level_has_other_rows(table, monkeypatch):
     honest, seen = organisations.train_groups, []
     monkeypatch.setattr(
-        organisations, "train_groups", lambda rows, *rest: (seen.append(rows.copy()), honest(rows, *rest))[1]
+        organisations,
+        "train_groups",
+        lambda rows, *rest, **named: (seen.append(rows.copy()), honest(rows, *rest, **named))[1],
     )
     ready, predictors = learned(made(table, **SYSTEMS["PST-S"]))
     order, rows = order_of(ready.network.streams, 0, 400), ready.population.features

@@ -8,7 +8,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 import p2p_sim
-from analysis.clusterings import __main__ as clusterings
+from analysis import clusterings as clusterings
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population import clustering

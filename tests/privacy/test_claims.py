@@ -20,7 +20,7 @@ from p2p_sim.privacy.claims.algorithm1_laws import label_epsilon, laplace_nodes
 from p2p_sim.privacy.claims.claim import at_least, at_most
 from p2p_sim.privacy.claims.paper_against_exact import bounds_table, gaussian_epsilon, shuffled_epsilon
 from p2p_sim.privacy.rivals.centralised import ClusterResampling, laplace_tail
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 from tests.conftest import ROOT
 
 FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3", "Plain aggregates"}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.histograms.cells import CellNoise
 from p2p_sim.histograms.classifiers import PCL, LabelPrivateHistogram, PCL2b, StabilityHistogram
 from p2p_sim.histograms.densities import PCDE
+from p2p_sim.histograms.partitions import CellNoise
 from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised, choice_law
 from p2p_sim.learning.exchange_histogram import ExchangeHistogram
 from p2p_sim.privacy.rivals.histograms import (

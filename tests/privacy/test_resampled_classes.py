@@ -54,8 +54,10 @@ def test_the_bounds_hold_the_enumerated_truth(case):
 def test_a_change_of_half_the_size_falls_below_the_truth():
     case = (4, 1.0, 0.05, 0.25)  # hardly any noise: draws alone
     truth = enumerated(0.3, *case)
-    assert classes_delta(4, 1.0, 0.05, 0.25, 0.3, 3) >= truth
-    assert classes_delta(8, 1.0, 0.05, 0.25, 0.3, 3) < truth  # 1/8 for 1/4, though it counts eight draws
+    assert classes_delta(4, 1.0, 0.05, 0.25, epsilon=0.3, classes=3) >= truth
+    assert (
+        classes_delta(8, 1.0, 0.05, 0.25, epsilon=0.3, classes=3) < truth
+    )  # 1/8 for 1/4, though it counts eight draws
 
 
 @pytest.mark.parametrize("classes", [3, 5])

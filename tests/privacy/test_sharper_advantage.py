@@ -8,9 +8,8 @@ import pytest
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.centralised import ClusterResampling, resampled_delta
 from p2p_sim.privacy.rivals.histograms import NoisyVotes
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
-from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation
-from p2p_sim.privacy.rivals.row_label import RowLabel
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
 from p2p_sim.privacy.worst_of_several import OnePoint
 from p2p_sim.stacking.plr import draw_noise
 

@@ -7,7 +7,7 @@ picks for each ε the score and the thresholds from which most is expected. Then
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,10 +125,14 @@ def plan_one_run(
         exact: (A,) whether a score is the exact logarithm of the likelihood ratio: then its thresholds are ε and -ε.
     """
     rest = error * (1.0 - OF_ZERO) / len(epsilons)  # the tests of δ at ε > 0, and the one of ε
-    candidates = [(attack, *_sorted(pilot, attack)) for attack in range(len(pilot.scores))]
+    orders = [np.argsort(scores, kind="stable") for scores in pilot.scores]
+    ranked = [(s[order].astype(np.float64), pilot.labels[order]) for s, order in zip(pilot.scores, orders, strict=True)]
 
     def best(epsilon: float, share: float) -> GuessEvent:
-        chosen, *others = (_event(epsilon, share, trials, *given, exact[given[0]]) for given in candidates)
+        chosen, *others = (
+            _event(epsilon, *ranked[attack], attack=attack, error=share, trials=trials, exact=exact[attack])
+            for attack in range(len(ranked))
+        )
         for event in others:
             doubt = math.sqrt((event.right + math.exp(2.0 * epsilon) * event.wrong) / pilot.labels.size)
             chosen = event if event.reached - CLEARLY * doubt > chosen.reached else chosen
@@ -139,19 +143,12 @@ def plan_one_run(
     shown = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
     place = max(range(len(ratios)), key=lambda i: shown[i][0])
     chosen = ratios[place]
-    ratio = GuessEvent(
-        chosen.epsilon, chosen.attack, chosen.low, chosen.high, shown[place][1], rest, chosen.right, chosen.wrong
-    )
+    ratio = replace(chosen, stake=shown[place][1])
     return OneRunPlan(deltas, ratio, delta)
 
 
-def _sorted(pilot: AttackScores, attack: int) -> tuple[Floats, NDArray[np.bool_]]:
-    order = np.argsort(pilot.scores[attack], kind="stable")
-    return pilot.scores[attack][order].astype(np.float64), pilot.labels[order]
-
-
 def _event(
-    epsilon: float, error: float, trials: int, attack: int, scores: Floats, labels: NDArray[np.bool_], exact: bool
+    epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
     """The event of one score that tells most at ε."""
     n, ratio = labels.size, math.exp(epsilon)

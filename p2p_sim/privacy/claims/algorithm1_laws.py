@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes
 from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 Floats = NDArray[np.float64]
 

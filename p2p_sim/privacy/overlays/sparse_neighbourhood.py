@@ -74,7 +74,7 @@ class Neighbourhood:
         met = _place(others, askers[pooled])  # their law without the target
         use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
         draws = np.where(table.members[others], table.draws, 1)
-        hits, hidden = _rings(user, cell[~mine], entries[~mine], use, draws, len(hiding))
+        hits, hidden = _rings(user, cell[~mine], entries[~mine], rates=use, draws=draws, num_cells=len(hiding))
         hit, at = np.zeros(len(fetchers)), _place(others, fetchers)
         hit[at[at >= 0]] = hits[at >= 0]
         laws, units = _hidden_weight(row[mine], entries[mine], hidden[cell[mine]], len(fetchers))
@@ -133,7 +133,7 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 
 
 def _rings(
-    users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints, num_cells: int
+    users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
 ) -> tuple[Floats, Floats]:
     """h_k of each user, of one draw, and u_j of each cell, by the entries W[k, j] with j in S_k; u_j is rounded down:
     1-u_j > 0."""

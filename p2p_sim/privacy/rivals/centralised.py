@@ -154,7 +154,7 @@ class ClusterResampling(Accountant):
             return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
         if self._bounded:
             shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
-            upper = min(upper, classes_delta(*shape, epsilon, self.num_classes))
+            upper = min(upper, classes_delta(*shape, epsilon=epsilon, classes=self.num_classes))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -164,8 +164,8 @@ class ClusterResampling(Accountant):
         if self._laid_open:
             found, basis = Bracket(pure, pure), PURE
         elif self._countable:
-            found, basis = _counted_epsilon(self, delta), COUNTED
-        elif self._bounded and (least := _bounded_epsilon(self, delta).upper) < pure:
+            found, basis = _bisected(self, delta), COUNTED
+        elif self._bounded and (least := _bisected(self, delta).upper) < pure:
             found, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
         else:
             found = Bracket(min(self._attained_epsilon(delta), pure), pure)
@@ -248,20 +248,13 @@ class ClusterResampling(Accountant):
 
 
 @disk_cached
-def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
-    """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
-    pure = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf
-    lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
+def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
+    """ε(δ) by bisection, from below for two classes alone (else 0); the pure ε where nothing smaller is certified."""
+    pure, lower = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf, 0.0
+    if resampling._countable:
+        lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
     _, upper = crossing(lambda epsilon: resampling.delta(epsilon).upper > delta, pure, _PRECISION)
     return Bracket(lower, min(upper, resampling.pure_epsilon))
-
-
-@disk_cached
-def _bounded_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
-    """0, and an ε that holds at δ: the pure ε where nothing smaller is certified."""
-    pure = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf
-    _, upper = crossing(lambda epsilon: resampling.delta(epsilon).upper > delta, pure, _PRECISION)
-    return Bracket(0.0, min(upper, resampling.pure_epsilon))
 
 
 def laplace_tail(distance: float, scale: float) -> float:

@@ -87,7 +87,7 @@ class Losses:
 
 
 def classes_delta(
-    n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float, classes: int
+    n: int, resampling_prob: float, scale: float, threshold: float, *, epsilon: float, classes: int
 ) -> float:
     """Upper bound of δ(ε) over all data sets.
 
@@ -106,10 +106,10 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
     parts = sorted({min(part * best, _MOST_HIDDEN) for part in _PARTS if scale > 0.0 or part == 0.0})
-    return tuple(_law(n, lam, scale, threshold, moved * (1.0 - part), part) for part in parts)
+    return tuple(_law(n, lam, scale, threshold, moved=moved * (1.0 - part), part=part) for part in parts)
 
 
-def _law(n: int, lam: float, scale: float, threshold: float, moved: float, part: float) -> Losses:
+def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
     """The loss of the others' draws, of the target's noisy label and of two Laplace laws."""
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)

@@ -7,8 +7,7 @@ import mpmath
 import pytest
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
-from p2p_sim.privacy.audit_statistics.target_apart import split_cells
-from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews
+from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews, split_cells
 from p2p_sim.privacy.exchange.coalition import known_law
 from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from p2p_sim.privacy.randomized_response import local_delta

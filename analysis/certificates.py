@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.internet_scale.privacy_growth import DELTA, FLIP_PROB
+from analysis.internet_scale.growth import DELTA, FLIP_PROB
 from analysis.study import PUBLISHED, ROOT, SWEEPS, Frame, command
 from p2p_sim import load_scenario
 from p2p_sim.base.whole_files import write_whole

@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sparse
 
-from analysis.bounds.attained import Fetchers, attained_epsilon
+from analysis.attained import Fetchers, attained_epsilon
 from analysis.study import Frame, command
 from p2p_sim.audit.curator_attack import audit_curator
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from p2p_sim.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
 from p2p_sim.measures.scaling import RESAMPLES, log_log_slope
-from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 Floats = NDArray[np.float64]
 LARGE = 10**9

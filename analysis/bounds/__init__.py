@@ -1,1 +1,0 @@
-"""How tight bounds are: what a data set and an event attain."""
