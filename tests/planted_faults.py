@@ -72,8 +72,8 @@ class Faulty(ShardExchange):
         """The noisy labels (m,) as they are used, from those that are right."""
         return labels
 
-    def __init__(self, shard, payload, sampling_rate, network, streams, *rest, **named):
-        super().__init__(shard, payload, sampling_rate, network, streams, *rest, **named)
+    def __init__(self, shard, payload, network, streams, **named):
+        super().__init__(shard, payload, network, streams, **named)
         self.true, self.rng = type(self).truth, streams.generator("planted", shard.index)
         self.hit = self.rng.random(shard.size) < self.p
         self.redirect(np.arange(shard.size, dtype=np.int32), self.journey.choices.peer)

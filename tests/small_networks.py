@@ -78,11 +78,11 @@ class Case:
         made = kind(
             self.shard,
             self.payload,
-            self.theta,
             self.network,
             self.streams,
-            self.roles,
-            record,
+            sampling_rate=self.theta,
+            roles=self.roles,
+            record=record,
             probe_every_s=self.probe_every_s,
             num_classes=self.num_classes,
         )

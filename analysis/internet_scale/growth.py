@@ -65,7 +65,7 @@ def arrivals(
         if shard.index % every != first:
             continue
         noisy = noise.randomize(np.zeros(shard.size, dtype=np.uint8), streams.generator("flip", shard.index))
-        exchange = ShardExchange(shard, noisy, 1.0, opened, streams, payload_bytes=LABEL - REQUEST)
+        exchange = ShardExchange(shard, noisy, opened, streams, sampling_rate=1.0, payload_bytes=LABEL - REQUEST)
         traffic = exchange.run()
         times = exchange.arrival[np.isfinite(exchange.arrival)]
         del exchange

@@ -92,7 +92,7 @@ class ShardExchange(ExchangeRun):
     """
 
     def __init__(
-        self, shard: Shard, payload: NDArray[np.generic], sampling_rate: float, network: Network, streams: Streams,
+        self, shard: Shard, payload: NDArray[np.generic], network: Network, streams: Streams, *, sampling_rate: float,
         roles: Roles | None = None, record: bool = False, payload_bytes: int = 1, probe_every_s: float = 1.0,
         num_classes: int = 2,
     ) -> None:  # fmt: skip
@@ -158,7 +158,7 @@ class ShardExchange(ExchangeRun):
         ends = None if path is None else (users, path[0])
         asks = None if path is None or j.overlay is None else path[0] >= 0
         for copy in range(j.copies):
-            self._post(REQUEST, users, times, attempt, copy, 0, ends, asks)
+            self._post(REQUEST, users, times, attempt=attempt, copy=copy, ends=ends, only=asks)
         if j.certain or path is None:
             return
         hopeless = ~np.isfinite(j.answered(users, attempt, path)[0])
@@ -173,7 +173,7 @@ class ShardExchange(ExchangeRun):
         j = self.journey
         if not (j.matters or self.ledger.records):  # whoever it is, she answers
             self.ledger.delivered(REQUEST, times, users, users)
-            self._post(REPLY, users, times, attempt, 0, 0, None, None)
+            self._post(REPLY, users, times, attempt=attempt)
             return
         path = j.path(users, attempt)
         sender, node = (users if hop == 0 else path[hop - 1]), path[hop]
@@ -183,10 +183,12 @@ class ShardExchange(ExchangeRun):
         self.ledger.delivered(REQUEST, times, sender, node)
         serves = j.serves(node)
         if not last:
-            self._post(REQUEST, users, times, attempt, copy, hop + 1, (node, onward), serves)
+            ends = node, onward
+            self._post(REQUEST, users, times, attempt=attempt, copy=copy, hop=hop + 1, ends=ends, only=serves)
             return
         for duplicate in range(j.copies):
-            self._post(REPLY, users, times, attempt, 2 * copy + duplicate, 0, (node, users), serves)
+            number = 2 * copy + duplicate
+            self._post(REPLY, users, times, attempt=attempt, copy=number, ends=(node, users), only=serves)
 
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
         """A reply arrives: the first valid one counts."""
@@ -198,7 +200,7 @@ class ShardExchange(ExchangeRun):
         label = None
         if peers is not None and (self.ledger.records or self._contents.change):
             label = self._contents.arrived(message_kind(REPLY, attempt, copy), users, peers)
-        self.ledger.delivered(REPLY, times, users if peers is None else peers, users, label, late)
+        self.ledger.delivered(REPLY, times, users if peers is None else peers, users, label=label, late=late)
         if late is not None:
             self.ledger.count("late_replies", int(np.count_nonzero(late)))
         if valid is not None:
@@ -252,14 +254,14 @@ class ShardExchange(ExchangeRun):
         if own:
             self.fallback[users] = True
         for copy in range(j.copies):
-            self._post(SUBMISSION, users, times, 0, copy, 0, None, None)
+            self._post(SUBMISSION, users, times, copy=copy)
 
     def _on_submission(self, kind: int, users: Users, times: Times) -> None:
         label = None
         if self.ledger.records or self._contents.change:
             label = self._contents.arrived(kind, users, self.source[users])
             self._contents.take(users, label, times < self.arrival[users])
-        self.ledger.delivered(SUBMISSION, times, users, None, label)
+        self.ledger.delivered(SUBMISSION, times, users, None, label=label)
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int) -> Actor:
@@ -278,7 +280,7 @@ class ShardExchange(ExchangeRun):
                     return
                 yield environment.timeout(max(moment - environment.now, 0.0))
                 other = np.array([user], dtype=np.int32)
-                self._post(PROBE, other, when, 0, 0, 0, (me, other), None)
+                self._post(PROBE, other, when, ends=(me, other))
                 moment += every
 
         return script
@@ -291,10 +293,10 @@ class ShardExchange(ExchangeRun):
         users, times, prober, receiver = self._met(j.online(receiver, times), users, times, prober, receiver)
         if what == PROBE:
             self.ledger.delivered(REQUEST, times, prober, users)
-            self._post(CONFESSION, users, times, 0, 0, 0, (users, prober), j.serves(users))
+            self._post(CONFESSION, users, times, ends=(users, prober), only=j.serves(users))
         else:
             label = self._contents.arrived(message_kind(what), users, users) if self.ledger.records else None
-            self.ledger.delivered(REPLY, times, users, prober, label)
+            self.ledger.delivered(REPLY, times, users, prober, label=label)
             self.probed[users] = True
 
     def _post(
@@ -302,15 +304,16 @@ class ShardExchange(ExchangeRun):
         what: int,
         users: Users,
         times: Times,
-        attempt: int,
-        copy: int,
-        hop: int,
-        ends: tuple[Users, Users] | None,
-        only: NDArray[np.bool_] | None,
+        *,
+        attempt: int = 0,
+        copy: int = 0,
+        hop: int = 0,
+        ends: tuple[Users, Users] | None = None,
+        only: NDArray[np.bool_] | None = None,
     ) -> None:
         """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
         j, leg, kind = self.journey, LEG[what], message_kind(what, attempt, copy, hop)
-        messages = j.message(leg, users, times, attempt, copy, hop, ends).only(only)
+        messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
         messages = messages.only(j.exists(messages))
         count = messages.user.size
         self.ledger.count("messages_duplicated" if copy % 2 and hop == 0 else "messages_sent", count)

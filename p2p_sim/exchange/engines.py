@@ -5,12 +5,11 @@ A mechanism says what is exchanged; how it travels is decided here.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.growing_array import Growing
 from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
@@ -74,6 +73,7 @@ def exchange_shard(
 EngineName = Literal["events", "processes", "vectorised"]
 OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
 Payload = NDArray[np.generic]
+Shards = tuple[Shard, ...]
 Part = tuple[int, int] | None
 """Shards first to last - 1 alone; None: all."""
 
@@ -93,6 +93,36 @@ class Submissions:
     transcript: Transcript | None = None
     arrival_s: NDArray[np.float64] | None = None
     realised: tuple[NetworkRecord, ...] | None = None
+
+
+class Growing:
+    """Collects values of one type without holding them twice: grows in place where the expected number is exceeded.
+
+    >>> collected = Growing(np.dtype(np.int32), expected=2)
+    >>> collected.append(np.arange(5))
+    >>> collected.values().tolist()
+    [0, 1, 2, 3, 4]
+    """
+
+    def __init__(self, dtype: np.dtype[Any], expected: int, row: tuple[int, ...] = ()) -> None:
+        self._array: NDArray[Any] = np.empty((expected, *row), dtype)
+        self._count = 0
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values (m, ...), rows of the shape asked for, converted to the array's type."""
+        end = self._count + len(values)
+        if end > len(self._array):
+            self._resize(max(end, len(self._array) * 9 // 8))
+        self._array[self._count : end] = values
+        self._count = end
+
+    def values(self) -> NDArray[Any]:
+        """All values; nothing may be appended afterwards."""
+        self._resize(self._count)
+        return self._array
+
+    def _resize(self, rows: int) -> None:
+        self._array.resize((rows, *self._array.shape[1:]), refcheck=False)
 
 
 @dataclass
@@ -146,16 +176,22 @@ class Exchange:
         check_given(self.adversaries, population.num_rows)
         if part is not None:
             network.config.check_splittable()
-        asked = sum(shard.size for shard in _chosen(population, part))
+        shards = population.shards if part is None else population.shards[slice(*part)]
+        asked = sum(shard.size for shard in shards)
         expected = int(self.sampling_rate * asked + 4 * asked**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
-        log = _Log(record, None if self.protocol is None else OWN_PROTOCOL)
-        for submitter, fetched in self._submissions(population, network, log, part):
-            users.append(submitter)
-            labels.append(fetched)
         if self.engine == "vectorised":
+            for submitter, fetched in self._draw(population, network, shards):
+                users.append(submitter)
+                labels.append(fetched)
             return Submissions(users.values(), labels.values())
+        log = _Log(record, None if self.protocol is None else OWN_PROTOCOL)
+        for exchange, counts in self._exchanges(population, network, record, shards):
+            submitter, received = exchange.submissions()
+            users.append(submitter)
+            labels.append(received)
+            log.note(exchange, counts)
         return Submissions(
             users.values(),
             labels.values(),
@@ -165,20 +201,9 @@ class Exchange:
             tuple(log.facts),
         )
 
-    def _submissions(
-        self, population: People, network: Network, log: _Log, part: Part
-    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
-        """Who submitted what, shard by shard."""
-        if self.engine == "vectorised":
-            yield from self._draw(population, network, part)
-            return
-        for exchange, counts in self._exchanges(population, network, log.record, part):
-            yield exchange.submissions()
-            log.note(exchange, counts)
-
-    def _answers(self, population: People, network: Network, part: Part) -> Iterator[tuple[Shard, Payload, Roles]]:
+    def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[tuple[Shard, Payload, Roles]]:
         """Each shard with what its users answer, and their roles."""
-        for shard in _chosen(population, part):
+        for shard in shards:
             truth = population.labels_of(shard)
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
             if self.adversaries == NOBODY:
@@ -188,41 +213,35 @@ class Exchange:
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
             yield shard, roles.lie(payload, population.num_classes), roles
 
-    def _draw(self, population: People, network: Network, part: Part) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+    def _draw(
+        self, population: People, network: Network, shards: Shards
+    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
         """All submissions as one draw."""
-        for shard, payload, _ in self._answers(population, network, part):
+        for shard, payload, _ in self._answers(population, network, shards):
             overlay, hops = network.shard_overlay(shard), network.config.hops
             yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops)
 
-    def _exchanges(self, population: People, network: Network, record: bool, part: Part) -> Iterator[Finished]:
+    def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
+        size = -(-self.randomizer.payload_bits // 8)
+        every_s = self.adversaries.sybil.probe_every_s or 1.0
         queue: list[Finished] = []
-        for shard, payload, roles in self._answers(population, network, part):
-            exchange = self._on_messages(shard, payload, roles, network, population.num_classes, record)
+        for shard, payload, roles in self._answers(population, network, shards):
+            exchange: ExchangeRun
+            if self.engine == "processes":
+                protocol = self.protocol or LabelExchangeProtocol(self.sampling_rate)
+                exchange = ProcessExchange(
+                    protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles, record=record,
+                    payload_bytes=size, probe_every_s=every_s, num_classes=population.num_classes,
+                )  # fmt: skip
+            else:
+                exchange = ShardExchange(
+                    shard, payload, network, network.streams, sampling_rate=self.sampling_rate, roles=roles,
+                    record=record, payload_bytes=size, probe_every_s=every_s, num_classes=population.num_classes,
+                )  # fmt: skip
             counts = exchange.run()
             if network.config.learner_bandwidth_bps is None:
                 yield exchange, counts
             else:
                 queue.append((exchange, counts))
         yield from served(queue)
-
-    def _on_messages(
-        self, shard: Shard, payload: Payload, roles: Roles, network: Network, num_classes: int, record: bool
-    ) -> ExchangeRun:
-        """One shard's exchange over the network, ready to run."""
-        size = -(-self.randomizer.payload_bits // 8)
-        every_s = self.adversaries.sybil.probe_every_s or 1.0
-        if self.engine == "processes":
-            protocol = self.protocol or LabelExchangeProtocol(self.sampling_rate)
-            return ProcessExchange(
-                protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles, record=record,
-                payload_bytes=size, probe_every_s=every_s, num_classes=num_classes,
-            )  # fmt: skip
-        return ShardExchange(
-            shard, payload, self.sampling_rate, network, network.streams, roles, record, size, every_s, num_classes
-        )
-
-
-def _chosen(population: People, part: Part) -> tuple[Shard, ...]:
-    """The shards of a part."""
-    return population.shards if part is None else population.shards[slice(*part)]

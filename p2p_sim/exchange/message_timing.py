@@ -67,29 +67,22 @@ class MessageTiming:
         self.bytes = {leg: size + self.config.header_bytes for leg, size in self.bytes.items()}
         self.bytes |= {"probe": self.bytes["request"], "confession": self.bytes["reply"], "push": self.bytes["reply"]}
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
+        self._silent = bool(roles.silent.any())
+        self.copies = 2 if self.faults["duplicated"] else 1
+        """Copies that a message may have."""
+        isolated = self.overlay is not None and bool(self.overlay.isolated)
+        c, faults = self.config, self.faults
+        self.certain = not (faults["lost"] or c.request_timeout_s or c.churns or self._silent or isolated)
+        """Whether every request is answered."""
+        somewhere = self.availability is not None or self.overlay is not None
+        self.matters = self._silent or somewhere or self.copies > 1 or faults.ask_ends
+        """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
 
     @cached_property
     def first_times(self) -> dict[str, Floats]:
         """Travel times of everybody's first messages, each (m,)."""
         shard, law = self.shard, self._law
         return {leg: law.sample(self._streams.generator(f"latency-{leg}", shard.index), shard.size) for leg in LEGS}
-
-    @cached_property
-    def certain(self) -> bool:
-        """Whether every request is answered."""
-        c = self.config
-        isolated = self.overlay is not None and bool(self.overlay.isolated)
-        return not (self.faults["lost"] or c.request_timeout_s or c.churns or self._silent or isolated)
-
-    @cached_property
-    def matters(self) -> bool:
-        """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
-        somewhere = self.availability is not None or self.overlay is not None
-        return self._silent or somewhere or self.copies > 1 or self.faults.ask_ends
-
-    @cached_property
-    def _silent(self) -> bool:
-        return bool(self.roles.silent.any())
 
     # -- choices -----------------------------------------------------------------------------------------------------
 
@@ -130,24 +123,22 @@ class MessageTiming:
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
-    @property
-    def copies(self) -> int:
-        """Copies that a message may have."""
-        return 2 if self.faults["duplicated"] else 1
-
     def message(
         self,
         leg: str,
         users: Users,
         sent: Floats,
         attempt: int,
+        *,
         copy: int = 0,
         hop: int = 0,
         ends: Ends | None = None,
     ) -> InTransit:
         """A leg's messages, sent at the given times; `ends` are sender and receiver where it matters who they are."""
-        address = f"{leg}-{copy}-{hop}"
-        return InTransit(leg, attempt, copy, hop, users, sent, ends, self._draw(address, attempt), self._law)
+        draw = self._draw(f"{leg}-{copy}-{hop}", attempt)
+        return InTransit(
+            leg=leg, attempt=attempt, copy=copy, hop=hop, user=users, sent_s=sent, ends=ends, draw=draw, law=self._law
+        )
 
     def travel(self, messages: InTransit) -> Floats:
         """Travel times, seconds."""
@@ -200,7 +191,7 @@ class MessageTiming:
             ends = None if path is None else (path[-1], users)
             for duplicate in range(self.copies):
                 number = 2 * copy + duplicate
-                back = self._arrival(self.message("reply", users, reached, attempt, number, 0, ends))
+                back = self._arrival(self.message("reply", users, reached, attempt, copy=number, ends=ends))
                 _drop(back, self.online(users, back))
                 back[back > limit] = NEVER
                 yield number, reached, back
@@ -211,7 +202,7 @@ class MessageTiming:
         for hop in range(self.hops):
             node = None if path is None else path[hop]
             ends = None if node is None else (sender, node)
-            times = self._arrival(self.message("request", users, times, attempt, copy, hop, ends))
+            times = self._arrival(self.message("request", users, times, attempt, copy=copy, hop=hop, ends=ends))
             if node is not None:
                 _drop(times, self.online(node, times))
                 _drop(times, self.serves(node))
@@ -234,7 +225,7 @@ class MessageTiming:
             sent = times
         first = np.full(users.size, NEVER)
         for copy in range(self.copies):
-            np.minimum(first, self._arrival(self.message("submission", users, sent, 0, copy)), out=first)
+            np.minimum(first, self._arrival(self.message("submission", users, sent, 0, copy=copy)), out=first)
         arrived: Bools = np.isfinite(first)
         if c.deadline_s is not None and not c.batch_submission:
             arrived &= (first <= c.deadline_s) != (False if late is None else late[users])

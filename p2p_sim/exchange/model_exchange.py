@@ -141,7 +141,7 @@ class _ModelRun:
                 got, back = self._travels(REPLY, asked, reached, attempt, 2 * copy + duplicate)
                 late = back > limit[got]
                 sender, receiver = self._who(self.owner, got), self._who(self.asker, got)
-                self.ledger.delivered(REPLY, back, sender, receiver, None, late)
+                self.ledger.delivered(REPLY, back, sender, receiver, late=late)
                 self.ledger.count("late_replies", int(np.count_nonzero(late)))
                 self.shown[got] = True
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))

@@ -272,7 +272,7 @@ class ProcessExchange(ExchangeRun):
         """
         j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
         ends = None if receiver is None else (_one(sender), _one(receiver))
-        message = j.message(leg, _one(owner), np.array([self.clock.now]), attempt, copy, hop, ends)
+        message = j.message(leg, _one(owner), np.array([self.clock.now]), attempt, copy=copy, hop=hop, ends=ends)
         message = message.only(j.exists(message))
         if not message.user.size:
             return
@@ -301,7 +301,8 @@ class ProcessExchange(ExchangeRun):
         """Note a delivered message."""
         to = None if receiver is None else _one(receiver)
         shown = None if label < 0 else np.array([label])
-        self.ledger.delivered(kind, np.array([self.clock.now]), _one(sender), to, shown, np.array([late]))
+        now = np.array([self.clock.now])
+        self.ledger.delivered(kind, now, _one(sender), to, label=shown, late=np.array([late]))
 
     def _online(self, user: int) -> bool:
         online = self.journey.online(_one(user), np.array([self.clock.now]))

@@ -134,14 +134,11 @@ class Ledger:
         self._first = first
         self._counts: Counter[str] = Counter()
         self._last = 0.0
+        self.records = record
+        """Whether messages are kept."""
         self._log: list[Messages] | None = [] if record else None
         self._sent: list[Sent] = []
         self._expired: list[Spans] = []
-
-    @property
-    def records(self) -> bool:
-        """Whether messages are kept."""
-        return self._log is not None
 
     def count(self, name: str, number: int) -> None:
         """Add to one of the counts of `Traffic`."""
@@ -159,6 +156,7 @@ class Ledger:
         times: NDArray[np.float64],
         sender: NDArray[np.int32],
         receiver: NDArray[np.int32] | None,
+        *,
         label: NDArray[np.generic] | None = None,
         late: NDArray[np.bool_] | None = None,
     ) -> None:

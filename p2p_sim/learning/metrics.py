@@ -102,20 +102,9 @@ def measured(found: Predicted, loss: Loss = "log") -> Risk:
     risk = _errors(found, loss)
     if found.population.num_classes != 2 or loss == "squared":
         return risk
-    private, *reference = _areas(found)
+    mass = _mass(found.population)
+    private, *reference = (area_under_curve(mass[:, 0], mass[:, 1], p[:, 1]) for p in found.probabilities)
     return replace(risk, auc=private, nonprivate_auc=reference[0] if reference else None)
-
-
-def _areas(found: Predicted) -> list[float | None]:
-    """The AUC of each predictor of two classes."""
-    law = found.population.law
-    if law is not None:
-        mass = law.mass[:, None] * law.label_distribution
-    else:
-        assert isinstance(found.population, Population)
-        assert found.population.holdout is not None
-        mass = np.eye(2)[found.population.holdout.labels]
-    return [area_under_curve(mass[:, 0], mass[:, 1], p[:, 1]) for p in found.probabilities]
 
 
 def _errors(found: Predicted, loss: Loss) -> Risk:
@@ -221,7 +210,9 @@ def by_group(found: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
         return {}
     mass = _mass(found.population)
     whole = mass.sum()
-    wrong = [_wrong(mass, probabilities) for probabilities in found.probabilities]
+    # of each predictor, the part of the mass that is not of its most probable class
+    classes = np.arange(found.population.num_classes)
+    wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in found.probabilities]
     row: dict[str, float | None] = {}
     for kind in kinds:
         names, (share, *errors) = _summed(found.population, kind, [mass, *wrong])
@@ -244,17 +235,7 @@ def _mass(population: People) -> Floats:
         return population.law.mass[:, None] * population.law.label_distribution
     assert isinstance(population, Population)
     assert population.holdout is not None
-    labels = population.holdout.labels
-    mass = np.zeros((len(labels), population.num_classes))
-    mass[np.arange(len(labels)), labels] = 1.0
-    return mass
-
-
-def _wrong(mass: Floats, probabilities: Floats) -> Floats:
-    """The part of the mass that is not of the most probable predicted class, (m, K)."""
-    found = mass.copy()
-    found[np.arange(len(mass)), probabilities.argmax(axis=1)] = 0.0
-    return found
+    return np.eye(population.num_classes)[population.holdout.labels]
 
 
 def _summed(population: People, kind: str, parts: Sequence[Floats]) -> tuple[Sequence[str], Sequence[Floats]]:

@@ -92,7 +92,10 @@ class Engine:
         if self._width == 0.0:
             self._beyond[kind].append((users, times))
             return
-        slot = self._slot(times)
+        position = times - self._origin
+        position /= self._width
+        np.clip(position, self._next, SLOTS, out=position)  # an actor may post before the next window
+        slot = position.astype(np.int16)
         lowest, highest = int(slot.min()), int(slot.max())
         if lowest == highest:
             self._batches(lowest)[kind].append((users, times))
@@ -134,7 +137,10 @@ class Engine:
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
             for kind in sorted(batches):
-                users, times = _join(batches.pop(kind))
+                batch = batches.pop(kind)
+                if len(batch) > 1:
+                    batch = [(np.concatenate([who for who, _ in batch]), np.concatenate([when for _, when in batch]))]
+                users, times = batch[0]
                 self.delivered += users.size
                 for start in range(0, users.size, SLICE):
                     part = slice(start, start + SLICE)
@@ -156,21 +162,9 @@ class Engine:
             for users, moments in waiting.pop(kind):
                 self.post(kind, users, moments)
 
-    def _slot(self, times: Times) -> NDArray[np.int16]:
-        position = times - self._origin
-        position /= self._width
-        np.clip(position, self._next, SLOTS, out=position)  # an actor may post before the next window
-        return position.astype(np.int16)
-
     def _batches(self, index: int) -> Batches:
         return self._ring[index] if index < SLOTS else self._beyond
 
 
 def _closed(kind: int, users: Users, times: Times) -> None:
     raise RuntimeError("the engine is closed")
-
-
-def _join(batch: list[tuple[Users, Times]]) -> tuple[Users, Times]:
-    if len(batch) == 1:
-        return batch[0]
-    return np.concatenate([users for users, _ in batch]), np.concatenate([times for _, times in batch])

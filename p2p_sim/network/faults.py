@@ -1,6 +1,6 @@
 """What may happen to messages in transit: the interface of a fault, and the three that have keys of their own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -174,10 +174,9 @@ class Faults:
             simulator's own and is not checked.
     """
 
-    def __init__(self, faults: Iterable[tuple[str, NetworkFault]]) -> None:
-        pairs = tuple(faults)
-        self._of = {effect: [pair for pair in pairs if pair[1].defines(effect)] for effect in EFFECTS}
-        self.ask_ends = any(prefix for prefix, _ in pairs)
+    def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
+        self._of = {effect: [pair for pair in faults if pair[1].defines(effect)] for effect in EFFECTS}
+        self.ask_ends = any(prefix for prefix, _ in faults)
         """Whether a fault may ask who sends and who receives."""
 
     def __getitem__(self, effect: str) -> bool:

@@ -1,6 +1,5 @@
 """What the network between the users is like, and that network opened: its files read, its overlay drawn."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -164,19 +163,17 @@ class NetworkConfig(Config):
 
     def transit(self) -> Faults:
         """All that may happen to messages in transit."""
-        return Faults(self._in_transit())
-
-    def _in_transit(self) -> Iterator[tuple[str, NetworkFault]]:
-        """Each fault, after the prefix of the purposes of its random numbers."""
+        faults: list[tuple[str, NetworkFault]] = []  # each after the prefix of the purposes of its random numbers
         if self.loss:
-            yield "", Loss(share=self.loss)
+            faults.append(("", Loss(share=self.loss)))
         if self.duplication:
-            yield "", Duplication(share=self.duplication)
+            faults.append(("", Duplication(share=self.duplication)))
         if self.reordering:
-            yield "", Reordering(share=self.reordering)
+            faults.append(("", Reordering(share=self.reordering)))
         kinds = [fault.kind for fault in self.in_transit]
         for i, fault in enumerate(self.in_transit):
-            yield f"in-transit-{fault.kind}-{kinds[:i].count(fault.kind)}-", fault
+            faults.append((f"in-transit-{fault.kind}-{kinds[:i].count(fault.kind)}-", fault))
+        return Faults(faults)
 
     @property
     def hops(self) -> int:

@@ -20,6 +20,7 @@ def validate(
     people: Population,
     release: tuple[Mechanism, Outcome],
     predictor: Predictor,
+    *,
     clusters: Sequence[int] | None = None,
     confidence: float = 0.95,
 ) -> AccuracyEstimate:

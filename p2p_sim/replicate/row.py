@@ -37,6 +37,7 @@ def row_of(
     case: Replicate,
     ready: tuple[People, Mechanism],
     outcome: Outcome,
+    *,
     accounted: Accounted,
     learned: LearnedModel,
     guesses: Row,
@@ -50,6 +51,8 @@ def row_of(
         guessed right. statement: identifier of its terms.
     """
     (population, mechanism), scenario = ready, case.scenario
+    # how many users' labels reached the learner; None where a model or a density was released
+    arrived = None if isinstance(outcome.release, ModelRelease | DensityRelease) else len(outcome.release)
     return {
         "scenario": case.identity[:16],
         "model_version": MODEL_VERSION,
@@ -58,7 +61,8 @@ def row_of(
         **setting(scenario, population, mechanism),
         **privacy(scenario.mechanism.kind, accounted),
         **guesses,
-        **submissions(population, outcome),
+        "submissions": arrived,
+        "effective_sampling_rate": None if arrived is None else arrived / population.num_users,
         **asdict(learned.risk),
         "excess_risk_floor": learned.floor,
         **damage(learned.risk, learned.honest),
@@ -128,13 +132,6 @@ def _figure(stated: Statements, column: str) -> float | None:
     """ε of a statement; None where there is none."""
     found = stated.get(column)
     return found.epsilon_upper if isinstance(found, PrivacyBound) else None if found is None else found.epsilon
-
-
-def submissions(population: People, outcome: Outcome) -> Row:
-    """How many users' labels reached the learner; None where a model or a density was released."""
-    arrived = None if isinstance(outcome.release, ModelRelease | DensityRelease) else len(outcome.release)
-    share = None if arrived is None else arrived / population.num_users
-    return {"submissions": arrived, "effective_sampling_rate": share}
 
 
 def network(population: People, outcome: Outcome) -> Row:

@@ -132,7 +132,14 @@ class Result:
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
         done = self.exchanged
-        return validate(self.case, done.population, (done.mechanism, done.outcome), predictor, clusters, confidence)
+        return validate(
+            self.case,
+            done.population,
+            (done.mechanism, done.outcome),
+            predictor,
+            clusters=clusters,
+            confidence=confidence,
+        )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw accuracy, or excess risk where the law is known, beside every ε that could be stated for the result.
@@ -221,7 +228,10 @@ def complete(case: Replicate, done: Completed) -> Result:
     row, terms, privacy = measure(case, people, done.mechanism, outcome)
     assert not isinstance(outcome.release, Tally)
     kept = replace(done, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
-    return Result(outcome.release, people, privacy, with_derived(row), terms, outcome.transcript, case, kept)
+    return Result(
+        outcome.release, people, privacy, with_derived(row), terms,
+        transcript=outcome.transcript, case=case, exchanged=kept,
+    )  # fmt: skip
 
 
 def measure(
@@ -233,7 +243,10 @@ def measure(
         learned = learn(case, people, mechanism, outcome)
         guessed = advantage_columns(case, people, mechanism, outcome, accounted)
     terms = record.terms(accounted.statements, case.scenario.mechanism_claimed_by)
-    row = row_of(case, (people, mechanism), outcome, accounted, learned, guessed, record.identifier(terms))
+    row = row_of(
+        case, (people, mechanism), outcome,
+        accounted=accounted, learned=learned, guesses=guessed, statement=record.identifier(terms),
+    )  # fmt: skip
     return row, terms, accounted.learner
 
 

@@ -147,7 +147,7 @@ def test_times_depend_on_no_neighbouring_shard():
         population = Population(np.zeros((leading + 50, 1)), np.zeros(leading + 50, np.uint8), offsets, 2)
         shard = list(shards(offsets))[1]
         network = Network.open(config, population, streams)
-        exchange = ShardExchange(shard, np.zeros(50, np.uint8), 1.0, network, streams, record=True)
+        exchange = ShardExchange(shard, np.zeros(50, np.uint8), network, streams, sampling_rate=1.0, record=True)
         exchange.run()
         times.append(exchange.messages().time_s)
     assert np.array_equal(*times)
