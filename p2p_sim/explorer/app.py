@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anyio import create_task_group
 from cachetools import FIFOCache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -227,20 +228,20 @@ def application(
     lanes: Mapping[str, Asker],
     token: str,
     host: str,
-    started: Callable[[], Awaitable[None]],
+    started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
     """The explorer behind its guard.
 
     Args:
         places: results directories that may be read. lanes: who answers. token: secret, the beginning of every path.
-        host: address and port. started: is awaited when the server starts.
+        host: address and port. started: runs from the start of the server.
     """
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        await started()
-        yield
-        for lane in lanes.values():
-            await lane.close()
+        async with create_task_group() as beside:
+            beside.start_soon(started)
+            yield
+            beside.cancel_scope.cancel()
 
     return Guard(Starlette(routes=Explorer(places, lanes).routes, lifespan=life), token, host)
