@@ -18,7 +18,7 @@ def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
         table: the study's. rows: its replicates. path: where the figure goes.
     """
     network = table[table["part"] == "network"]
-    with drawing(path, 12.4, 4.6, 3) as (_, axes):
+    with drawing(path, 12.4, 4.6, panels=3) as (_, axes):
         for place, (name, title) in zip(axes[:2], TITLES.items(), strict=True):
             _last(place, network[network["setting"] == name], rows[rows["network"] == name], title)
         _bytes(axes[2], network[network["setting"] == "retries"])

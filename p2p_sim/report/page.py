@@ -45,6 +45,7 @@ def report_page(
     rows: pd.DataFrame,
     manifest: Mapping[str, Any],
     failures: Sequence[Failure] = (),
+    *,
     pictures: Sequence[Picture] = (),
     mechanisms: Mechanisms = MappingProxyType({}),
     terms: Mapping[str, Terms] = MappingProxyType({}),
@@ -103,7 +104,9 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"count": count, "breakable": _breakable}
+    # a dotted key may go on in the next line after a dot or an underscore
+    breakable = lambda text: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))  # noqa: E731
+    environment.filters |= {"count": count, "breakable": breakable}
     return environment
 
 
@@ -141,8 +144,3 @@ def _cut(listing: list[str]) -> list[str]:
             return [*kept, "# cut here; manifest.json has the rest"]
         kept.append(block)
     return kept
-
-
-def _breakable(text: str) -> Markup:
-    """A dotted key that may go on in the next line after a dot or an underscore."""
-    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))
