@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from p2p_sim.explorer.runs_page import RunsTable
 
 HERE = Path(__file__).parent
+CHART = HERE.parent / "report" / "templates"
+"""Where the script and the style sheet of every chart are."""
 PAGES = {
     "": "How private?",
     "worth": "What is it worth?",
@@ -63,7 +65,7 @@ class Explorer:
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
         loader = FileSystemLoader(HERE / "templates")
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
+        self._files = {path.name: path for path in (*(HERE / "static").iterdir(), *CHART.glob("chart.*"))}
 
     @cached_property
     def _watch(self) -> "Watch":

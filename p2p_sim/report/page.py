@@ -23,7 +23,7 @@ from p2p_sim.report.point_table import groups_table, points_table, ranges
 from p2p_sim.report.privacy_statement import Mechanisms, statement
 from p2p_sim.report.scenario_listing import base_file, blocks, scenario_in_order, sweep_file
 
-SCRIPTS = ("page.js", "chart.js")
+SCRIPTS, STYLES = ("chart.js", "page.js"), ("page.css", "chart.css")
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 
@@ -65,7 +65,10 @@ def report_page(
     left = standing(failures, rows)
     points = with_failures(rows, keys, left)
     name = plain(manifest["name"])
-    script = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script, style = (
+        "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
+    )
+    script = script.replace("\nexport ", "\n")  # here all is one script
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
@@ -84,7 +87,7 @@ def report_page(
         "all_failures": len(left),
         **_listings(manifest, name),
         "provenance": _provenance(manifest),
-        "style": Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        "style": Markup(style),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
