@@ -285,7 +285,7 @@ def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
 def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) -> None:
     """A panel a term: excess risk of each series, and dashed what `fitted` made of it; means of 0 are left out."""
     fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
-    with drawing(path, 7.6, 4.1 * -(-len(terms) // 2), len(terms), 2, note=note) as (_, panels):
+    with drawing(path, 7.6, 4.1 * -(-len(terms) // 2), panels=len(terms), columns=2, note=note) as (_, panels):
         for axes, term in zip(panels, terms, strict=True):
             for index, (label, values) in enumerate(term.series.items()):
                 mean, power, fit = values.mean(axis=1), term.powers[label], fits[term.name, label]

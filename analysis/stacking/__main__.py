@@ -219,7 +219,7 @@ def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
     part = points[points["study"] == "transfer"]
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]
-    with drawing(out / "transfer.png", 12.0, 5.0, len(names), title=title, widths=widths) as (figure, grid):
+    with drawing(out / "transfer.png", 12.0, 5.0, panels=len(names), title=title, widths=widths) as (figure, grid):
         for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
             for index, method in enumerate(DRAWN):
                 line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]

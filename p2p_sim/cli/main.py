@@ -67,6 +67,7 @@ def _root(context: typer.Context, version: Version = False) -> None:
 @app.command()
 def run(
     scenario: ScenarioFile,
+    *,
     overrides: Overrides = None,
     engine: Annotated[
         str | None,
@@ -205,6 +206,7 @@ app.command()(audit)
 @app.command()
 def network(
     scenario: ScenarioFile,
+    *,
     overrides: Overrides = None,
     replicate: Annotated[int, typer.Option(metavar="R", help="Index of the replicate, from 0.")] = 0,
     out: Annotated[

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the scenario.", show_default=False)],
+    *,
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="SCENARIO", help="A shipped scenario, or a file, to begin with: quickstart."),
@@ -194,14 +195,12 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     _write(path, text)
     count, users = proposed(found.rows)
     note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
-    return Made(path, (*found.notes, note), case.identity, _loss(found, str(label)))
-
-
-def _loss(found: "Look", label: str) -> str:
-    """Which columns are left out, why, and what to do, where these are more than half; else empty."""
-    if len(found.lost) <= len(found.keys.get("features", ())):
-        return ""
-    return f"{found.loss(label)}; correct them in the table, or list those that are meant in population.features"
+    loss = ""  # which columns are left out, why, and what to do, where these are more than half
+    if len(found.lost) > len(found.keys.get("features", ())):
+        loss = (
+            f"{found.loss(str(label))}; correct them in the table, or list those that are meant in population.features"
+        )
+    return Made(path, (*found.notes, note), case.identity, loss)
 
 
 def proposed(rows: int) -> tuple[int, int]:

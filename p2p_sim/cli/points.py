@@ -26,6 +26,7 @@ def sweep(
     file: Annotated[
         Path, typer.Argument(metavar="SWEEP", help="File, or name of a sweep of p2p-sim: users.", show_default=False)
     ],
+    *,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the base scenario, or replicates=N."),
@@ -78,6 +79,7 @@ def sweep(
 
 def tune(
     scenario: ScenarioFile,
+    *,
     overrides: Overrides = None,
     goal: Annotated[
         str,

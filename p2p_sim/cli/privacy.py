@@ -35,6 +35,7 @@ Members = Annotated[int | None, typer.Option(metavar="C", help="Users in the coa
 
 
 def privacy(
+    *,
     flip_prob: FlipProb,
     cluster_size: ClusterSize = None,
     sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
@@ -58,7 +59,10 @@ def privacy(
     from p2p_sim.privacy.questions import Question, answer
     from p2p_sim.privacy.wording import exposed
 
-    question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, degree)
+    question = Question(
+        cluster_size, flip_prob, sampling_rate, observer, members,
+        rounds=rounds, fresh=fresh, num_classes=num_classes, degree=degree,
+    )  # fmt: skip
     found = answer(question, delta, epsilon)
     if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
         warnings.warn(beware, stacklevel=2)
@@ -66,6 +70,7 @@ def privacy(
 
 
 def calibrate(
+    *,
     cluster_size: Annotated[
         list[int], typer.Option(metavar="N", help="Users in a cluster; may be repeated.", show_default=False)
     ],
@@ -105,13 +110,16 @@ def calibrate(
         question = Question(cluster_size[0], flip_prob, sampling_rate, observer, members, num_classes=num_classes)
         print_output(neighbours_output(enough_neighbours(question, epsilon, delta)), json_)
         return
-    found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members, degree)
+    found = calibrated(
+        cluster_size, num_classes, sampling_rate, epsilon, delta, observer=observer, members=members, degree=degree
+    )
     if beware := exposed(observer, max(cluster_size), delta, members or 1):
         warnings.warn(beware, stacklevel=2)
     print_output(calibration_output(found), json_)
 
 
 def certify(
+    *,
     cluster_size: Annotated[
         int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)
     ],
@@ -162,6 +170,7 @@ def _check_new(option: str, path: Path) -> None:
 
 def audit(
     scenario: ScenarioFile,
+    *,
     overrides: Overrides = None,
     observer: Annotated[
         str, typer.Option(metavar="NAME", help="learner or coalition.", autocompletion=one_of("learner", "coalition"))
@@ -216,7 +225,10 @@ def audit(
     check_data_dir(data_dir)
     if figure is not None:
         check_figure(figure)
-    done = attack(load(scenario, overrides, engine), observer, members, trials, cluster_size, epsilon, data_dir)
+    done = attack(
+        load(scenario, overrides, engine), observer, members, trials,
+        cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir,
+    )  # fmt: skip
     if figure is not None:
         from p2p_sim.cli.printing.one_run_audits import draw_one_run
 

@@ -14,6 +14,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Results director
 
 def plot(
     directory: Directory,
+    *,
     x: Annotated[
         str | None, typer.Option(metavar="COL", help="Column on the x axis.  [default: epsilon_upper]")
     ] = None,
@@ -46,7 +47,7 @@ def plot(
     from p2p_sim.results.figure_request import FigureRequest
     from p2p_sim.results.plots import plot
 
-    for path in plot(directory, FigureRequest(x, y, group, facet, heat, fit), out, format_):
+    for path in plot(directory, FigureRequest(x, y, group, facet, heat=heat, fit=fit), out, format_):
         print(path)
 
 

@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anyio import create_task_group
 from cachetools import FIFOCache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from p2p_sim.explorer.runs_page import RunsTable
 
 HERE = Path(__file__).parent
+CHART = HERE.parent / "report" / "templates"
+"""Where the script and the style sheet of every chart are."""
 PAGES = {
     "": "How private?",
     "worth": "What is it worth?",
@@ -62,7 +65,7 @@ class Explorer:
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
         loader = FileSystemLoader(HERE / "templates")
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
+        self._files = {path.name: path for path in (*(HERE / "static").iterdir(), *CHART.glob("chart.*"))}
 
     @cached_property
     def _watch(self) -> "Watch":
@@ -227,20 +230,20 @@ def application(
     lanes: Mapping[str, Asker],
     token: str,
     host: str,
-    started: Callable[[], Awaitable[None]],
+    started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
     """The explorer behind its guard.
 
     Args:
         places: results directories that may be read. lanes: who answers. token: secret, the beginning of every path.
-        host: address and port. started: is awaited when the server starts.
+        host: address and port. started: runs from the start of the server.
     """
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        await started()
-        yield
-        for lane in lanes.values():
-            await lane.close()
+        async with create_task_group() as beside:
+            beside.start_soon(started)
+            yield
+            beside.cancel_scope.cancel()
 
     return Guard(Starlette(routes=Explorer(places, lanes).routes, lifespan=life), token, host)

@@ -257,8 +257,13 @@ class ReadableDirectories:
                         below = listed.path.relative_to(root).as_posix()
                         name = given.name or given.as_posix() if below == "." else below
                         key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]
-                        name, reason = _printable(name), listed.reason or _unreadable(name)
-                        places[listed.path] = Place(key, name, listed.path, published, listed.state, reason)
+                        # what is no text, or would break the line, is escaped
+                        text = os.fsencode(name).decode(errors="backslashreplace")
+                        reason = listed.reason or "its name is not UTF-8" * (text != name)
+                        name = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+                        places[listed.path] = Place(
+                            key, name, listed.path, published, state=listed.state, reason=reason
+                        )
         return sorted(places.values(), key=lambda place: place.state == "damaged")
 
     def left_out(self) -> dict[str, list[str]]:
@@ -286,21 +291,6 @@ class ReadableDirectories:
             if place.state == "damaged":
                 raise InputError(f"{place.name}: {place.reason}")
         return places
-
-
-def _unreadable(name: str) -> str:
-    """Why a name is shown in another way than it is written; nothing where it is not."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "its name is not UTF-8"
-    return ""
-
-
-def _printable(name: str) -> str:
-    """A name as people read it: what is no text, or would break the line, is escaped."""
-    text = os.fsencode(name).decode(errors="backslashreplace")
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _has_epsilon(path: Path) -> bool:

@@ -170,18 +170,12 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     if retry == "never":
         set_key(tree, "network.on_timeout.retry", "never")
         set_key(tree, "network.on_timeout.attempts", 1)
-    elif retry:
-        _retry(tree, retry, attempts)
-
-
-def _retry(tree: dict[str, Any], retry: str, attempts: float | None) -> None:
-    """Let users ask again; what neither the field nor the scenario says is set."""
-    set_key(tree, "network.on_timeout.retry", retry)
-    network = tree["network"]
-    if attempts is not None or network["on_timeout"].get("attempts", 1) == 1:
-        set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
-    if network.get("request_timeout_s") is None:
-        set_key(tree, "network.request_timeout_s", TIMEOUT_S)
+    elif retry:  # users ask again; what neither the field nor the scenario says is set
+        set_key(tree, "network.on_timeout.retry", retry)
+        if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
+            set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
+        if tree["network"].get("request_timeout_s") is None:
+            set_key(tree, "network.request_timeout_s", TIMEOUT_S)
 
 
 def _number(label: str, text: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:

@@ -1,9 +1,9 @@
 """Who may ask the explorer: whoever knows the token, from this machine's own address, and no page of another site."""
 
 import hmac
-from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Mapping
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -55,57 +55,37 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
             return
-        rest = self._rest(scope)
+        several = Headers(scope=scope)
+        sent = {name: ", ".join(several.getlist(name)) for name in several}  # sent twice: what no check accepts
+        rest = self._rest(sent, scope["path"])
+        length = sent.get("content-length", "0")
         if rest is None:
             await _ending(REFUSED, 403)(scope, receive, send)
-            return
-        if _length(scope) > LONGEST_BODY:
+        elif "transfer-encoding" in sent or not length.isdecimal() or int(length) > LONGEST_BODY:
             await _ending("too large\n", 413)(scope, receive, send)
-            return
-        if self._answering >= MOST_AT_ONCE:
+        elif self._answering >= MOST_AT_ONCE:
             await _ending("too many requests at once\n", 503)(scope, receive, send)
-            return
-        prefix = "/" + self._token.decode()
-        inner = {**scope, "path": rest, "raw_path": rest.encode(), "root_path": "", "explorer_prefix": prefix}
-        self._answering += 1
-        try:
-            await self._inner(inner, receive, _adding(send))
-        finally:
-            self._answering -= 1
+        else:
+            prefix = "/" + self._token.decode()
+            inner = {**scope, "path": rest, "raw_path": rest.encode(), "root_path": "", "explorer_prefix": prefix}
+            self._answering += 1
+            try:
+                await self._inner(inner, receive, _adding(send))
+            finally:
+                self._answering -= 1
 
-    def _rest(self, scope: Scope) -> str | None:
+    def _rest(self, sent: Mapping[str, str], path: str) -> str | None:
         """The path after the token; None for a request that is refused."""
-        sent = _headers(scope)
-        if sent.get("host") != self._host or sent.get("origin", f"http://{self._host}") != f"http://{self._host}":
+        origin = f"http://{self._host}"
+        if "upgrade" in sent or sent.get("host") != self._host or sent.get("origin", origin) != origin:
             return None
-        path: str = scope["path"]
         token, _, rest = path.removeprefix("/").partition("/")
         opened = (
             sent.get("sec-fetch-mode") == "navigate" and sent.get("sec-fetch-dest") == "document" and "/" not in rest
         )
         if sent.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opened:
             return None
-        if "upgrade" in sent:
-            return None
         return "/" + rest if hmac.compare_digest(token.encode(errors="replace"), self._token) else None
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    """A request's headers; of one that is sent twice, a value that no check accepts."""
-    found: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key = name.decode("latin-1").lower()
-        found[key] = "sent twice" if key in found else value.decode("latin-1")
-    return found
-
-
-def _length(scope: Scope) -> int:
-    """Bytes that a request's body will have; one of unknown length counts as too large."""
-    sent = _headers(scope)
-    if "transfer-encoding" in sent:
-        return LONGEST_BODY + 1
-    length = sent.get("content-length", "0")
-    return int(length) if length.isdecimal() else LONGEST_BODY + 1
 
 
 def _adding(send: Send) -> Send:
@@ -113,17 +93,12 @@ def _adding(send: Send) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            _add(message)
+            headers = MutableHeaders(scope=message)
+            for name, text in HEADERS.items():
+                headers.setdefault(name, text)
         await send(message)
 
     return sending
-
-
-def _add(message: MutableMapping[str, Any], headers: Mapping[str, str] = HEADERS) -> None:
-    given: Iterable[tuple[bytes, bytes]] = message.get("headers", ())
-    names = {name.lower() for name, _ in given}
-    more = [(name.encode(), text.encode()) for name, text in headers.items() if name.encode() not in names]
-    message["headers"] = [*given, *more]
 
 
 def _ending(text: str, status: int) -> PlainTextResponse:

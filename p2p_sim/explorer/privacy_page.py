@@ -117,7 +117,7 @@ def needed(fields: Fields) -> dict[str, Any]:
             raise InputError(f"{name}: is missing")
     assert size is not None and epsilon is not None and delta is not None  # noqa: PT018
     members = members if observer == "coalition" else None
-    found = calibrated([size], classes, theta, epsilon, delta, observer, members)
+    found = calibrated([size], classes, theta, epsilon, delta, observer=observer, members=members)
     options: list[tuple[str, Any]] = [
         ("cluster-size", size),
         ("epsilon", epsilon),
@@ -188,9 +188,9 @@ def _question(fields: Fields) -> tuple[Question, float | None, float | None]:
         1.0 if rate is None else rate,
         observer,
         _whole(fields, "members") if observer == "coalition" else None,
-        1 if rounds is None else rounds,
-        fields.get("fresh") == "1",
-        2 if classes is None else classes,
+        rounds=1 if rounds is None else rounds,
+        fresh=fields.get("fresh") == "1",
+        num_classes=2 if classes is None else classes,
     )
     return question, _number(fields, "delta"), _number(fields, "epsilon")
 

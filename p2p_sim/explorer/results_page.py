@@ -144,7 +144,7 @@ class Worth:
             "panels": [f"{short(view.facet)} = {value(facet)}" for facet in self._facets] if view.facet else [""],
             "lines": lines,
             "joined": view.along != RESULTS,
-            "reference": self._reference(drawn),
+            "levels": self._levels(drawn),
             "caption": caption(table, drawn, view, note),
         }
 
@@ -185,7 +185,7 @@ class Worth:
         )
         told = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
         return {
-            "title": title, "x": x, "y": y, "group": [], "panels": [""], "lines": [], "reference": None,
+            "title": title, "x": x, "y": y, "group": [], "panels": [""], "lines": [], "levels": [],
             "caption": "; ".join(filter(None, told)),
             "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
         }  # fmt: skip
@@ -244,17 +244,17 @@ class Worth:
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
-    def _reference(self, drawn: pd.DataFrame) -> dict[str, Any] | None:
+    def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
         """What the same learner reaches without privacy, where that is one number for all points."""
         column = REFERENCES.get(self.view.y)
         if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
-            return None
+            return []
         if np.ptp(drawn[column]) > 1e-9 * abs(drawn[column]).max():
-            return None
+            return []
         first = drawn.iloc[0]
-        low, high = float(first[column + LOW]), float(first[column + HIGH])
-        ends = [low, high] if np.isfinite(low) else None
-        return {"y": float(first[column]), "ends": ends, "label": "the same learner without privacy"}
+        ends = [float(first[column + end]) for end in (LOW, HIGH)]
+        level = [None, float(first[column]), *(ends if np.isfinite(ends[0]) else (None, None))]
+        return [{"label": "the same learner without privacy", "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
         """One point: its figures and its scenario.

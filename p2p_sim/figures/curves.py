@@ -75,7 +75,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     height = 3.5 * rows + (0.0 if len(panels) % columns else 1.4)
-    with drawing(path, 7.6, height if len(panels) > 1 else 5.2, len(panels), columns) as (figure, grid):
+    with drawing(path, 7.6, height if len(panels) > 1 else 5.2, panels=len(panels), columns=columns) as (figure, grid):
         for axes, panel in zip(grid, panels, strict=True):
             for curve in panel.curves:
                 draw_line(axes, curve, *looks[curve.label])
@@ -138,7 +138,7 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
     """
     labels = list(dict.fromkeys(curve.label for panel in panels if not panel.apart for curve in panel.curves))
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
-    with drawing(path, 3.9 * columns, height, len(panels), columns, title) as (figure, grid):
+    with drawing(path, 3.9 * columns, height, panels=len(panels), columns=columns, title=title) as (figure, grid):
         for axes, panel in zip(grid, panels, strict=True):
             for place, curve in enumerate(panel.curves):
                 index = place if panel.apart else labels.index(curve.label)
@@ -170,7 +170,7 @@ def plot_by_trust(
         for index, label in enumerate(labels)
     }
     height = HEIGHT * ((len(panels) + 3) // 3) + 0.6
-    with drawing(path, 3 * WIDTH, height, len(panels) + 1, title=title, note=note) as (_, grid):
+    with drawing(path, 3 * WIDTH, height, panels=len(panels) + 1, title=title, note=note) as (_, grid):
         for axes, panel in zip(grid, panels, strict=False):
             for curve in panel.curves:
                 draw_line(axes, curve, *looks[curve.label])
@@ -234,7 +234,7 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
     rows = max(panel.table[panel.row].nunique() for panel in panels)
     height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8
     width = WIDTH * min(3, len(panels))
-    with drawing(path, width, height, len(panels), title=title, note=note) as (_, grid):
+    with drawing(path, width, height, panels=len(panels), title=title, note=note) as (_, grid):
         for place, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
             _draw(axes, panel, named=place % 3 == 0)
 

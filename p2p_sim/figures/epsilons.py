@@ -35,8 +35,8 @@ MOST_POINTS = 50_000
 
 
 def plot_overlay(
-    edges: Counts, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools, own: Bools,
-    position: Floats | None, path: Path, statement: str, note: str,
+    edges: Counts, *, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools,
+    own: Bools, position: Floats | None, path: Path, statement: str, note: str,
 ) -> None:  # fmt: skip
     """Draw an overlay: colour is a user's own ε, area grows with her number of neighbours.
 
@@ -92,7 +92,7 @@ def plot_overlay(
 
 
 def plot_epsilon(
-    epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, path: Path, statement: str, note: str
+    epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, *, path: Path, statement: str, note: str
 ) -> None:
     """Draw every user's own ε, cluster by cluster from the smallest to the largest.
 

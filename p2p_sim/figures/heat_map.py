@@ -19,7 +19,7 @@ MOST_PRINTED = 60
 """Cells whose values are written into them."""
 
 
-def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: str, path: Path) -> None:
+def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, note: str, path: Path) -> None:
     """Draw a column as colours over two axes, each value with half the width of its interval where there is room.
 
     Args:

@@ -61,7 +61,7 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
 
 def plot_coverage(
     answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float | None,
-    deadline_s: float | None, path: Path, note: str,
+    *, deadline_s: float | None, path: Path, note: str,
 ) -> None:  # fmt: skip
     """Draw the share of users who have been answered, and whose submission taken, against time.
 

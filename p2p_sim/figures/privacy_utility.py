@@ -117,7 +117,7 @@ def _wide_limits(axes: Axes, values: list[float]) -> None:
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))
 
 
-def plot_search(trials: pd.DataFrame, column: str, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
+def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
     """Draw a search.
 
     Args:

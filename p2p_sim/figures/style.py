@@ -49,7 +49,7 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
 
 @contextmanager
 def drawing(
-    path: Path, width: float = 7.2, height: float = 4.4, panels: int = 1, columns: int = 3, title: str = "",
+    path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
 ) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
     """A new figure with its panels, row by row; it is written when what is drawn within has been drawn.

@@ -57,7 +57,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
-    with drawing(path, width, height, len(panels), columns, title, shared=True) as (figure, grid):
+    with drawing(path, width, height, panels=len(panels), columns=columns, title=title, shared=True) as (figure, grid):
         for axes, (name, part) in zip(grid, panels, strict=True):
             draw_reference(axes, part, view)
             draw_baseline(axes, part, view)
@@ -268,6 +268,7 @@ def plot_fit(
     view: View,
     slopes: Mapping[str, Estimate],
     fits: Sequence[Fit],
+    *,
     title: str,
     note: str,
     path: Path,

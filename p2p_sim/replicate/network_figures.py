@@ -68,7 +68,9 @@ def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
     statement = f"learner who sees the set of submissions, δ = {found.delta:g}; conditional on the realised network"
     drawings: dict[str, Callable[[Path], None]] = {
         "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], found.deadline_s, path, caption),
-        "coverage": lambda path: figures.plot_coverage(*arrivals, found.sampling_rate, found.deadline_s, path, caption),
+        "coverage": lambda path: figures.plot_coverage(
+            *arrivals, found.sampling_rate, deadline_s=found.deadline_s, path=path, note=caption
+        ),
         "load": lambda path: figures.plot_load(found.handled, found.answers, path, caption),
     }
     if (rate := found.sampling_rate) is not None:
@@ -76,8 +78,9 @@ def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
             found.cluster_sizes, found.submissions, rate, path, caption
         )
     drawings["epsilon"] = lambda path: plot_epsilon(
-        found.epsilon, found.epsilon_local, found.own, found.cluster_offsets, path, statement, caption
-    )
+        found.epsilon, found.epsilon_local, found.own, found.cluster_offsets,
+        path=path, statement=statement, note=caption,
+    )  # fmt: skip
     if found.overlay is not None:
         part, position = worst_part(found), found.overlay.position
         who, size = part.users, int(found.cluster_sizes[part.cluster])
@@ -85,10 +88,11 @@ def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
         drawings["overlay"] = lambda path: plot_overlay(
-            part.edges, _travelled(found, who[part.edges]), found.overlay.degrees[who],  # type: ignore[union-attr]
-            found.epsilon[who], found.epsilon_local, found.member[who], found.own[who],
-            None if position is None else position[who], path, statement,
-            f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
+            part.edges, travelled=_travelled(found, who[part.edges]),
+            degrees=found.overlay.degrees[who],  # type: ignore[union-attr]
+            epsilon=found.epsilon[who], epsilon_local=found.epsilon_local, member=found.member[who],
+            own=found.own[who], position=None if position is None else position[who], path=path, statement=statement,
+            note=f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
         )  # fmt: skip
     paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
     with writing(directory), directory_made(directory):

@@ -23,7 +23,7 @@ from p2p_sim.report.point_table import groups_table, points_table, ranges
 from p2p_sim.report.privacy_statement import Mechanisms, statement
 from p2p_sim.report.scenario_listing import base_file, blocks, scenario_in_order, sweep_file
 
-SCRIPTS = ("page.js", "chart.js")
+SCRIPTS, STYLES = ("chart.js", "page.js"), ("page.css", "chart.css")
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 
@@ -45,6 +45,7 @@ def report_page(
     rows: pd.DataFrame,
     manifest: Mapping[str, Any],
     failures: Sequence[Failure] = (),
+    *,
     pictures: Sequence[Picture] = (),
     mechanisms: Mechanisms = MappingProxyType({}),
     terms: Mapping[str, Terms] = MappingProxyType({}),
@@ -64,7 +65,10 @@ def report_page(
     left = standing(failures, rows)
     points = with_failures(rows, keys, left)
     name = plain(manifest["name"])
-    script = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script, style = (
+        "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
+    )
+    script = script.replace("\nexport ", "\n")  # here all is one script
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
@@ -83,7 +87,7 @@ def report_page(
         "all_failures": len(left),
         **_listings(manifest, name),
         "provenance": _provenance(manifest),
-        "style": Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        "style": Markup(style),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
@@ -103,7 +107,9 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"count": count, "breakable": _breakable}
+    # a dotted key may go on in the next line after a dot or an underscore
+    breakable = lambda text: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))  # noqa: E731
+    environment.filters |= {"count": count, "breakable": breakable}
     return environment
 
 
@@ -141,8 +147,3 @@ def _cut(listing: list[str]) -> list[str]:
             return [*kept, "# cut here; manifest.json has the rest"]
         kept.append(block)
     return kept
-
-
-def _breakable(text: str) -> Markup:
-    """A dotted key that may go on in the next line after a dot or an underscore."""
-    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))

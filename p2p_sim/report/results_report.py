@@ -51,7 +51,16 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
         raise InputError(f"--out {path}: is a directory")
     results, manifest = read_results(directory), read_manifest(directory)
     rows, failures = _checked(directory, results.rows), read_failures(directory)
-    page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows), read_terms(directory))
+    # what the mechanisms say of themselves; those that are not installed say nothing
+    configs = {kind: member(MechanismConfig, kind) for kind in sorted(set(map(str, rows["mechanism_kind"])))}
+    mechanisms = {
+        kind: config.described or kind
+        for kind, config in configs.items()
+        if config is not None and issubclass(config, MechanismBase)
+    }
+    page = report_page(
+        rows, manifest, failures, pictures=_pictures(results), mechanisms=mechanisms, terms=read_terms(directory)
+    )
     try:
         write_whole(path, page.encode("utf-8", "replace"))
     except OSError as error:
@@ -67,16 +76,6 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
         nested = not isinstance(failure, dict) or any(isinstance(cell, dict | list) for cell in failure.values())
         if nested or not isinstance(failure.get("replicate"), int):
             raise InputError(f"{path}: damaged (a line is no record)")
-    return found
-
-
-def _mechanisms(rows: pd.DataFrame) -> dict[str, str]:
-    """What the mechanisms of some rows say of themselves; those that are not installed say nothing."""
-    found = {}
-    for kind in sorted(set(map(str, rows["mechanism_kind"]))):
-        config = member(MechanismConfig, kind)
-        if config is not None and issubclass(config, MechanismBase):
-            found[kind] = config.described or kind
     return found
 
 

@@ -125,7 +125,7 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
     heat = str(request.heat)
     check_heat(request, results, table)
     title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
-    plot_heat(table, request.x, request.y, heat, title, note, path)
+    plot_heat(table, request.x, request.y, heat, title=title, note=note, path=path)
 
 
 def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
@@ -168,4 +168,5 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
             distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
             slope = log_log_slope(table[view.x].to_numpy(float), distance)
             note += f"; the measured distance from the exact floor, with slope {slope}"
-    plot_fit(table, view, slopes, [fit for fit in fits if set(fit.constants) != {"fixed"}], title, note, path)
+    free = [fit for fit in fits if set(fit.constants) != {"fixed"}]
+    plot_fit(table, view, slopes, free, title=title, note=note, path=path)

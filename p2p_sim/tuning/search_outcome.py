@@ -71,8 +71,9 @@ def write_outcome(
             table.to_parquet(partial, index=False)
         with in_place_of(directory / FIGURE) as partial:
             plot_search(
-                table, goal.column, SCORES[goal.column], goal.accuracy is not None, f"{base.name}: {goal}", partial
-            )
+                table, goal.column, more=SCORES[goal.column], least_epsilon=goal.accuracy is not None,
+                title=f"{base.name}: {goal}", path=partial,
+            )  # fmt: skip
         files = [directory / name for name in (TRIALS_CSV, TRIALS_TABLE, FIGURE)]
         (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have found another one
         if found is not None:

@@ -115,7 +115,7 @@ def test_powers_of_ten_on_logarithmic_axes_are_letters(tmp_path):
     plot_timeline({"request": 10 ** rng.uniform(-3, 2, 500)}, np.zeros(0), None, tmp_path / "time.svg", "n")
     plot_sampling(sizes, sizes // 2, 0.5, tmp_path / "sampling.svg", "n")
     table = pd.DataFrame({"a": [1, 1, 2, 2], "b": [1, 2, 1, 2], "epsilon_upper": [0.01, 1.0, 10.0, 500.0]})
-    plot_heat(table.assign(replicates=2), "a", "b", "epsilon_upper", "t", "n", tmp_path / "heat.svg")
+    plot_heat(table.assign(replicates=2), "a", "b", "epsilon_upper", title="t", note="n", path=tmp_path / "heat.svg")
     for name, some in (("load", "10⁻¹"), ("time", "10⁻²"), ("sampling", "10¹"), ("heat", "100")):
         words = (tmp_path / f"{name}.svg").read_text(encoding="utf-8")
         assert some in words, name
@@ -156,6 +156,6 @@ def test_every_csv_file_that_a_command_writes_has_no_formulas(tmp_path, monkeypa
     _write(frame, tmp_path / "e.parquet")
     assert pd.read_parquet(tmp_path / "e.parquet").equals(frame)
     monkeypatch.setattr(search_outcome, "trials_table", lambda *_: frame)
-    monkeypatch.setattr("p2p_sim.figures.privacy_utility.plot_search", lambda *rest: rest[-1].write_bytes(b""))
+    monkeypatch.setattr("p2p_sim.figures.privacy_utility.plot_search", lambda *_, path, **__: path.write_bytes(b""))
     search_outcome.write_outcome(tmp_path, base(), search_outcome.Goal(epsilon=1.0), "oracle", [], {}, None)
     assert (tmp_path / search_outcome.TRIALS_CSV).read_text() == "kind,x0\n'=1+1,-0.5\n"

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import os
+import time
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from p2p_sim.explorer.app import LANES, application
 from p2p_sim.explorer.directories import ReadableDirectories
-from p2p_sim.explorer.worker_main import answered
+from p2p_sim.explorer.worker_process import answered
 
 TOKEN, HOST = "a-token", "127.0.0.1:8123"
 
@@ -19,8 +21,13 @@ class Here:
         await asyncio.sleep(0)
         return answered(task, fields)
 
-    async def close(self):
-        pass
+
+def slow(task, fields):
+    """What a process beside the server answers in a test: late, or never."""
+    if fields.get("end"):
+        os._exit(1)
+    time.sleep(float(fields["s"]))
+    return {"said": fields["s"]}
 
 
 async def nothing():

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import sys
 import tomllib
 
 import numpy as np
@@ -20,6 +19,7 @@ from p2p_sim.explorer.privacy_page import CURVE_POINTS
 from p2p_sim.explorer.progress_page import Watch
 from p2p_sim.privacy.questions import Question, observer_of
 from tests.commands import command
+from tests.explorer import in_process
 from tests.explorer.in_process import HOST, TOKEN, Client
 from tests.written_sweeps import AXES, base, made_rows, manifest, write_sweep
 
@@ -452,34 +452,23 @@ def test_what_cannot_be_played_is_one_line(client, fields, said):
 
 # -- the process beside the server, and the command ------------------------------------------------------------------
 
-SLOW = """
-import json, sys, time
-for line in sys.stdin:
-    fields = json.loads(line)["fields"]
-    if fields.get("end"): sys.exit(1)
-    time.sleep(float(fields["s"]))
-    print(json.dumps({"said": fields["s"]}), flush=True)
-"""
-
 
 def test_the_newest_question_counts_and_a_lost_answer_is_one_line(monkeypatch):
     monkeypatch.setattr(worker_process, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(worker_process, "answered", in_process.slow)
 
     async def all_of_it():
-        one = worker_process.Lane([sys.executable, "-S", "-c", SLOW])
+        one = worker_process.Lane()
         await one.warm()
-        try:
-            asked = [asyncio.create_task(one.ask("told", {"s": s})) for s in ("30", "20", "0.0")]
-            found = await asyncio.gather(*asked, return_exceptions=True)
-            assert [type(each) for each in found] == [worker_process.Superseded, worker_process.Superseded, dict]
-            with pytest.raises(InputError, match="the answer was lost"):
-                await one.ask("told", {"end": "1"})
-            assert await one.ask("told", {"s": "0.01"}) == {"said": "0.01"}
-            monkeypatch.setattr(worker_process, "LONGEST_S", 0.05)
-            with pytest.raises(InputError, match="there is no answer after"):
-                await one.ask("told", {"s": "30"})
-        finally:
-            await one.close()
+        asked = [asyncio.create_task(one.ask("told", {"s": s})) for s in ("30", "20", "0.0")]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in found] == [worker_process.Superseded, worker_process.Superseded, dict]
+        with pytest.raises(InputError, match="the answer was lost"):
+            await one.ask("told", {"end": "1"})
+        assert await one.ask("told", {"s": "0.01"}) == {"said": "0.01"}
+        monkeypatch.setattr(worker_process, "LONGEST_S", 0.05)
+        with pytest.raises(InputError, match="there is no answer after"):
+            await one.ask("told", {"s": "30"})
 
     asyncio.run(all_of_it())
 

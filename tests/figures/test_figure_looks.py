@@ -122,8 +122,9 @@ def test_of_many_edges_those_are_drawn_along_which_a_label_travelled(tmp_path, m
     epsilon, no = np.linspace(0.1, 2.0, 50), np.zeros(50, dtype=bool)
     for some in (slice(None), slice(0, 60)):
         plot_overlay(
-            edges[some], travelled[some], np.full(50, 5), epsilon, 2.2, no, no, None, tmp_path / "f.svg", "s", "n"
-        )
+            edges[some], travelled=travelled[some], degrees=np.full(50, 5), epsilon=epsilon, epsilon_local=2.2,
+            member=no, own=no, position=None, path=tmp_path / "f.svg", statement="s", note="n",
+        )  # fmt: skip
     assert drawn == [49, 60]
     assert len(edges) > overlays.MOST_EDGES
 

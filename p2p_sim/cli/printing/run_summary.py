@@ -215,17 +215,14 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
     if times is not None and (verbose or times > learner):
         lines.append(("ε, learner who also sees their times", f"{at_most(times)} {at}"))
     if worst["epsilon_coalition_upper"] is not None:
-        members = _members(rows)
+        members = f"{span(rows['coalition_members'])} members"
+        if rows["coalition_members"].nunique() == 1:
+            members = count(int(rows["coalition_members"].iloc[0]), "member")
         lines.append(("ε, learner with the coalition", f"{at_most(worst['epsilon_coalition_upper'])} {at}, {members}"))
     if worst["epsilon_unmet_upper"] is not None and verbose:
         chance = f"(all but a share {at_most(worst['coalition_meets'])})"
         lines.append(("  users whose label no member fetched", f"{at_most(worst['epsilon_unmet_upper'])}  {chance}"))
     return lines
-
-
-def _members(rows: Any) -> str:
-    members = rows["coalition_members"]
-    return count(int(members.iloc[0]), "member") if members.nunique() == 1 else f"{span(members)} members"
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:

@@ -60,7 +60,9 @@ def _said(bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange(audit: Audit, why: str) -> AuditOutput:
     exact, r = audit.result.epsilon_exact, audit.result
-    bound = PrivacyBound(exact.lower, exact.upper, r.delta, r.observer, "label", r.basis, audit.conditions)
+    bound = PrivacyBound(
+        exact.lower, exact.upper, r.delta, r.observer, adjacency="label", basis=r.basis, conditions=audit.conditions
+    )
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
     proved = [] if r.passed else [_proved(audit)]
     if audit.learned is not None and not audit.learned.passed:
@@ -103,6 +105,9 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange_lines(audit: Audit, why: str) -> list[Line]:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
+    possible = max(r.epsilon_exact.lower, r.epsilon_lower_confidence)
+    refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
+    paper = str(audit.lemma9) + "  (refuted: below what is possible)" * refuted
     return [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
@@ -115,15 +120,17 @@ def _exchange_lines(audit: Audit, why: str) -> list[Line]:
         ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
-        ("  the paper's Lemma 9", _paper(audit)),
+        ("  the paper's Lemma 9", paper),
         *(learned_lines(audit.learned) if audit.learned is not None else [NOT_TOGETHER]),
     ]
 
 
 def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
     conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
-    figures = 0.0, audit.epsilon, audit.delta_certified
-    bound = PrivacyBound(*figures, "learner", "label", REALISED_BASIS, conditions, REALISED)
+    bound = PrivacyBound(
+        0.0, audit.epsilon, audit.delta_certified, "learner",
+        adjacency="label", basis=REALISED_BASIS, conditions=conditions, conditional_on=REALISED,
+    )  # fmt: skip
     found = asdict(audit) | {"passed": audit.passed, **_said(bound)}
     record = {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
     lines = [
@@ -181,13 +188,6 @@ def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
         ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
         ("  the paper's Theorem 1", paper),
     ]
-
-
-def _paper(audit: Audit) -> str:
-    """The paper's bound, and whether the exact value refutes it."""
-    possible = max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
-    refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
-    return str(audit.lemma9) + ("  (refuted: below what is possible)" if refuted else "")
 
 
 def _proved(audit: Audit) -> str:

@@ -14,7 +14,7 @@ from p2p_sim.figures.column_labels import at_most
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.results.rows import Row
 from p2p_sim.tuning.goal import COSTS
-from p2p_sim.tuning.run_search import Found, Tuned
+from p2p_sim.tuning.run_search import Tuned
 from p2p_sim.tuning.trial_runs import Tuning
 
 UNPAID = "; the search looked at true labels, which this ε does not count"
@@ -40,12 +40,20 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     )
     settings = [(key, str(value)) for key, value in found.trial.settings.items()]
     settings += _parameters(found.fresh)
+    # ε of the learner together with a coalition, which the goal is not about
+    epsilons, with_coalition = [row["epsilon_coalition_upper"] for row in found.fresh], []
+    if None not in epsilons:
+        most = f"{at_most(max(map(float, epsilons)))} in fresh replicates; the goal is not about it"
+        with_coalition = [("  with the coalition", most)]
+    protected = f"one user's {row['adjacency']}{UNPAID * (tuning.look == 'oracle')}"
+    if math.isinf(found.epsilon):
+        protected = f"nothing: no finite ε is known for one user's {row['adjacency']}"
     figures = (
         (f"{_judge(tuning)} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
         (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
         ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
-        *_with_coalition(found),
-        ("ε protects", _protected(found.epsilon, row["adjacency"], UNPAID * (tuning.look == "oracle"))),
+        *with_coalition,
+        ("ε protects", protected),
     )
     title = f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}"
     return two_columns(title, runs, settings, figures)
@@ -60,23 +68,6 @@ def _parameters(fresh: Sequence[Row]) -> list[tuple[str, str]]:
             varies = values.nunique() > 1
             lines.append((text, f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
     return lines
-
-
-def _with_coalition(found: Found) -> list[tuple[str, str]]:
-    """ε of the learner together with a coalition, which the goal is not about."""
-    epsilons = [row["epsilon_coalition_upper"] for row in found.fresh]
-    if None in epsilons:
-        return []
-    return [
-        ("  with the coalition", f"{at_most(max(map(float, epsilons)))} in fresh replicates; the goal is not about it")
-    ]
-
-
-def _protected(epsilon: float, adjacency: str, unpaid: str) -> str:
-    """What is protected; nothing at ε = ∞."""
-    if math.isinf(epsilon):
-        return f"nothing: no finite ε is known for one user's {adjacency}"
-    return f"one user's {adjacency}{unpaid}"
 
 
 def _judge(tuning: Tuning) -> str:

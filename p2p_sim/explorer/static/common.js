@@ -1,17 +1,12 @@
 // What all pages share: questions to the explorer, texts, copying.
+import { element, figure } from "./chart.js";
+export { element, figure };
 export const prefix = document.body.dataset.prefix;
 export const byId = (id) => document.getElementById(id);
 
 export function show(id, text) {
   const node = byId(id);
   if (node.textContent !== text) node.textContent = text;
-}
-
-export function element(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
-  return node;
 }
 
 // Pairs as rows of a table with headings at the left.
@@ -98,10 +93,4 @@ export function repeatedly(use) {
   };
   go();
   return go;
-}
-
-export function figure(number) {
-  if (number === 0) return "0";
-  const size = Math.abs(number);
-  return size >= 1e5 || size < 1e-4 ? number.toExponential(2).replace("e+", "e") : String(Number(number.toPrecision(4)));
 }

@@ -121,7 +121,7 @@ function table() {
     const button = element("button", { type: "button", class: "link" }, "show");
     button.setAttribute("aria-label", `Show the point ${point.said}`);
     button.addEventListener("click", () => {
-      chart.mark(point.key)?.focus();
+      chart.mark(point.key)?.node.focus();
       byId("stage").scrollIntoView({ block: "nearest" });
     });
     const interval = point.low === null ? "" : `${figure(point.low)} to ${figure(point.high)}`;
@@ -153,7 +153,7 @@ function picked(key) {
 
 function beside(key) {
   if (getComputedStyle(byId("point")).position !== "absolute") return;  // on a phone it stands below
-  const card = byId("point"), stage = byId("stage").getBoundingClientRect(), mark = chart.mark(key)?.getBoundingClientRect();
+  const card = byId("point"), stage = byId("stage").getBoundingClientRect(), mark = chart.mark(key)?.node.getBoundingClientRect();
   if (!mark) return;
   card.style.maxHeight = `${stage.height}px`;
   const x = (mark.left + mark.right) / 2 - stage.left, right = x < stage.width / 2;
@@ -202,13 +202,13 @@ byId("best").addEventListener("input", () => {
 });
 byId("close").addEventListener("click", () => {
   close();
-  chart.mark(chart.chosen)?.focus();
+  chart.mark(chart.chosen)?.node.focus();
   close();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || byId("point").hidden) return;
   const inside = byId("point").contains(document.activeElement);
-  if (inside) chart.mark(chart.chosen)?.focus();
+  if (inside) chart.mark(chart.chosen)?.node.focus();
   close();
 });
 byId("copy-scenario").addEventListener("click", () => copy(latest, "copied", "The scenario is"));

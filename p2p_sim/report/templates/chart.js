@@ -1,305 +1,328 @@
-// Charts: the values of a figure, by pointer and by keys; without this script the picture stands alone.
-const NS = document.querySelector("figure svg")?.namespaceURI; // a chart stands beside a picture
-const SHAPES = ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0", "M-4.5 -4.5h9v9h-9z", "M0 -5.5l5.5 10h-11z", "M0 -6l6 6l-6 6l-6 -6z",
-  "M0 5.5l5.5 -10h-11z", "M-2 -5.5h4v3.5h3.5v4h-3.5v3.5h-4v-3.5h-3.5v-4h3.5z", "M-5.5 -3l2.5 -2.5l3 3l3 -3l2.5 2.5l-3 3l3 3l-2.5 2.5l-3 -3l-3 3l-2.5 -2.5l3 -3z"];
-const DASHES = ["", "7 4", "2 4"];
-function make(parent, name, attributes = {}, text = "") {
-  const html = ["div", "p", "button", "label", "select", "option", "span"].includes(name);
-  const element = html ? document.createElement(name) : document.createElementNS(NS, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text) element.textContent = text;
-  parent.append(element);
-  return element;
+// A chart as SVG, as wide as its container: panels of lines with bands or bars, or colours over two axes; marks that take
+// the focus; a legend that hides lines.
+const WIDEST = 960, LETTER = 7.3, LINE = 15;  // pixels: of a chart, of a letter and of a line of text
+const SVG = Object.assign(document.createElement("div"), { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
+const TARGET = 12;  // half of what a finger needs
+const SHAPES = [
+  "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.6-4.6H4.6V4.6H-4.6Z", "M0-5.8L5.6 4.6H-5.6Z", "M0-6.2L6.2 0L0 6.2L-6.2 0Z",
+  "M0 5.8L5.6-4.6H-5.6Z", "M-2-5.8H2V-2H5.8V2H2V5.8H-2V2H-5.8V-2H-2Z", "M-5.6-3.4L-3.4-5.6L0-2.2L3.4-5.6L5.6-3.4L2.2 0L5.6 3.4L3.4 5.6L0 2.2L-3.4 5.6L-5.6 3.4L-2.2 0Z",
+];
+
+export function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
-function tidy(value) {
-  const size = Math.abs(value);
-  return size && (size >= 1e6 || size < 1e-4) ? value.toExponential(0).replace("e+", "e") : String(Number(value.toPrecision(6)));
+
+function svg(name, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
-// Ticks of a range in the axis's own units: of a logarithmic axis these are powers of ten.
-function ticksOf(low, high, log, most) {
-  if (log && high - low >= 0.5) {
-    for (const steps of [[1, 2, 5], [1, 3], [1]]) {
-      const found = [];
-      for (let power = Math.floor(low); power <= high; power++)
-        for (const step of steps) {
-          const at = power + Math.log10(step);
-          if (at >= low && at <= high) found.push([at, tidy(step * 10 ** power)]);
-        }
-      if (found.length > 1 && (found.length <= most || steps.length === 1)) {
-        const every = Math.ceil(found.length / most);
-        return found.filter((_, index) => index % every === 0);
-      }
-    }
-  }
-  const [from, to] = log ? [10 ** low, 10 ** high] : [low, high];
-  const rough = (to - from) / most;
-  const scale = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((factor) => factor * scale >= rough) * scale;
-  const found = [];
-  for (let number = Math.ceil(from / step); number * step <= to * (1 + 1e-12) + 1e-300; number++)
-    found.push([log ? Math.log10(number * step) : number * step, tidy(number * step)]);
-  return found;
+
+export function figure(number, digits = 4) {
+  if (number === 0) return "0";
+  const size = Math.abs(number);
+  return size >= 1e5 || size < 1e-4 ? number.toExponential(2).replace("e+", "e") : String(Number(number.toPrecision(digits)));
 }
-function startChart(box) {
-  const data = JSON.parse(box.dataset.chart);
-  const [logX, logY] = data.logs;
-  const figure = box.closest("figure");
-  const which = figure.id.replace("figure-", "");
-  const hidden = new Set();
-  let panel = 0, view = null, chosen = null, drag = null, shownMarks = [], frame = null;
-  const toX = (x) => (logX ? Math.log10(x) : x);
-  const toY = (y) => (logY ? Math.log10(y) : y);
-  const usable = ([x, y]) => x !== null && y !== null && (!logX || x > 0) && (!logY || y > 0);
-  const groups = data.groups.map((group) => ({ ...group, points: group.points.filter((point) => usable(point.at)) }));
-  const tools = make(box, "div", { class: "tools", role: "group", "aria-label": `Figure ${which}: tools` });
-  const button = (text, click) => {
-    const found = make(tools, "button", { type: "button" }, text);
-    found.addEventListener("click", click);
-    return found;
-  };
-  const zoomers = [["Zoom in", 0.5], ["Zoom out", 2]].map(([text, factor]) => button(text, () => zoom(factor)));
-  zoomers.push(button("Show all", () => { view = null; draw(); }));
-  const swap = button("Picture", () => { setPicture(swap.getAttribute("aria-pressed") !== "true"); });
-  swap.setAttribute("aria-pressed", "false");
-  const body = make(box, "div", { class: "chart-body" });
-  if (data.panels.length > 1) {
-    const label = make(body, "label", { class: "panel" }, "Panel ");
-    const select = make(label, "select");
-    data.panels.forEach((name, index) => make(select, "option", { value: index }, name));
-    select.addEventListener("change", () => { panel = Number(select.value); chosen = null; say(); draw(); });
+
+function linearTicks(low, high) {
+  const rough = (high - low) / 6, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough);
+  const ticks = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(Number((k * step).toPrecision(12)));
+  return ticks;
+}
+
+function logTicks(low, high) {
+  const decades = Math.log10(high / low), ticks = [];
+  const steps = decades > 3 ? [1] : decades > 2 ? [1, 2, 5] : decades > 1.2 ? [1, 2, 3, 4, 6, 8] : [1, 1.5, 2, 3, 4, 5, 6, 8];
+  const every = Math.max(1, Math.ceil(decades / 8));
+  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
+    if (e % every === 0) for (const step of steps) ticks.push(Number((step * 10 ** e).toPrecision(3)));
+  return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+}
+
+// A scale from values to pixels, with its ticks; of numbers no more than there is room for. Its ends are logarithms where
+// the axis is logarithmic; `view` are those of a part that is looked at.
+function scale(values, axis, from, to, view = axis.range) {
+  const f = axis.log ? (value) => Math.log10(Math.max(value, 1e-300)) : (value) => value, back = axis.log ? (end) => 10 ** end : (end) => end;
+  const usable = values.filter((value) => Number.isFinite(value) && (!axis.log || value > 0));
+  let low = Math.min(...usable), high = Math.max(...usable);
+  if (axis.names) [low, high] = [-0.5, axis.names.length - 0.5];
+  else if (!usable.length) [low, high] = axis.log ? [0.1, 1] : [0, 1];
+  if (low === high) [low, high] = axis.log ? [low / 2, high * 2] : [low - Math.abs(low || 1) / 4, high + Math.abs(high || 1) / 4];
+  const margin = axis.names ? 0 : 0.04 * (f(high) - f(low)), whole = [f(low) - margin, f(high) + margin];
+  const [begin, end] = view ?? whole;
+  const at = (value) => from + ((f(value) - begin) / (end - begin)) * (to - from);
+  const inside = ([tick]) => f(tick) >= begin - 1e-9 && f(tick) <= end + 1e-9;
+  if (axis.names) return { at, f, whole, ends: [begin, end], ticks: axis.names.map((name, place) => [place, name]).filter(inside) };
+  const ticks = (axis.log && end - begin > 0.5 ? logTicks : linearTicks)(back(begin), back(end)).map((tick) => [tick, figure(tick, 6)]).filter(inside);
+  const longest = Math.max(...ticks.map(([, name]) => name.length), 1), room = to > from ? LETTER * longest + 10 : LINE + 4;
+  const every = Math.ceil((ticks.length * room) / Math.abs(to - from));
+  return { at, f, whole, ends: [begin, end], ticks: ticks.filter((_, place) => place % every === 0) };
+}
+
+function wrapped(text, width) {
+  const parts = [""];
+  for (const word of text.split(" ")) {
+    if (parts.at(-1) && (parts.at(-1) + " " + word).length > width) parts.push("");
+    parts.push((parts.pop() + " " + word).trim());
   }
-  make(body, "p", { class: "axis" }, `↑ ${data.y}${logY ? ", log scale" : ""}`);
-  const plot = make(body, "svg", { role: "group", "aria-label": `Figure ${which}, points: arrow keys go from point to point, plus and minus zoom, 0 shows all` });
-  make(body, "p", { class: "axis right" }, `${data.x}${logX ? ", log scale" : ""} →`);
-  const values = make(body, "p", { class: "values" });
-  const legend = make(body, "div", { class: "legend", role: "group", "aria-label": `Figure ${which}: show or hide` });
-  make(body, "p", { class: "axis" }, data.note);
-  const entry = (key, text, paint) => {
-    const found = make(legend, "button", { type: "button", "aria-pressed": "true" });
-    paint(make(found, "svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" }));
-    make(found, "span", {}, text);
-    found.addEventListener("click", () => {
-      const off = !hidden.delete(key);
-      if (off) hidden.add(key);
-      found.setAttribute("aria-pressed", String(!off));
-      if (chosen && hidden.has(`g${chosen.group}`)) { chosen = null; say(); }
-      draw();
-    });
-  };
-  // The eighth line has the first colour and shape again, but hollow; the fifteenth is hollow with a broken rim.
-  const rim = (look) => (look < 7 ? { fill: hue(look) } : { fill: "var(--paper)", stroke: hue(look), "stroke-width": 2, "stroke-dasharray": look < 14 ? "" : "2 2" });
-  const hue = (look) => `var(--c${look % SHAPES.length})`;
-  groups.forEach((group, index) => entry(`g${index}`, group.label, (swatch) => {
-    make(swatch, "path", { d: "M-16 0h32", class: "swatch", stroke: hue(group.look), "stroke-width": 1.8, "stroke-dasharray": DASHES[Math.floor(group.look / 7) % 3] });
-    make(swatch, "path", { d: SHAPES[group.look % 7], ...rim(group.look) });
-  }));
-  data.levels.forEach((level, index) => entry(`l${index}`, level.label, (swatch) =>
-    make(swatch, "path", { d: "M-16 0h32", class: "level", "stroke-dasharray": level.dash })));
-  const pieces = () => data.levels.flatMap((level, index) => hidden.has(`l${index}`) ? [] :
-    level.pieces.filter((piece) => piece.panel === panel).map((piece) => ({ ...piece, dash: level.dash })));
-  const here = (index) => hidden.has(`g${index}`) ? [] : groups[index].points.filter((point) => point.panel === panel);
-  const lineOf = (index) => here(index).map((point, place) => ({ ...point, group: index, place }));
-  function extent() {
-    const xs = [], ys = [];
-    const all = groups.some((_, index) => here(index).length) ? groups.map((_, index) => here(index)) : groups.map((group) => group.points);
-    for (const point of all.flat()) {
-      xs.push(toX(point.at[0]));
-      ys.push(...point.at.slice(1).filter((y) => y !== null && (!logY || y > point.at[1] / 10)).map(toY));
-    }
-    for (const piece of pieces()) ys.push(...piece.points.map((point) => point[1]).filter((y) => y !== null && (!logY || y > 0)).map(toY));
-    const room = (numbers, least) => {
-      const low = Math.min(...numbers), high = Math.max(...numbers);
-      const more = (high - low) * 0.06 || least;
-      return [low - more, high + more];
-    };
-    const across = data.places ? [-0.5, data.places.length - 0.5] : room(xs, logX ? 0.3 : Math.abs(xs[0]) * 0.1 || 1);
-    return [...across, ...room(ys, logY ? 0.3 : Math.abs(ys[0]) * 0.1 || 1)];
+  return parts;
+}
+
+function text(content, x, y, width, attributes = {}) {
+  const node = svg("text", { x, y, "text-anchor": "middle", ...attributes });
+  wrapped(content, width).forEach((part, line) => node.append(svg("tspan", { x, dy: line ? LINE : 0 }, part)));
+  return node;
+}
+
+const marked = (place) => (Math.floor(place / 7) % 2 ? "hollow" : "fill");
+const look = (place) => `p${place % 7} d${Math.floor(place / 7) % 3}`;
+
+// Colours from low to high, told apart by lightness alone; the first and the last are ink and paper of the text on them.
+const COLOURS = [[0, 32, 76], [42, 63, 109], [87, 92, 109], [124, 123, 120], [165, 156, 116], [210, 193, 95], [255, 233, 69]];
+function colour(share) {
+  const at = share * (COLOURS.length - 1), low = Math.min(Math.floor(at), COLOURS.length - 2);
+  return `rgb(${COLOURS[low].map((part, place) => Math.round(part + (at - low) * (COLOURS[low + 1][place] - part))).join(" ")})`;
+}
+
+// A band between the ends of points [pixels from the left, y, low, high].
+function band(points, y, look) {
+  const path = (ends, key) => ends.map((point) => `${point[0].toFixed(1)},${y.at(point[key]).toFixed(1)}`);
+  return svg("polygon", { class: `band ${look}`, points: [...path(points, 2), ...path(points.toReversed(), 3)].join(" ") });
+}
+
+const joining = (points, y) => points.map((point) => `${point[0].toFixed(1)},${y.at(point[1]).toFixed(1)}`).join(" ");
+
+// spec: x and y with label, log, names or range; panels, their names; lines with label, place and points {panel, x, y,
+// low, high, key, said}, joined by lines unless it is said; levels with label, dash and pieces {panel, points of x, y, low
+// and high}, of all panels or all x where these are not said; or heat with label, log and cells {x, y, value, text, key, said}.
+export class Chart {
+  constructor(container, label, pick = () => {}, role = "button") {
+    Object.assign(this, { container, label, pick, role, hidden: new Set(), chosen: null, spec: null, width: 0, view: null, rows: [], marks: [] });
+    container.addEventListener("keydown", (event) => this.move(event));
+    container.addEventListener("click", (event) => this.clicked(event));
+    new ResizeObserver(() => {
+      if (this.spec && this.room() !== this.width) this.draw(this.spec);
+    }).observe(container);
   }
-  function zoom(factor) {
-    const [x0, x1, y0, y1] = view || extent();
-    const far = ({ x, y }) => (x - (frame.left + frame.right) / 2) ** 2 + (y - (frame.top + frame.bottom) / 2) ** 2;
-    const near = chosen || shownMarks.reduce((best, shown) => (best && far(best) <= far(shown) ? best : shown), null)?.point;
-    const centre = near ? [toX(near.at[0]), toY(near.at[1])] : [(x0 + x1) / 2, (y0 + y1) / 2];
-    const [w, h] = [(x1 - x0) * factor / 2, (y1 - y0) * factor / 2];
-    const [e0, e1, f0, f1] = extent();
-    view = 2 * w >= e1 - e0 && 2 * h >= f1 - f0 ? null : [centre[0] - w, centre[0] + w, centre[1] - h, centre[1] + h];
-    draw();
+
+  room() {
+    return Math.min(WIDEST, Math.max(240, Math.floor(this.container.clientWidth)));
   }
-  function say() {
-    values.textContent = chosen ? `${chosen.said.join("; ")}.`
-      : "Point at a marker, or reach the chart with Tab and use the arrow keys: its values stand here.";
+
+  draw(spec) {
+    const focused = document.activeElement.closest(".panels") && this.container.contains(document.activeElement), { key } = document.activeElement.dataset;
+    this.spec = spec;
+    this.width = this.room();
+    [this.marks, this.rows] = [[], []];
+    const panels = spec.panels ?? [""];
+    const columns = panels.length === 1 ? 1 : Math.max(1, Math.min(panels.length === 4 ? 2 : 3, Math.floor(this.width / 270)));
+    const width = Math.floor((this.width - 8 * (columns - 1)) / columns);
+    const grid = element("div", { class: "panels" });
+    grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+    grid.append(...panels.map((name, panel) => this.panel(name, panel, width, columns > 1)));
+    (this.mark(this.chosen) ?? this.marks[0])?.node.setAttribute("tabindex", "0");
+    if (spec.marked && !this.marks.length) grid.firstChild.setAttribute("tabindex", "0");  // keys work where no point is in sight
+    this.container.replaceChildren(grid, ...(spec.heat ? [this.ramp()] : this.legend()));
+    this.quiet = true;  // to draw again is no choice
+    if (focused) ((this.mark(key) ?? this.marks[0])?.node ?? grid.firstChild).focus();
+    this.quiet = false;
   }
-  function choose(point, focus) {
-    chosen = point;
-    say();
-    const [x, y] = [toX(point.at[0]), toY(point.at[1])];
-    if (focus && view && (x < view[0] || x > view[1] || y < view[2] || y > view[3])) {
-      const [w, h] = [(view[1] - view[0]) / 2, (view[3] - view[2]) / 2];
-      view = [x - w, x + w, y - h, y + h];
-      draw();
-    }
-    mark();
-    if (focus) (shownMarks.find(({ point: other }) => same(other, chosen)) || { node: plot }).node.focus();
+
+  mark(key) {
+    return this.marks.find(({ point }) => point.key === key);
   }
-  const same = (one, other) => one && other && one.group === other.group && one.place === other.place;
-  function mark() {
-    for (const { node, point } of shownMarks) {
-      const on = same(point, chosen);
-      node.classList.toggle("chosen", on);
-      node.setAttribute("tabindex", on || (!chosen && point === shownMarks[0].point) ? 0 : -1);
-    }
-    if (!plot.querySelector("[tabindex='0']") && shownMarks.length) shownMarks[0].node.setAttribute("tabindex", 0);
-    guides.replaceChildren();
-    const found = shownMarks.find(({ point }) => same(point, chosen));
-    if (found) make(guides, "path", { d: `M${frame.left} ${found.y}H${found.x}V${frame.bottom}`, class: "guide" });
+
+  panel(name, panel, width, small) {
+    const { spec, view } = this, height = Math.round(Math.min(480, Math.max(small ? 220 : 280, 0.6 * width)));
+    const shown = ({ label }) => !this.hidden.has(label), lines = spec.lines.filter(shown), levels = (spec.levels ?? []).filter(shown);
+    const label = name ? `${this.label}, ${name}` : this.label;
+    const root = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: spec.marked ? "group" : "img", "aria-label": label });
+    const points = (lines.length ? lines : spec.lines).flatMap((line) => line.points), pieces = levels.flatMap((level) => level.pieces.map((piece) => ({ ...piece, dash: level.dash })));
+    const low = (point) => (!spec.y.log || point.low > point.y / 10 ? [point.low] : []);  // a logarithmic axis has no room for all
+    const ends = [...points.flatMap((point) => [point.y, point.high, ...low(point)]), ...pieces.flatMap((piece) => piece.points.map((point) => point[1]))].filter((end) => end !== null && end !== undefined);
+    const box = this.box(width, height, scale(ends, spec.y, height - 40, 20, view?.y), Boolean(name));
+    const x = scale(points.map((point) => point.x), spec.x, box.left, box.right, view?.x), y = scale(ends, spec.y, box.bottom, box.top, view?.y);
+    this.drawn = { x, y, box };
+    this.frame(root, x, y, box);
+    if (name) root.append(svg("text", { class: "name", x: (box.left + box.right) / 2, y: LINE, "text-anchor": "middle" }, name));
+    if (spec.heat) return this.cells(root, x, y, box), root;
+    if (!lines.length) root.append(svg("text", { class: "empty", x: (box.left + box.right) / 2, y: height / 2, "text-anchor": "middle" }, "All lines are hidden."));
+    const size = { width: box.right - box.left, height: box.bottom - box.top };
+    const inside = svg("svg", { x: box.left, y: box.top, ...size, viewBox: `${box.left} ${box.top} ${size.width} ${size.height}`, "aria-hidden": "true" });
+    root.append(inside);  // it cuts off what lies beyond the axes
+    for (const piece of pieces.filter((each) => (each.panel ?? panel) === panel)) this.level(inside, piece, x, y, box);
+    const here = lines.map((line) => ({ ...line, points: line.points.filter((point) => (point.panel ?? 0) === panel) })).filter((line) => line.points.length);
+    for (const line of here) this.line(inside, line, x, y);
+    if (spec.marked) for (const line of here) this.line_marks(root, line, x, y, box);
+    return root;
   }
-  let guides = null;
-  function draw() {
-    const focused = plot.contains(document.activeElement);
-    const width = Math.max(260, Math.round(body.clientWidth) || 600);
-    const height = Math.round(Math.min(460, Math.max(280, width * 0.5)));
-    const [x0, x1, y0, y1] = view || extent();
-    const yTicks = ticksOf(y0, y1, logY, 7);
-    const left = 14 + 8 * Math.max(2, ...yTicks.map(([, text]) => text.length));
-    frame = { left, right: width - 14, top: 10, bottom: height - (data.places ? 46 : 26) };
-    const px = (x) => frame.left + (x - x0) / (x1 - x0) * (frame.right - frame.left);
-    const py = (y) => frame.bottom - (y - y0) / (y1 - y0) * (frame.bottom - frame.top);
-    frame.back = (x, y) => [x0 + (x - frame.left) / (frame.right - frame.left) * (x1 - x0), y0 + (frame.bottom - y) / (frame.bottom - frame.top) * (y1 - y0)];
-    plot.replaceChildren();
-    plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const axes = make(plot, "g", { class: "axes", "aria-hidden": "true" });
-    for (const [at, text] of yTicks) {
-      make(axes, "path", { d: `M${frame.left} ${py(at)}H${frame.right}` });
-      make(axes, "text", { x: frame.left - 8, y: py(at) + 4, "text-anchor": "end" }, text);
-    }
-    const most = Math.max(2, Math.floor((frame.right - frame.left) / 60));
-    const xTicks = data.places ? data.places.map((name, place) => [place, name]).filter(([at]) => at >= x0 && at <= x1) : ticksOf(x0, x1, logX, most);
-    xTicks.forEach(([at, text], index) => {
-      make(axes, "path", { d: `M${px(at)} ${frame.top}V${frame.bottom}` });
-      const beside = Math.min((frame.right - frame.left) / xTicks.length, px(at), width - px(at));
-      const room = data.places ? Math.max(5, Math.floor(2 * beside / 7)) : 99;
-      const label = text.length > room ? `${text.slice(0, room - 1)}…` : text;
-      make(axes, "text", { x: px(at), y: frame.bottom + (data.places && index % 2 ? 36 : 18), "text-anchor": "middle" }, label);
-    });
-    make(axes, "path", { d: `M${frame.left} ${frame.top}V${frame.bottom}H${frame.right}`, class: "edge" });
-    const [w, h] = [frame.right - frame.left, frame.bottom - frame.top];  // an inner <svg> cuts off what lies beyond the axes
-    const inner = make(plot, "svg", { x: frame.left, y: frame.top, viewBox: `${frame.left} ${frame.top} ${w} ${h}`, width: w, height: h, "aria-hidden": "true" });
-    const [bands, inside] = [0, 1].map(() => make(inner, "g"));
-    const faint = Math.min(0.16, 0.5 / groups.length).toFixed(2);
-    const path = (points) => points.map(([x, y], index) => `${index ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
-    const floor = (y, middle) => (logY && y <= 0 ? Math.min(y0, toY(middle)) - 1 : toY(y));
-    const band = (points, colour) => {
-      const ends = points.filter((point) => point[2] !== null && point[3] !== null);
-      if (ends.length > 1) make(bands, "path", { class: "band", fill: colour, opacity: faint,
-        d: `${path([...ends.map((p) => [p[0], toY(p[3])]), ...ends.reverse().map((p) => [p[0], floor(p[2], p[1])])])}Z` });
-    };
-    for (const piece of pieces()) {
-      const across = piece.points.flatMap((p) => p[0] === null ? [[x0, ...p.slice(1)], [x1, ...p.slice(1)]] : [[toX(p[0]), ...p.slice(1)]])
-        .filter((p) => p[1] !== null && (!logY || p[1] > 0));
-      band(across, "var(--soft)");
-      make(inside, "path", { class: "level", "stroke-dasharray": piece.dash, d: path(across.map((p) => [p[0], toY(p[1])])) });
-    }
-    guides = make(plot, "g", { "aria-hidden": "true" });
-    shownMarks = [];
-    const marks = [];
-    groups.forEach((group, index) => {
-      const line = lineOf(index), colour = hue(group.look);
-      const at = line.map((point) => [toX(point.at[0]), toY(point.at[1])]);
-      const rising = at.every(([x], place) => !place || x >= at[place - 1][0]);
-      if (data.joined && rising && line.length > 2) band(line.map((point, place) => [at[place][0], ...point.at.slice(1)]), colour);
-      else for (const [place, point] of line.entries()) if (point.at[2] !== null) make(inside, "path", { class: "bar", stroke: colour,
-        d: `M${px(at[place][0])} ${py(floor(point.at[2], point.at[1]))}V${py(toY(point.at[3]))}` });
-      if (data.joined && line.length > 1) make(inside, "path", { class: "line", stroke: colour, d: path(at), "stroke-dasharray": DASHES[Math.floor(group.look / 7) % 3] });
-      line.forEach((point, place) => marks.push({ point, look: group.look, shape: SHAPES[group.look % 7], x: px(at[place][0]), y: py(at[place][1]) }));
-    });
-    for (const { point, look, shape, x, y } of marks) {
-      if (x < frame.left - 6 || x > frame.right + 6 || y < frame.top - 6 || y > frame.bottom + 6) continue;
-      const node = make(plot, "g", { class: "mark", role: "img", tabindex: -1, "aria-label": point.said.join("; "), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
-      make(node, "circle", { r: 10, class: "ring" });
-      make(node, "path", { d: shape, ...rim(look) });
-      node.addEventListener("focus", () => { if (!same(point, chosen)) choose(point, false); });
-      shownMarks.push({ node, point, x, y });
-    }
-    if (!marks.length) make(plot, "text", { x: (frame.left + frame.right) / 2, y: height / 2, "text-anchor": "middle", class: "empty" }, "All groups are hidden.");
-    if (shownMarks.length) plot.removeAttribute("tabindex");
-    else plot.setAttribute("tabindex", 0);  // keys still work where no point is in sight
-    mark();
-    if (focused) (shownMarks.find(({ point }) => same(point, chosen)) || shownMarks[0] || { node: plot }).node.focus();
+
+  // The room for marks between the texts of the axes; names along x that are too long for their place are turned.
+  box(width, height, y, named) {
+    const { spec } = this, longest = (names) => Math.max(0, ...names.map((name) => name.length));
+    const yNames = y.ticks.map(([, name]) => name), widest = spec.y.names ? Math.min(0.3 * width, LETTER * longest(yNames)) : LETTER * longest(yNames);
+    const logged = (axis) => axis.label + (axis.log ? " (log scale)" : "");
+    const yText = wrapped(logged(spec.y), (height - 60) / LETTER), left = Math.ceil(widest + 16 + LINE * yText.length), right = width - 14;
+    const xText = wrapped(logged(spec.x), (width - 10) / LETTER);
+    const slot = (right - left) / (spec.x.names?.length ?? 1);
+    const turned = Boolean(spec.x.names) && longest(spec.x.names.flatMap((name) => name.split(" "))) * LETTER > slot;
+    const lines = spec.x.names && !turned ? Math.max(...spec.x.names.map((name) => wrapped(name, slot / LETTER).length)) : 1;
+    const below = turned ? Math.min(120, 12 + 0.7 * LETTER * longest(spec.x.names)) : 8 + LINE * lines;
+    return { left, right, top: named ? 24 : 12, bottom: Math.round(height - below - 8 - LINE * xText.length), width, height, xText, yText, turned, slot, widest };
   }
-  const placeOf = (event) => {
-    const area = plot.getBoundingClientRect(), scale = plot.viewBox.baseVal.width / area.width;
-    return [(event.clientX - area.left) * scale, (event.clientY - area.top) * scale];
-  };
-  plot.addEventListener("pointermove", (event) => {
-    const [x, y] = placeOf(event);
-    if (drag) {
-      if (!drag.rect) drag.rect = make(plot, "rect", { class: "drag" });
-      const [fx, fy] = drag.from;
-      for (const [key, value] of Object.entries({ x: Math.min(x, fx), y: Math.min(y, fy), width: Math.abs(x - fx), height: Math.abs(y - fy) })) drag.rect.setAttribute(key, value);
-      drag.to = [x, y];
-      return;
+
+  frame(root, x, y, box) {
+    const axes = svg("g", { class: "axes" });
+    root.append(axes);
+    for (const [tick, name] of y.ticks) {
+      axes.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y.at(tick), y2: y.at(tick) }));
+      const most = Math.floor(box.widest / LETTER);
+      axes.append(svg("text", { x: box.left - 8, y: y.at(tick) + 4, "text-anchor": "end" }, name.length > most ? `${name.slice(0, most - 1)}…` : name));
     }
-    pick(x, y);
-  });
-  function pick(x, y) {
-    let best = null, least = 30 ** 2;
-    for (const shown of shownMarks) {
-      const far = (shown.x - x) ** 2 + (shown.y - y) ** 2;
-      if (far < least) { least = far; best = shown; }
+    const every = box.turned ? Math.ceil((LINE + 1) / box.slot) : 1;
+    for (const [tick, name] of x.ticks.filter((_, place) => place % every === 0)) {
+      const at = x.at(tick), short = name.length > 22 ? `${name.slice(0, 21)}…` : name;
+      axes.append(svg("line", { class: "grid", x1: at, x2: at, y1: box.top, y2: box.bottom }));
+      if (box.turned) axes.append(svg("text", { x: at + 4, y: box.bottom + 14, "text-anchor": "end", transform: `rotate(-40 ${at + 4} ${box.bottom + 14})` }, short));
+      else axes.append(text(name, at, box.bottom + 18, this.spec.x.names ? box.slot / LETTER : 20));
     }
-    if (best && !same(best.point, chosen)) choose(best.point, false);
+    axes.append(svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
+    axes.append(svg("line", { class: "axis", x1: box.left, x2: box.left, y1: box.top, y2: box.bottom }));
+    const middle = (box.top + box.bottom) / 2, across = (box.left + box.right) / 2;
+    axes.append(text(box.xText.join(" "), Math.max(across, box.width / 2), box.height - 4 - LINE * (box.xText.length - 1), (box.width - 10) / LETTER));
+    axes.append(text(box.yText.join(" "), LINE - 2, middle, (box.height - 60) / LETTER, { transform: `rotate(-90 ${LINE - 2} ${middle})` }));
   }
-  plot.addEventListener("pointerdown", (event) => {
-    pick(...placeOf(event));
-    if (event.pointerType === "touch" || event.button !== 0) return;
-    event.preventDefault();
-    drag = { from: placeOf(event) };
-    plot.setPointerCapture(event.pointerId);
-  });
-  const drop = () => {
-    const done = drag;
-    drag = null;
-    if (!done || !done.to) return;
-    const [[ax, ay], [bx, by]] = [done.from, done.to];
-    if (Math.abs(ax - bx) > 8 && Math.abs(ay - by) > 8) {
-      const low = frame.back(Math.min(ax, bx), Math.max(ay, by)), high = frame.back(Math.max(ax, bx), Math.min(ay, by));
-      view = [low[0], high[0], low[1], high[1]];
+
+  // A cell for each pair of values; it holds its figure where there is room.
+  cells(root, x, y, box) {
+    const { heat, x: across, y: up } = this.spec, f = heat.log ? Math.log : (value) => value;
+    const values = heat.cells.map((cell) => f(cell.value)), low = Math.min(...values), high = Math.max(...values);
+    const width = (box.right - box.left) / across.names.length, height = (box.bottom - box.top) / up.names.length;
+    this.rows = [...up.names.keys()].map((row) => heat.cells.filter((cell) => cell.y === row).sort((a, b) => a.x - b.x)).filter((row) => row.length);
+    for (const cell of this.rows.flat()) {
+      const share = high > low ? (f(cell.value) - low) / (high - low) : 0.5, [left, top] = [x.at(cell.x) - width / 2, y.at(cell.y) - height / 2];
+      const node = this.target(root, cell, cell.said, `cell ${share < 0.46 ? "dark" : "light"}`, svg("rect", { x: left + 0.5, y: top + 0.5, width: width - 1, height: height - 1, fill: colour(share) }));
+      if (cell.text.length * LETTER + 4 < width && height > LINE) node.append(svg("text", { x: x.at(cell.x), y: y.at(cell.y) + 4, "text-anchor": "middle", "aria-hidden": "true" }, cell.text));
     }
-    draw();
-  };
-  plot.addEventListener("pointerup", drop);
-  plot.addEventListener("pointercancel", () => { drag = null; draw(); });
-  plot.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const lines = groups.map((_, index) => lineOf(index)).filter((line) => line.length);
-    const row = Math.max(0, lines.findIndex((line) => chosen && line[0].group === chosen.group));
-    const line = lines[row], at = chosen ? chosen.place : 0;
+  }
+
+  ramp() {
+    const { heat } = this.spec, sorted = heat.cells.toSorted((a, b) => a.value - b.value);
+    const bar = svg("svg", { class: "ramp", viewBox: "0 0 160 14", "aria-hidden": "true" }, ...Array.from({ length: 40 }, (_, k) => svg("rect", { x: 4 * k, y: 0, width: 4.2, height: 14, fill: colour(k / 39) })));
+    return element("p", { class: "legend" }, `${heat.label}${heat.log ? " (log scale)" : ""}: ${sorted[0]?.text ?? ""} `, bar, ` ${sorted.at(-1)?.text ?? ""}`);
+  }
+
+  level(root, piece, x, y, box) {
+    const points = piece.points.flatMap(([at, ...ends]) => (at === null ? [box.left, box.right] : [x.at(at)]).map((left) => [left, ...ends])).filter((point) => point[1] !== null);
+    const known = points.filter((point) => point[2] !== null);
+    if (known.length > 1) root.append(band(known, y, "reference-band"));
+    root.append(svg("polyline", { class: "reference", "stroke-dasharray": piece.dash, points: joining(points, y) }));
+  }
+
+  // A line with a band where x rises, else with bars.
+  line(root, line, x, y) {
+    const points = line.points.map((point) => [x.at(point.x), point.y, point.low ?? null, point.high ?? null]);
+    const known = points.filter((point) => point[2] !== null), joined = !this.spec.x.names && this.spec.joined !== false;
+    if (joined && known.length > 2 && points.every(([left], place) => !place || left >= points[place - 1][0])) root.append(band(known, y, `fill ${look(line.place)}`));
+    else for (const [left, , low, high] of known) root.append(svg("path", { class: `bar stroke ${look(line.place)}`, d: `M${left.toFixed(1)} ${y.at(low).toFixed(1)}V${y.at(high).toFixed(1)}` }));
+    if (joined) root.append(svg("polyline", { class: `line stroke ${look(line.place)}`, points: joining(points, y) }));
+  }
+
+  line_marks(root, line, x, y, box) {
+    this.rows.push(line.points);
+    for (const point of line.points) {
+      const [left, top] = [x.at(point.x), y.at(point.y)];
+      if (left < box.left - 6 || left > box.right + 6 || top < box.top - 6 || top > box.bottom + 6) continue;
+      const said = line.label && !point.said.includes(line.label) ? `${line.label}: ${point.said}` : point.said;
+      const node = this.target(root, { ...point, left, top }, said, "", svg("circle", { class: "reach", r: TARGET }),
+        svg("path", { class: `dot ${marked(line.place)} ${look(line.place)}`, d: SHAPES[line.place % 7] }));
+      node.setAttribute("transform", `translate(${left} ${top})`);
+    }
+  }
+
+  // What takes the focus and shows its values; a click on it is a choice.
+  target(root, point, said, kind, ...parts) {
+    const node = svg("g", { class: `mark ${kind}`, tabindex: "-1", role: this.role, "aria-label": said, "data-key": point.key }, ...parts);
+    if (this.role === "button") node.prepend(svg("title", {}, said));
+    node.classList.toggle("chosen", point.key === this.chosen);
+    node.addEventListener("focus", () => this.choose(point.key));
+    this.marks.push({ node, point, root });
+    root.append(node);
+    return node;
+  }
+
+  // Where an event is, in the pixels of a panel, and the mark nearest to it.
+  spot(event, root) {
+    const area = root.getBoundingClientRect(), ratio = root.viewBox.baseVal.width / area.width;
+    return [(event.clientX - area.left) * ratio, (event.clientY - area.top) * ratio];
+  }
+
+  nearest(root, [x, y], reach) {
+    const far = ({ point }) => Math.hypot(point.left - x, point.top - y);
+    const best = this.marks.filter((mark) => mark.root === root).reduce((near, mark) => (near && far(near) <= far(mark) ? near : mark), null);
+    return best && far(best) <= reach ? best : null;
+  }
+
+  // A click is for the nearest mark that a finger may have meant.
+  clicked(event) {
+    const root = event.target.closest(".panels > svg");
+    const node = root && (event.target.closest(".cell") ?? this.nearest(root, this.spot(event, root), 2 * TARGET)?.node);
+    if (node && node === document.activeElement) this.choose(node.dataset.key);
+    else node?.focus();
+  }
+
+  choose(key) {
+    this.chosen = key;
+    for (const { node, point } of this.marks) {
+      node.classList.toggle("chosen", point.key === key);
+      node.setAttribute("tabindex", point.key === key ? "0" : "-1");
+    }
+    if (!this.quiet) this.pick(key);
+  }
+
+  // Left and right along a line, up and down between lines.
+  move(event) {
+    if (!event.target.closest(".panels") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const row = this.rows.find((points) => points.some((point) => point.key === this.chosen)) ?? this.rows[0];
+    const at = Math.max(0, row?.findIndex((point) => point.key === this.chosen) ?? 0);
     const beside = (step) => {
-      const other = lines[(row + step + lines.length) % lines.length];
-      const far = (point) => Math.abs(toX(point.at[0]) - toX(line[at].at[0]));
-      return other.reduce((best, point) => (far(point) < far(best) ? point : best));
+      const far = (point) => Math.abs(this.drawn.x.f(point.x) - this.drawn.x.f(row[at].x));
+      return this.rows[(this.rows.indexOf(row) + step + this.rows.length) % this.rows.length].reduce((best, point) => (far(point) < far(best) ? point : best));
     };
     const moves = {
-      ArrowRight: () => line[Math.min(at + 1, line.length - 1)], ArrowLeft: () => line[Math.max(at - 1, 0)],
-      ArrowDown: () => beside(1), ArrowUp: () => beside(-1), Home: () => line[0], End: () => line[line.length - 1],
+      ArrowRight: () => row[Math.min(at + 1, row.length - 1)], ArrowLeft: () => row[Math.max(at - 1, 0)],
+      ArrowDown: () => beside(1), ArrowUp: () => beside(-1), Home: () => row[0], End: () => row.at(-1),
     };
-    const zooms = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => { view = null; draw(); } };
-    if (moves[event.key] && line) choose(moves[event.key](), true);
-    else if (zooms[event.key]) zooms[event.key]();
+    if (event.key === "Enter" || event.key === " ") this.choose(event.target.dataset.key);
+    else if (moves[event.key] && row) this.reveal(moves[event.key]());
     else return;
     event.preventDefault();
-  });
-  function setPicture(on) {
-    swap.setAttribute("aria-pressed", String(on));
-    figure.classList.toggle("live", !on);
-    body.hidden = on;
-    for (const zoomer of zoomers) zoomer.hidden = on;
-    if (!on) draw();
   }
-  box.hidden = false;
-  say();
-  setPicture(false);
-  let known = window.innerWidth;
-  window.addEventListener("resize", () => { if (known !== window.innerWidth && !body.hidden) { known = window.innerWidth; draw(); } });
+
+  reveal(point) {
+    this.mark(point.key)?.node.focus();
+  }
+
+  legend() {
+    const items = [...this.spec.lines.filter((line) => line.label), ...(this.spec.levels ?? [])].map(({ label, place, dash }) => {
+      const box = element("input", { type: "checkbox", "data-label": label });
+      box.checked = !this.hidden.has(label);
+      box.addEventListener("change", () => {
+        this.hidden[box.checked ? "delete" : "add"](label);
+        this.draw(this.spec);
+        [...this.container.querySelectorAll(".legend input")].find((other) => other.dataset.label === label)?.focus();
+      });
+      const kind = dash ? { class: "reference", "stroke-dasharray": dash } : { class: `line stroke ${look(place)}` };
+      const sample = svg("svg", { class: "chart", viewBox: "-15 -7 30 14", "aria-hidden": "true" }, svg("line", { ...kind, x1: -15, x2: 15, y1: 0, y2: 0 }));
+      if (this.spec.marked && !dash) sample.append(svg("path", { class: `${marked(place)} ${look(place)}`, d: SHAPES[place % 7] }));
+      return element("li", {}, element("label", {}, box, sample, ` ${label}`));
+    });
+    return items.length ? [element("ul", { class: "legend", "aria-label": "Lines; a box hides or shows one" }, ...items)] : [];
+  }
 }
-document.querySelectorAll(".chart").forEach(startChart);
