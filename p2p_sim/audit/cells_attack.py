@@ -1,6 +1,5 @@
 """An audit in one run of noisy votes and counts in cells: what the scenario's own mechanism releases is attacked."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.cell_targets import CellTargets, CellVoteTargets, CountTargets, Curve
-from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, Scope, audited
+from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, Scope, audited, pure_errors
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.private_histogram import PrivateDensity, PrivateHistogram
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.replicate import Replicate
@@ -60,7 +58,7 @@ def audit_cells(
 
 
 @dataclass(frozen=True)
-class CellLaw:
+class CellLaw(Account):
     """What is certified. stated: the scenario's statement. epsilon: ε of the noise. curves: as of `CellTargets`."""
 
     stated: PrivacyBound
@@ -86,12 +84,7 @@ class CellLaw:
 
     def curves(self) -> dict[str, Floats]:
         """The pure ε alone."""
-        kept = math.exp(min(self.epsilon, 700.0))
-        return {"ε of the cells": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """Nothing is said of other parameters."""
-        return None
+        return {"ε of the cells": pure_errors(self.epsilon)}
 
     def _mean(self, epsilons: Sequence[float], rise: float) -> Floats:
         number = sum(count for count, _ in self.curves_of_targets)

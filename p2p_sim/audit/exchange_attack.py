@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
-from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
 from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
@@ -135,7 +135,7 @@ def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed
 
 
 @dataclass(frozen=True)
-class ClusterCurves:
+class ClusterCurves(Account):
     """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario."""
 
     sizes: NDArray[np.int64]

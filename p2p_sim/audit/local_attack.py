@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, audited, pure_errors
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -30,7 +30,7 @@ from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE
@@ -126,7 +126,7 @@ def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class MessageCurve:
+class MessageCurve(Account):
     """What is certified of a message: its pure ε₀, and for one prior also what its randomizer knows of δ(ε)."""
 
     mechanism: LocalMechanism
@@ -163,12 +163,7 @@ class MessageCurve:
 
     def curves(self) -> dict[str, Floats]:
         """The pure ε₀ alone."""
-        kept = math.exp(min(self._pure, 700.0))
-        return {"ε₀ of the message": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """Nothing is said of other parameters."""
-        return None
+        return {"ε₀ of the message": pure_errors(self._pure)}
 
 
 def pure_delta(pure: float, epsilon: float) -> float:
@@ -204,9 +199,7 @@ def audit_aggregates(
     people = ready.population
     sizes = np.unique(people.cluster_sizes)
     with one_thread():
-        counts = np.bincount(people.labels, minlength=people.num_classes)
-        low, high = (int(label) for label in np.sort(np.argsort(-counts, kind="stable")[:2]))
-    targets = BagTargets(mechanism or claimed, people, (low, high))
+        targets = BagTargets(mechanism or claimed, people, frequent_pair(people))
     clusters = (int(sizes[0]), int(sizes[-1]))
     account = CountsCurve(claimed, sizes)
     return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters, clusters)
@@ -255,7 +248,7 @@ class BagTargets:
 
 
 @dataclass(frozen=True)
-class CountsCurve:
+class CountsCurve(Account):
     """What is certified of the counts of a bag."""
 
     mechanism: Aggregates
@@ -283,9 +276,4 @@ class CountsCurve:
 
     def curves(self) -> dict[str, Floats]:
         """The pure ε alone."""
-        kept = math.exp(min(self.mechanism.accountant(int(self.sizes[0])).pure_epsilon, 700.0))
-        return {"pure ε of the counts": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """Nothing is said of other parameters."""
-        return None
+        return {"pure ε of the counts": pure_errors(self.mechanism.accountant(int(self.sizes[0])).pure_epsilon)}

@@ -4,6 +4,8 @@ Held-out runs teach a classifier, a pilot run fixes what is guessed, and the run
 its own. The statistics are those of `p2p_sim/privacy/audit_statistics`.
 """
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -47,26 +49,38 @@ class Targets(Protocol):
         on the run."""
 
 
-class Account(Protocol):
+class Account(ABC):
     """What is certified of the targets."""
 
+    @abstractmethod
     def tested(self) -> list[float]:
         """Values of ε at which δ is tested, ascending, 0 first."""
 
+    @abstractmethod
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         """Mean certified δ of the targets at each ε."""
 
+    @abstractmethod
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large."""
 
+    @abstractmethod
     def bound(self, delta: float) -> PrivacyBound:
         """The statement for the worst target at δ."""
 
+    @abstractmethod
     def curves(self) -> dict[str, Floats]:
         """Type II errors at `TYPE_ONE` that are known besides, by their names."""
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
         """The smallest α whose curve is refused; None if there is none, or no α."""
+        return None
+
+
+def pure_errors(epsilon: float) -> Floats:
+    """Type II errors at `TYPE_ONE` under a pure ε."""
+    factor = math.exp(min(epsilon, 700.0))
+    return np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)
 
 
 @dataclass(frozen=True)

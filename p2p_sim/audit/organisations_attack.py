@@ -10,7 +10,6 @@ whole rows, which is more than twice as large. What a whole row moves before any
 column, is tested by replacing one row of the table, too: no other row may change.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, Scope, audited
+from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, Scope, audited, pure_errors
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -26,7 +25,7 @@ from p2p_sim.mechanisms.organisations import Combination, Organisations, order_o
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.population.table import TableConfig
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
@@ -162,7 +161,7 @@ class OrganisationTargets:
 
 
 @dataclass(frozen=True)
-class OppositeRows:
+class OppositeRows(Account):
     """What is certified of a row z or -z. stated: for whole rows. noises: of each target's own models.
 
     features: of each group.
@@ -209,9 +208,4 @@ class OppositeRows:
 
     def curves(self) -> dict[str, Floats]:
         """The pure ε of the worst target alone."""
-        kept = math.exp(min(self._largest, 700.0))
-        return {"ε of these rows": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """Nothing is said of other parameters."""
-        return None
+        return {"ε of these rows": pure_errors(self._largest)}

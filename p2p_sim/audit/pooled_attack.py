@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets, own_users
 from p2p_sim.audit.local_attack import frequent_pair
-from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
 from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, Score
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
@@ -22,7 +22,6 @@ from p2p_sim.mechanisms.cluster_rr import ClusterRR
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.randomized_response import ShuffledRandomizedResponse
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
@@ -153,7 +152,7 @@ def pooled_curves(mechanism: Mechanism, sizes: NDArray[np.int64], delta: float) 
 
 
 @dataclass(frozen=True)
-class PooledCurves:
+class PooledCurves(Account):
     """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario.
 
     accountant: of a cluster of some size. weaker: the same where labels are flipped or resampled with this share of the
@@ -204,7 +203,3 @@ class PooledCurves:
     def curves(self) -> dict[str, Floats]:
         """What is certified in a cluster of median size."""
         return {"certified, of the median cluster": self.accountant(self.middle).tradeoff(TYPE_ONE)}
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """Nothing is said of other parameters."""
-        return None

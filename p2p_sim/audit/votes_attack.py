@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.pate import PateMechanism
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, OneRunPlan
+from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
@@ -167,7 +167,7 @@ class PateTargets:
 
 
 @dataclass(frozen=True)
-class VotesCurve:
+class VotesCurve(Account):
     """What is certified of all results together. delta: of the statement."""
 
     mechanism: PateMechanism
@@ -198,10 +198,6 @@ class VotesCurve:
 
         moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self.mechanism.accountant.mu
         return {"certified, Gaussian": np.asarray(scipy.special.ndtr(moved))}
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """Nothing is said of other parameters."""
-        return None
 
 
 def _deltas(accountant: Pate, epsilons: Sequence[float]) -> Floats:
