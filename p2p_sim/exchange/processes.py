@@ -8,7 +8,7 @@ the label exchange both leave the same behind to the last bit, and `batched_exch
 import math
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
-from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
+from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
 from p2p_sim.network.event_queue import Clock
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
@@ -50,12 +50,18 @@ class LabelExchangeProtocol(Protocol):
 
 @dataclass
 class PendingRequest:
-    """A request of a user: which attempt, until when it counts (seconds), and the event that her process waits for."""
+    """A request of a user.
+
+    attempt: numbered through all that she asks. begin_s, deadline: from and until when it counts, seconds. reply: the
+    event that her process waits for. answered_s: when the first reply came in time; infinity: none did.
+    """
 
     user: int
     attempt: int
+    begin_s: float
     deadline: float
     reply: simpy.Event
+    answered_s: float = math.inf
 
 
 class ProcessExchange(ExchangeRun):
@@ -98,6 +104,24 @@ class ProcessExchange(ExchangeRun):
         self.ledger.count("failed", sum(not question.reply.triggered for question in self.questions))
         self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
         return self.ledger.traffic(self.journey.bytes["submission"])
+
+    def trace(self) -> MessageTrace:
+        """What happened besides deliveries, with every request; attempts count from 0 for each question."""
+        trace, each = super().trace(), self._config.on_timeout.attempts
+        sent, requests = trace.sent, self.questions
+        question, attempt = np.divmod(np.array([request.attempt for request in requests], dtype=np.int64), each)
+        return replace(
+            trace,
+            sent=replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each)),
+            requests=Requests(
+                np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
+                question,
+                attempt,
+                np.array([request.begin_s for request in requests]),
+                np.array([request.deadline for request in requests]),
+                np.array([request.answered_s for request in requests]),
+            ),
+        )
 
     # -- what a user does: see `Me` ----------------------------------------------------------------------------------
 
@@ -213,7 +237,7 @@ class ProcessExchange(ExchangeRun):
 
     def _request(self, user: int, attempt: int, draw: int, timeout_s: float) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
-        question = PendingRequest(user, attempt, self.clock.now + timeout_s, self.clock.event())
+        question = PendingRequest(user, attempt, self.clock.now, self.clock.now + timeout_s, self.clock.event())
         self.questions.append(question)
         self.ledger.count("fetches", 1)
         if self._config.request_timeout_s is not None:
@@ -253,6 +277,7 @@ class ProcessExchange(ExchangeRun):
         self._deliver(REPLY, node, user, label, late)
         if not question.reply.triggered:
             self.ledger.count("answered", 1)
+            question.answered_s = self.clock.now
             question.reply.succeed(Reply(int(label), node))
 
     def _expire(self, question: PendingRequest) -> None:

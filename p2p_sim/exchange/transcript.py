@@ -15,7 +15,8 @@ Bools = NDArray[np.bool_]
 class Sent:
     """Messages as they were sent, the network's copies included. All arrays have one entry a message.
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: of the request, from 0.
+    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: of the request, from 0 for
+    each question; -1: sent unasked, which looks like a request.
     sent_s: seconds. arrives_s: when the message comes to its receiver, seconds; infinity: it was lost on the way.
     forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
     whose: user index of the owner of the noisy label that a reply or submission carries; -1 in a request.
@@ -57,25 +58,51 @@ class Spans:
 
 
 @dataclass(frozen=True)
+class Requests:
+    """Requests of users' processes, also where a user had nobody to ask. All arrays have one entry a request.
+
+    user: user index. question, attempt: which of her questions it belongs to, and which attempt it is, both from 0.
+    begin_s, deadline_s: from and until when a reply counts, seconds. answered_s: when the first came in time; infinity:
+    none did.
+    """
+
+    user: NDArray[np.int64]
+    question: NDArray[np.int64]
+    attempt: NDArray[np.int64]
+    begin_s: Floats
+    deadline_s: Floats
+    answered_s: Floats
+
+    @staticmethod
+    def join(parts: "list[Requests]") -> "Requests":
+        """The requests of several shards."""
+        return Requests(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
+
+
+@dataclass(frozen=True)
 class MessageTrace:
     """What happened besides deliveries.
 
     sent: every message. expired: when requests expired; begin and end are the same moment.
     online: periods in which users were online, the end may be infinite; None: everybody always was.
+    requests: those of users' processes; None: the batched engine, where each user has one question.
     """
 
     sent: Sent
     expired: Spans
     online: Spans | None
+    requests: Requests | None = None
 
     @staticmethod
     def join(parts: "list[MessageTrace]") -> "MessageTrace":
         """The trace of several shards."""
         online = [part.online for part in parts if part.online is not None]
+        requests = [part.requests for part in parts if part.requests is not None]
         return MessageTrace(
             Sent.join([part.sent for part in parts]),
             Spans.join([part.expired for part in parts]),
             Spans.join(online) if online else None,
+            Requests.join(requests) if requests else None,
         )
 
 

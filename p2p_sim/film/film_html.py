@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.film.film_record import DID, Film, busiest, doing, ends, film_of, flying
@@ -44,8 +45,11 @@ def film_html(found: ObservedNetwork) -> str:
         found: a run, from `observed_network.observe`. Of more than 300 users the film shows a sample, and says so.
 
     Raises:
+        InputError: users follow a protocol of their own.
         RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.
     """
+    if found.sampling_rate is None:
+        raise InputError("a film shows the label exchange; of a protocol of its own see the figures and the transcript")
     return _page(film_of(found))
 
 

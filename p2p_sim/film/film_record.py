@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, Sent
 from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate.observed_network import ObservedNetwork, books
@@ -28,7 +27,7 @@ COUNTS = {
     "retries": "retries",
 }
 """The film's counts, by their column of a row. Besides, submissions that the learner took are counted from the release,
-and users who got no label as in the table of the command."""
+and questions that got no label: in the label exchange each user has one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +59,13 @@ class Fates:
     """What became of requests, seconds; infinity: never.
 
     asked_s, failed_s: when each user of the run first asked, and when it was certain that she gets no label (n,).
+    unanswered_s: when it was certain that a question gets no label (q,); in the label exchange each user has one.
     expired_s: when requests expired (e,). retried_s: the same of those after which their user asked again.
     """
 
     asked_s: Floats
     failed_s: Floats
+    unanswered_s: Floats
     expired_s: Floats
     retried_s: Floats
 
@@ -96,22 +97,20 @@ def film_of(found: ObservedNetwork) -> Film:
             messages, only some are shown.
 
     Raises:
-        InputError: users follow a protocol of their own.
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
     """
-    if found.sampling_rate is None:
-        raise InputError("a film shows the label exchange; of a protocol of its own see the figures and the transcript")
     users = _chosen(found, MOST_USERS)
     messages = _messages(found, users)
     while messages.kind.size > MOST_MESSAGES and users.size > 1:
         users = _chosen(found, users.size // 2)
         messages = _messages(found, users)
-    fates, users_by_fate = _fates(found), books(found.num_users, found.counts)
+    fates = _fates(found) if found.sampling_rate is not None else _fates_of_requests(found)
     run = {name: int(found.counts[column]) for name, column in COUNTS.items()}
     run["submitted"] = int(np.count_nonzero(np.isfinite(found.submitted_s)))
-    run["unanswered"] = int(users_by_fate["users_unanswered"] + users_by_fate["users_departed"])
+    run["unanswered"] = int(found.counts["fetches"] - found.counts["retries"] - found.counts["answered"])
     moments = [0.0, float(found.counts["completion_time_s"])]
-    moments += [_last(times) for times in (found.submitted_s, messages.end_s, fates.expired_s)]
+    times = (found.submitted_s, messages.end_s, fates.expired_s, fates.retried_s, fates.unanswered_s)
+    moments += [_last(each) for each in times]
     end_s = max(moments) or 1.0
     film = Film(found, users, places_of(found, users), messages, fates, end_s, None, run)
     if users.size < found.num_users:
@@ -142,7 +141,7 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
 def ends(film: Film) -> dict[str, Floats]:
     """The times of what is counted besides messages in the whole run, by the name of its count; infinity: never."""
     fates = film.fates
-    times = (film.found.submitted_s, fates.expired_s, fates.retried_s, fates.failed_s)
+    times = (film.found.submitted_s, fates.expired_s, fates.retried_s, fates.unanswered_s)
     names = ("submitted", "expired", "retries", "unanswered")
     return {name: each[np.isfinite(each)] for name, each in zip(names, times, strict=True)}
 
@@ -178,7 +177,26 @@ def _fates(found: ObservedNetwork) -> Fates:
     failed = np.where(waiting & np.isfinite(failed), failed, np.inf)
     # a request that expired is followed by another unless it was the last of a user who got nothing
     again = (expired.begin_s < lapsed[expired.user]) | ~waiting[expired.user]
-    return Fates(asked, failed, expired.begin_s, expired.begin_s[again])
+    return Fates(asked, failed, failed, expired.begin_s, expired.begin_s[again])
+
+
+def _fates_of_requests(found: ObservedNetwork) -> Fates:
+    """What became of the requests of a protocol, whose users have any number of questions, each with its attempts."""
+    requests, n = found.trace.requests, found.num_users
+    assert requests is not None
+    asked, failed = np.full(n, np.inf), np.full(n, -np.inf)
+    np.minimum.at(asked, requests.user, requests.begin_s)
+    # a question is answered if one of its attempts is, and in vain when the last has expired; or else at the end
+    questions, row = np.unique(np.column_stack([requests.user, requests.question]), axis=0, return_inverse=True)
+    answered, over = np.full(len(questions), np.inf), np.zeros(len(questions))
+    np.minimum.at(answered, row.ravel(), requests.answered_s)
+    np.maximum.at(over, row.ravel(), requests.deadline_s)
+    over[np.isinf(over)] = max(float(found.counts["completion_time_s"]), _last(requests.begin_s))
+    # a user has failed when all her questions were in vain
+    np.maximum.at(failed, questions[:, 0], np.where(np.isinf(answered), over, np.inf))
+    failed[np.isinf(asked)] = np.inf
+    again = requests.begin_s[requests.attempt > 0]
+    return Fates(asked, failed, over[np.isinf(answered)], found.trace.expired.begin_s, again)
 
 
 def _chosen(found: ObservedNetwork, most: int) -> Integers:

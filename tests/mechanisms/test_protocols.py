@@ -4,11 +4,16 @@ import hashlib
 import importlib
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import p2p_sim
+from p2p_sim.film import film_of
+from p2p_sim.film.film_record import counts_at
 from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.replicate.observed_network import observe
 from tests.commands import command
 from tests.plug_ins import EXAMPLE, install
 
@@ -73,6 +78,39 @@ def test_the_network_of_a_protocol_is_shown_and_a_film_of_it_refused(installed, 
         2, "p2p-sim: a film shows the label exchange; of a protocol of its own see the figures and the transcript\n",
     )  # fmt: skip
     assert not (tmp_path / "film.html").exists()
+
+
+RETRIES = {
+    "network.loss": 0.2,
+    "network.request_timeout_s": 1.0,
+    "network.on_timeout": {"retry": "redraw", "attempts": 3},
+}
+
+
+def test_the_film_of_the_example_counts_its_questions_and_catches_a_miscount(installed):
+    run = observe(p2p_sim.load_scenario(EXAMPLE / "second_opinion.toml").replace(**RETRIES))
+    film, requests = film_of(run), run.trace.requests
+    assert counts_at(film, film.end_s) == film.run
+    assert film.run["unanswered"] == 2 * run.num_users - run.counts["answered"] > 0
+    assert film.run["retries"] == run.counts["retries"] > 0
+    for column, wrong in (("attempt", 1), ("answered_s", math.inf)):
+        values = getattr(requests, column).copy()
+        values[np.flatnonzero(np.isfinite(requests.answered_s) & (requests.attempt == 0))[0]] = wrong
+        changed = replace(run.trace, requests=replace(requests, **{column: values}))
+        with pytest.raises(RuntimeError, match="the film counts"):
+            film_of(replace(run, trace=changed))
+
+
+@pytest.mark.parametrize(
+    "body", ["me.submit(me.noisy_label); me.submit(me.noisy_label)", "me.send(me.random_peer(), 1)"]
+)
+def test_the_film_of_users_without_a_question_balances(folder, body):
+    run = observe(mine(folder, body))
+    film = film_of(run)
+    assert counts_at(film, film.end_s) == film.run
+    assert film.run["unanswered"] == film.run["retries"] == 0
+    assert film.run["submitted"] == (200 if "submit" in body else 0)
+    assert film.run["delivered"] == run.counts["messages_delivered"] == (400 if "submit" in body else 200)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
