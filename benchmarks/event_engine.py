@@ -46,7 +46,7 @@ def exchange(users: Population, network: NetworkConfig, mechanism: Mechanism = M
     """A run that returns its protocol events."""
 
     def run() -> int:
-        outcome = mechanism.release(users, network, Streams(1, 0))
+        outcome = mechanism.run(users, network, Streams(1, 0))
         assert outcome.traffic is not None
         return outcome.traffic.protocol_events
 

@@ -237,7 +237,7 @@ def _ways(network: str, users: int) -> Iterator[tuple[str, Callable[[], object]]
     offsets = np.arange(0, users + 1, CLUSTER)
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
-    yield "in one piece", lambda: mechanism.release(everybody, NETWORKS[network], Streams(SEED, 0))
+    yield "in one piece", lambda: mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
 
 
 def _peak_bytes(action: Callable[[], object]) -> int:

@@ -1,7 +1,7 @@
 """An attack on the simulated exchange: two neighbouring worlds through the event engine, counted view by view.
 
 A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
-of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
+of each cluster, holds label 0, in the other 1; all else has the same law. Deployment and network are the scenario's.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,8 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.exchange.transcript import Messages
+from p2p_sim.mechanisms.deployment import Deployment, Setup
 from p2p_sim.mechanisms.label_exchange import exchange_of
-from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.network.network_config import NetworkConfig
@@ -180,7 +180,7 @@ def audit(
         return audit_realised(scenario, size, trials, epsilon, data_dir=data_dir)
     network, delta = scenario.network, scenario.privacy.delta
     sizes = np.array([size], dtype=np.int64)
-    mechanism = exchange_of(scenario.mechanism.build(sizes, 2, delta, "events"), "an audit")
+    mechanism = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta)), "an audit")
     alpha, theta = flipped_labels(mechanism.randomizer, "an audit").flip_prob, mechanism.sampling_rate
     largest = min(local_epsilon(alpha), LARGEST_EPSILON)
     if epsilon is not None and not 0.0 <= epsilon < largest:
@@ -201,7 +201,7 @@ def audit(
     return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, learned)
 
 
-def _perform(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed: int) -> AuditResult:
+def _perform(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int) -> AuditResult:
     """The attack's result; a pilot with a seed of its own picks the attack's events."""
     pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
     first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
@@ -209,7 +209,7 @@ def _perform(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, s
     return attack.judge(zero, one, np.stack(first))
 
 
-def count(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
+def count(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int, label: int) -> Counts:
     """How often each view occurred in `attack.trials` clusters whose first user holds `label`, 0 or 1: (J,).
 
     Args:
@@ -219,7 +219,7 @@ def count(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed
     views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
     labels = cluster_labels(views, attack.ones, label)
     for population, streams in copies(labels, attack.trials, seed):
-        outcome = mechanism.release(population, network, streams, views.members > 0)
+        outcome = mechanism.run(population, network, streams, views.members > 0)
         clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
             cells = coalition_cells(_met(outcome, views, population), views, population)

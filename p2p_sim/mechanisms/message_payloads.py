@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -12,14 +11,12 @@ from pydantic import Field
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import AdversariesConfig
-from p2p_sim.exchange.randomizer import Message
-from p2p_sim.mechanisms.alibi import Alibi
-from p2p_sim.mechanisms.label_values import ValueMessage
-from p2p_sim.mechanisms.outcome import PayloadKind
+from p2p_sim.exchange.randomizer import Message, PayloadKind
+from p2p_sim.mechanisms.alibi import Alibi, AlibiConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig
-from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation
+from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig, randomizer_at
+from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, RRWithPriorConfig, check_prior
+from p2p_sim.mechanisms.vector_approximation import VectorApproximation, VectorApproximationConfig
 from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
 from p2p_sim.privacy.rivals.alibi import noise_scale_of
 from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
@@ -116,12 +113,7 @@ class _ValueMessages(MessageConfig, ValuesConfig):
         return self.at(epsilon, None)
 
     def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
-        return _at(self, epsilon, values)
-
-
-@lru_cache(maxsize=256)
-def _at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    return config.at(epsilon, values)
+        return randomizer_at(self, epsilon, values)
 
 
 class BinMessages(_ValueMessages, BinsConfig):
@@ -139,6 +131,10 @@ class UnbiasedMessages(_ValueMessages, UnbiasedConfig):
 MessagesConfig = Annotated[
     VectorMessages | AlibiMessages | PriorMessages | BinMessages | UnbiasedMessages, Field(discriminator="kind")
 ]
+
+
+OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
+"""Columns of a row that say what the noise of these messages was."""
 
 
 def randomizer_of(

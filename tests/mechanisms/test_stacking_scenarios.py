@@ -12,7 +12,7 @@ from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import order_of
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
-from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, pphtl
+from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, pphtl, pst
 
 FEATURES = 6
 OWNER = {"kind": "random", "count": 1}
@@ -83,10 +83,8 @@ def test_plr_is_the_estimator(table):
 
 
 def test_parts_are_disjoint_and_the_high_level_has_other_rows(table, monkeypatch):
-    honest, seen = organisations.train_groups, []
-    monkeypatch.setattr(
-        organisations, "train_groups", lambda rows, *rest: (seen.append(rows.copy()), honest(rows, *rest))[1]
-    )
+    honest, seen = pst.train_groups, []
+    monkeypatch.setattr(pst, "train_groups", lambda rows, *rest: (seen.append(rows.copy()), honest(rows, *rest))[1])
     ready, predictors = learned(made(table, **SYSTEMS["PST-S"]))
     order, rows = order_of(ready.network.streams, 0, 400), ready.population.features
     assert [len(part) for part in seen] == [40] * 5
