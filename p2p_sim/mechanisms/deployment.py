@@ -195,7 +195,7 @@ class Deployment(ABC):
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """The same mechanism if every user follows the protocol; None if every user already does."""
+        """This mechanism if every user follows the protocol; None if every user already does."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:

@@ -47,7 +47,6 @@ class NoisySteps(Mechanism):
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd
     trust: ClassVar[Trust] = "curator"
-    whole: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = (SAMPLING_RATE, NOISE_MULTIPLIER)
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
     """σ: standard deviation of the noise in units of `clip`, 0.05 to 1e6. Give this or `target_epsilon`."""
@@ -80,7 +79,7 @@ class NoisySteps(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """The same with its noise calibrated to δ; sizes and classes do not matter."""
+        """With the least noise for ε at δ; sizes and classes do not matter."""
         fixed = self
         try:
             if self.target_epsilon is not None:
@@ -106,8 +105,7 @@ class NoisySteps(Mechanism):
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], rng: np.random.Generator
     ) -> "SoftmaxModel":
         """Take all steps from zero weights; each draws a batch, then the noise."""
-        sigma, rate = self.noise_multiplier, self.sampling_rate
-        assert sigma is not None
+        sigma, rate = self.accountant(self.setup, labels.size).noise_multiplier, self.sampling_rate
         scaling = Scaling.of(features, self.feature_norm)
         features = scaling.apply(features)
         norms = np.sqrt(np.einsum("nd,nd->n", features, features))

@@ -24,7 +24,7 @@ from p2p_sim.mechanisms.plug_in_bounds import check_bounds, require
 from p2p_sim.mechanisms.plug_in_results import check_parameters, check_release
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.population.population import People, Population, Shard
+from p2p_sim.population.population import People, Shard
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Adjacency, PrivacyBound
 from p2p_sim.privacy.where_bounds_hold import Situation
@@ -110,7 +110,7 @@ class Mechanism(MechanismBase, Deployment):
     """The base of mechanisms that send no messages.
 
     trust: who must be trusted besides the user herself, for the learner's ε to hold.
-    whole: whether it works on all users at once, so that no part of the shards can be run alone.
+    whole: whether it works on all users at once, as for a model, so that no part of the shards can be run alone.
     """
 
     trust: ClassVar[Trust] = "nobody"
@@ -163,31 +163,24 @@ class Mechanism(MechanismBase, Deployment):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        if self.whole:
-            if part is not None:
-                raise InputError("mechanism: works on all users at once and cannot be split by shards")
-            assert isinstance(population, Population)
-            every = population.labels, population.features, population.cluster_offsets
-            return Outcome(self._checked(self.release(*every, opened.streams), population.num_users))
+        whole = self.whole or self.releases in ("model", "density")
+        if whole and part is not None:
+            raise InputError("mechanism: works on all users at once and cannot be split by shards")
+        everybody = Shard(0, 0, population.num_users, population.cluster_offsets)
         nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
-        parts = []
-        for shard in population.shards[slice(*(part or (None,)))] or (nobody,):
-            features: NDArray[np.floating] = np.zeros((shard.size, 0))
-            if isinstance(population, Population):
-                features = population.features[shard.start : shard.stop]
-            streams = opened.streams.within(shard.index)
-            release = self.release(population.labels_of(shard), features, shard.offsets, streams)
-            if not isinstance(release := self._checked(release, shard.size), LabelRelease):
-                raise InputError(f"mechanism.kind = {self.kind!r}: releases no labels; it needs whole = True")
-            parts.append(release.after(shard.start))
-        return Outcome(LabelRelease.join(parts))
+        chosen = (everybody,) if whole else population.shards[slice(*(part or (None,)))] or (nobody,)
+        parts = [self._released(population, shard, opened.streams) for shard in chosen]
+        labels = [release for release in parts if isinstance(release, LabelRelease)]
+        return Outcome(LabelRelease.join(labels) if labels else parts[0])
 
-    def _checked(self, release: Release, users: int) -> Release:
-        """The release, that of a plug-in once it has been looked at."""
+    def _released(self, population: People, shard: Shard, streams: Streams) -> Release:
+        """The release of a shard's users, that of a plug-in once it has been looked at."""
+        labels, features = population.labels_of(shard), population.features_of(shard)
+        release = self.release(labels, features, shard.offsets, streams.within(shard.index))
         if (offer := maker_of(self)) is not None:
             classes = self.setup.num_classes
-            check_release(method_of(offer, self, "release"), release, self.releases, users, classes)
-        return release
+            check_release(method_of(offer, self, "release"), release, self.releases, shard.size, classes)
+        return release.after(shard.start) if isinstance(release, LabelRelease) else release
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
         """The accountant of each cluster size, smaller ones first; one alone if it is the same for all."""

@@ -224,7 +224,7 @@ class NoiseSharesConfig(Aggregates):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """The same with its noise calibrated.
+        """With the noise that ε asks for.
 
         Raises:
             InputError: a bag has too few users for the colluders and leavers that the noise must survive.
@@ -245,7 +245,7 @@ class NoiseSharesConfig(Aggregates):
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
         n = bag_sizes(size, self.bag_size)[1]
         surplus = n / int(self.sharers(np.array([n]))[0])
-        return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, self._released(n))
+        return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, self._share_released(n))
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
         """What the learner adds up of the helpers' sums."""
@@ -267,7 +267,7 @@ class NoiseSharesConfig(Aggregates):
     def local_conditions(self) -> tuple[str, ...]:
         return ALL_HER_SHARES
 
-    def _released(self, size: int) -> float:
+    def _share_released(self, size: int) -> float:
         """Probability that a user stays, and at most d of the others of her bag leave; rounded down."""
         if self.leaving == 0.0:
             return 1.0

@@ -46,7 +46,7 @@ class LabelRelease:
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def after(self, users: int) -> "LabelRelease":
-        """The same labels of users who come after so many others."""
+        """These labels, of users who come after so many others."""
         return replace(self, user=self.user + users)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":

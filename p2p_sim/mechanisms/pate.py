@@ -74,7 +74,7 @@ class PateConfig(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """The same with its noise calibrated to δ.
+        """With the least noise for ε at δ.
 
         Raises:
             InputError: there are fewer users than teachers or queries, or no noise is certified.
@@ -123,9 +123,9 @@ class PateConfig(Mechanism):
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
         """(Q,) the class released for each query, given its votes (Q, K); -1 where there is no answer."""
-        assert self.noise_multiplier is not None
-        tests = self.test_noise * self.noise_multiplier * rng.standard_normal(len(votes))
-        noise = self.noise_multiplier * rng.standard_normal(votes.shape)
+        model = self.accountant(self.setup, 1)
+        tests = model.test_noise * rng.standard_normal(len(votes))
+        noise = model.answer_noise * rng.standard_normal(votes.shape)
         passed = votes.max(axis=1) + tests > self.threshold * self.teachers
         passed &= np.cumsum(passed) <= self.answers
         return np.where(passed, np.argmax(votes + noise, axis=1), -1)

@@ -50,7 +50,6 @@ class PrivateHistogramConfig(Mechanism):
 
     kind: Literal["private_histogram"] = "private_histogram"
     trust: ClassVar[Trust] = "curator"
-    whole: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
     described: ClassVar[str] = "a trusted curator who releases a rule of noisy votes in cells"
     conditions: ClassVar[tuple[str, ...]] = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
@@ -95,7 +94,7 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """The same with the number of users whose labels are used; sizes of clusters do not matter.
+        """With the number of users whose labels are used; sizes of clusters do not matter.
 
         Raises:
             InputError: there are fewer unlabelled users than two.
@@ -200,7 +199,6 @@ class PrivateDensityConfig(Mechanism):
 
     kind: Literal["private_density"] = "private_density"
     trust: ClassVar[Trust] = "curator"
-    whole: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE, THRESHOLD)
     described: ClassVar[str] = "a trusted curator who releases noisy counts of the cells that pass a threshold"
     conditions: ClassVar[tuple[str, ...]] = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
