@@ -33,10 +33,18 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.exchange.transcript import Messages
+from p2p_sim.mechanisms.channels import LocalChannel, ShuffledChannel
+from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup
+from p2p_sim.mechanisms.dp_sgd import NoisySteps
 from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.mechanisms.message_payloads import flipped_labels
+from p2p_sim.mechanisms.noisy_aggregates import Aggregates
+from p2p_sim.mechanisms.organisations_config import OrganisationsConfig
 from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.mechanisms.pate import PateConfig
+from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
@@ -48,28 +56,20 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.ranges import LARGEST_EPSILON
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.scenario import Scenario
+from p2p_sim.scenario import OWN_MECHANISMS, Scenario
 
-ATTACKED: dict[str, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
-    "randomized_response": audit_local,
-    "vector_approximation": audit_local,
-    "alibi": audit_local,
-    "rr_with_prior": audit_local,
-    "rr_on_bins": audit_local,
-    "unbiased_values": audit_local,
-    "dp_sgd": audit_model,
-    "label_dp_pro": audit_model,
-    "pate": audit_votes,
-    "noisy_aggregates": audit_aggregates,
-    "noise_shares": audit_aggregates,
-    "shuffled_response": audit_pooled,
-    "cluster_rr": audit_pooled,
-    "private_histogram": audit_cells,
-    "private_density": audit_cells,
-    "private_stacking": audit_organisations,
-    "hypothesis_transfer": audit_organisations,
+ATTACKED: dict[type[MechanismBase], Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
+    LocalChannel: audit_local,
+    NoisySteps: audit_model,
+    PateConfig: audit_votes,
+    Aggregates: audit_aggregates,
+    ShuffledChannel: audit_pooled,
+    ClusterRRConfig: audit_pooled,
+    PrivateHistogramConfig: audit_cells,
+    PrivateDensityConfig: audit_cells,
+    OrganisationsConfig: audit_organisations,
 }
-"""The audit of each kind."""
+"""The audit of each sort of mechanism."""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
@@ -81,11 +81,12 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     Raises:
         InputError: no attack on the mechanism is known.
     """
-    kind = case.scenario.mechanism.kind
-    if kind not in ATTACKED:
-        known = ", ".join(map(repr, ATTACKED))
-        raise InputError(f"mechanism.kind = {kind!r}: an audit attacks {known} or 'label_exchange'")
-    return ATTACKED[kind](case, trials)
+    mechanism = case.scenario.mechanism
+    attack = next((attack for sort, attack in ATTACKED.items() if isinstance(mechanism, sort)), None)
+    if attack is None:
+        known = ", ".join(repr(kind) for kind, own in OWN_MECHANISMS.items() if issubclass(own, tuple(ATTACKED)))
+        raise InputError(f"mechanism.kind = {mechanism.kind!r}: an audit attacks {known} or 'label_exchange'")
+    return attack(case, trials)
 
 
 LARGEST_CLUSTER = 30

@@ -13,12 +13,11 @@ import pytest
 from scipy.stats import chi2
 
 import p2p_sim
-from p2p_sim.audit.local_attack import audit_local
+from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.report.results_report import write_report
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps.dask_workers import compare, versions
@@ -356,7 +355,7 @@ def test_the_law_of_the_table_reaches_the_audit_and_the_advantage(installed):
     row = p2p_sim.run(own()).row
     assert row["advantage_uniform"] == row["advantage_local"] == pytest.approx(0.35)
     assert row["first_flip_prob"] == 0.1
-    audited = audit_local(Replicate(own(**{"population.users": 2000})), 20_000)
+    audited = audit(own(**{"population.users": 2000}), trials=20_000)
     assert audited.passed
     assert audited.epsilon_attacked > 0.7 * audited.bound.epsilon_upper
 
