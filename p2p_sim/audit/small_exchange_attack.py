@@ -38,7 +38,6 @@ from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup
 from p2p_sim.mechanisms.dp_sgd import NoisySteps
 from p2p_sim.mechanisms.label_exchange import exchange_of
-from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.noisy_aggregates import Aggregates
 from p2p_sim.mechanisms.organisations_config import OrganisationsConfig
@@ -58,7 +57,7 @@ from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import OWN_MECHANISMS, Scenario
 
-ATTACKED: dict[type[MechanismBase], Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
+ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     LocalChannel: audit_local,
     NoisySteps: audit_model,
     PateConfig: audit_votes,
