@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from p2p_sim.mechanisms.exchange_accounting import (
     worst_account,
 )
 from p2p_sim.mechanisms.label_values import ValueMessage
-from p2p_sim.mechanisms.mechanism import SAMPLING_RATE, Column, MechanismBase
+from p2p_sim.mechanisms.mechanism import SAMPLING_RATE, Column
 from p2p_sim.mechanisms.message_payloads import (
     OF_MESSAGES,
     MessagesConfig,
@@ -33,7 +33,7 @@ from p2p_sim.mechanisms.message_payloads import (
 )
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.randomized_response import FLIP_PROB, RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig
 from p2p_sim.mechanisms.realised_accountants import NoiseAlone
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
@@ -48,7 +48,7 @@ from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 
 
-class LabelExchangeConfig(MechanismBase):
+class LabelExchangeConfig(FlippedLabelsConfig):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
@@ -78,7 +78,7 @@ class LabelExchangeConfig(MechanismBase):
         return "signed" if self.debias else "hard"
 
     @model_validator(mode="after")
-    def _one_noise(self) -> "LabelExchangeConfig":
+    def _one_noise(self) -> Self:
         other = self.randomizer
         if other is None and (self.flip_prob is None) == (self.target_epsilon is None):
             raise ValueError("give either flip_prob or target_epsilon")
@@ -90,8 +90,7 @@ class LabelExchangeConfig(MechanismBase):
         return self
 
     def check(self, num_classes: int) -> None:
-        if self.flip_prob is not None:
-            check_flip_prob(self.flip_prob, num_classes)
+        super().check(num_classes)
         if self.randomizer is not None:
             self.randomizer.check(num_classes)
 
@@ -107,20 +106,18 @@ class LabelExchangeConfig(MechanismBase):
         if self.randomizer is not None:
             check_answers(adversaries)
 
+    def sufficient(self, epsilon: float, setup: Setup) -> float:
+        return calibrate_flip_prob(setup.sizes, setup.num_classes, self.sampling_rate, epsilon, setup.delta)
+
     def deployed(self, setup: Setup) -> "LabelExchangeMechanism":
+        noise: Message
         if self.randomizer is not None:
             given = self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, self.sampling_rate
-            other = randomizer_of(*given, setup.delta, setup.values)
-            return LabelExchangeMechanism(other, self.sampling_rate, setup.engine, setup.adversaries)
-        flip_prob = self.flip_prob
-        if flip_prob is None:
-            assert self.target_epsilon is not None
-            flip_prob = calibrate_flip_prob(
-                setup.sizes, setup.num_classes, self.sampling_rate, self.target_epsilon, setup.delta
-            )
-        noise = RandomizedResponse(check_flip_prob(flip_prob, setup.num_classes), setup.num_classes)
+            noise = randomizer_of(*given, setup.delta, setup.values)
+        else:
+            noise = self.flips(setup)
         if self.debias:
-            noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
+            flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses an α that leaves nothing
         return LabelExchangeMechanism(noise, self.sampling_rate, setup.engine, setup.adversaries, self.debias)
 
 

@@ -15,34 +15,29 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup, Trust
-from p2p_sim.mechanisms.mechanism import Column, MechanismBase
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.mechanisms.randomized_response import FLIP_PROB, RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS
-from p2p_sim.privacy.randomized_response import local_flip_prob
 from p2p_sim.privacy.where_bounds_hold import Situation
 
 BASIS = "pure: post-processing of noisy labels"
 
 
-class ProtocolConfig(MechanismBase):
+class ProtocolConfig(FlippedLabelsConfig):
     """The base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`."""
 
     sends: ClassVar[bool] = True
     conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
-    columns: ClassVar[tuple[Column, ...]] = (FLIP_PROB,)
-    flip_prob: float | None = Field(default=None, ge=0, le=1)
-    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε₀ of a noisy label, above 0, at most 100; chooses α."""
 
@@ -50,29 +45,13 @@ class ProtocolConfig(MechanismBase):
     def protocol(self) -> Protocol:
         """What users do."""
 
-    @model_validator(mode="after")
-    def _one_noise(self) -> "ProtocolConfig":
-        if (self.flip_prob is None) == (self.target_epsilon is None):
-            raise ValueError("give either flip_prob or target_epsilon")
-        return self
-
-    def check(self, num_classes: int) -> None:
-        if self.flip_prob is not None:
-            check_flip_prob(self.flip_prob, num_classes)
-
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Everything has a meaning: noisy labels are all that anybody gets."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
-        if self.target_epsilon is None:
-            assert self.flip_prob is not None
-            flip_prob = self.flip_prob
-        else:
-            flip_prob = local_flip_prob(self.target_epsilon, setup.num_classes)
-        noise = RandomizedResponse(check_flip_prob(flip_prob, setup.num_classes), setup.num_classes)
-        return ProtocolMechanism(noise, self.protocol(), setup.adversaries)
+        return ProtocolMechanism(self.flips(setup), self.protocol(), setup.adversaries)
 
 
 @dataclass(frozen=True)

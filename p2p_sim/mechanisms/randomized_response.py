@@ -1,7 +1,6 @@
 """K-ary randomised response: local randomizer of the exchange, mechanism on its own, and through a shuffler."""
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -14,7 +13,7 @@ from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.randomizer import Message, check_labels, signed_weights
 from p2p_sim.mechanisms.channels import Channel, LocalChannel, ShuffledChannel
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.mechanism import Column
+from p2p_sim.mechanisms.mechanism import Column, MechanismBase
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST
@@ -138,8 +137,8 @@ def check_flip_prob(flip_prob: float, num_classes: int) -> float:
 FLIP_PROB = Column("flip_prob", "flip probability α")
 
 
-class FlippedLabels(Channel):
-    """What mechanisms share whose users flip their labels and do nothing else."""
+class FlippedLabelsConfig(MechanismBase):
+    """What mechanisms share whose users flip their labels."""
 
     columns: ClassVar[tuple[Column, ...]] = (FLIP_PROB,)
     flip_prob: float | None = Field(default=None, ge=0, le=1)
@@ -157,23 +156,30 @@ class FlippedLabels(Channel):
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
 
-    @abstractmethod
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest α that is certified for ε."""
+        """The smallest α that is certified for ε; by default that of a label alone."""
+        return local_flip_prob(epsilon, setup.num_classes)
+
+    def flips(self, setup: Setup) -> RandomizedResponse:
+        """What flips a label, calibrated if a target ε is given."""
+        alpha = self.flip_prob
+        if self.target_epsilon is not None:
+            alpha = self.sufficient(self.target_epsilon, setup)
+        assert alpha is not None
+        return RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
+
+
+class FlippedChannel(FlippedLabelsConfig, Channel):
+    """A channel of flipped labels, without messages."""
 
     def calibrated(self, setup: Setup) -> Self:
-        if self.target_epsilon is None:
-            return self
-        alpha = check_flip_prob(self.sufficient(self.target_epsilon, setup), setup.num_classes)
-        return self.model_copy(update={"flip_prob": alpha, "target_epsilon": None})
+        return self.model_copy(update={"flip_prob": self.flips(setup).flip_prob, "target_epsilon": None})
 
     def randomizer(self, setup: Setup) -> RandomizedResponse:
-        """What flips a label."""
-        assert self.flip_prob is not None
-        return RandomizedResponse(self.flip_prob, setup.num_classes)
+        return self.flips(setup)
 
 
-class RandomizedResponseConfig(FlippedLabels, LocalChannel):
+class RandomizedResponseConfig(FlippedChannel, LocalChannel):
     """Every user flips her own label and sends it to the learner with her name; no trusted party and no amplification.
 
     The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
@@ -189,9 +195,6 @@ class RandomizedResponseConfig(FlippedLabels, LocalChannel):
     @property
     def releases(self) -> ReleaseKind:
         return "signed" if self.debias else "hard"
-
-    def sufficient(self, epsilon: float, setup: Setup) -> float:
-        return local_flip_prob(epsilon, setup.num_classes)
 
     def calibrated(self, setup: Setup) -> Self:
         fixed = super().calibrated(setup)
@@ -209,7 +212,7 @@ class RandomizedResponseConfig(FlippedLabels, LocalChannel):
         return LabelRelease.of(self.randomizer(self.setup).debiased(noisy), "signed")
 
 
-class ShuffledResponseConfig(FlippedLabels, ShuffledChannel):
+class ShuffledResponseConfig(FlippedChannel, ShuffledChannel):
     """Every user flips her label; a trusted shuffler passes each cluster's noisy labels on in random order.
 
     The label exchange does the same without a shuffler, but draws with replacement.
