@@ -20,8 +20,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, Release, ReleaseKind
-from p2p_sim.mechanisms.plug_in_bounds import check_bounds, require
-from p2p_sim.mechanisms.plug_in_results import check_parameters, check_release
+from p2p_sim.mechanisms.plug_in_results import check_bounds, check_parameters, check_release, require
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People, Shard

@@ -8,8 +8,7 @@ import p2p_sim
 from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
-from p2p_sim.mechanisms.plug_in_bounds import check_bounds
-from p2p_sim.mechanisms.plug_in_results import check_release
+from p2p_sim.mechanisms.plug_in_results import check_bounds, check_release
 from p2p_sim.population.build import check_sample
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange
