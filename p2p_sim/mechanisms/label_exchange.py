@@ -29,7 +29,6 @@ from p2p_sim.mechanisms.message_payloads import (
     MessagesConfig,
     check_answers,
     flipped_labels,
-    randomizer_of,
 )
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
@@ -112,8 +111,7 @@ class LabelExchangeConfig(FlippedLabelsConfig):
     def deployed(self, setup: Setup) -> "LabelExchangeMechanism":
         noise: Message
         if self.randomizer is not None:
-            given = self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, self.sampling_rate
-            noise = randomizer_of(*given, setup.delta, setup.values)
+            noise = self.randomizer.calibrated(self.target_epsilon, self.sampling_rate, setup)
         else:
             noise = self.flips(setup)
         if self.debias:
