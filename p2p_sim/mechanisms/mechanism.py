@@ -168,18 +168,16 @@ class Mechanism(MechanismBase, Deployment):
         everybody = Shard(0, 0, population.num_users, population.cluster_offsets)
         nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
         chosen = (everybody,) if whole else population.shards[slice(*(part or (None,)))] or (nobody,)
-        parts = [self._released(population, shard, opened.streams) for shard in chosen]
-        labels = [release for release in parts if isinstance(release, LabelRelease)]
-        return Outcome(LabelRelease.join(labels) if labels else parts[0])
-
-    def _released(self, population: People, shard: Shard, streams: Streams) -> Release:
-        """The release of a shard's users, that of a plug-in once it has been looked at."""
-        labels, features = population.labels_of(shard), population.features_of(shard)
-        release = self.release(labels, features, shard.offsets, streams.within(shard.index))
-        if (offer := maker_of(self)) is not None:
-            classes = self.setup.num_classes
-            check_release(method_of(offer, self, "release"), release, self.releases, shard.size, classes)
-        return release.after(shard.start) if isinstance(release, LabelRelease) else release
+        offer, classes, parts = maker_of(self), self.setup.num_classes, list[LabelRelease]()
+        for shard in chosen:
+            labels, features = population.labels_of(shard), population.features_of(shard)
+            release = self.release(labels, features, shard.offsets, opened.streams.within(shard.index))
+            if offer is not None:
+                check_release(method_of(offer, self, "release"), release, self.releases, shard.size, classes)
+            if not isinstance(release, LabelRelease):
+                return Outcome(release)
+            parts.append(release.after(shard.start))
+        return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
         """The accountant of each cluster size, smaller ones first; one alone if it is the same for all."""
