@@ -16,7 +16,7 @@ from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import Panel, plot_by_trust
 from p2p_sim.learning.metrics import measured, predict
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.mechanisms.mechanism import Mechanism
+from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.bound import PrivacyBound
@@ -116,7 +116,7 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
     return {"replicate": replicate, "runs": len(drawn), "epsilon_upper": plan.bound.epsilon_upper, **best}
 
 
-def accuracy(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome) -> float:
+def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> float:
     """Of the case's learner: exact where the law is known, else on users who were held out."""
     model = learned_from(case, people, mechanism, outcome)
     error_rate = measured(predict(people, model, None), "zero_one").error_rate

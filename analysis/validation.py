@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from analysis.study import Frame, command
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
-from p2p_sim.mechanisms.mechanism import Mechanism, Setup
+from p2p_sim.mechanisms.deployment import Deployment, Setup
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.scenario import Scenario
@@ -105,7 +105,7 @@ def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> N
     return np.asarray(guess[linear_sum_assignment(truth[:, None] == guess[None, :], maximize=right)[1]])
 
 
-def mechanism_of(name: str, classes: int = 3) -> Mechanism:
+def mechanism_of(name: str, classes: int = 3) -> Deployment:
     """The mechanism of that name for the study's clusters."""
     tree: dict[str, Any] = {
         "name": "x",
@@ -114,14 +114,14 @@ def mechanism_of(name: str, classes: int = 3) -> Mechanism:
         "mechanism": MECHANISMS[name],
     }
     tree["learner"] = {"kind": "one_vs_rest" if "vectors" in name else "soft_logistic_regression"}
-    return Scenario.from_tree(tree).mechanism.built(Setup(SIZES, classes, 1e-6, "vectorised"))
+    return Scenario.from_tree(tree).mechanism.deployed(Setup(SIZES, classes, 1e-6, "vectorised"))
 
 
-def estimates(mechanism: Mechanism, given: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
+def estimates(mechanism: Deployment, given: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
     """What releases of the mechanism say of the accuracy, one estimate for each run."""
     found = []
     for run in runs:
-        outcome = mechanism.release(given.people, NetworkConfig(), Streams(seed, run))
+        outcome = mechanism.run(given.people, NetworkConfig(), Streams(seed, run))
         evidence = mechanism.evidence(outcome, OFFSETS)
         assert evidence is not None
         found.append(validated(given.said, evidence, OFFSETS))

@@ -12,7 +12,7 @@ import simpy
 from benchmarks.peers import SIGMA
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, peak_bytes, repeated
-from p2p_sim.extend import Mechanism, Population, RandomizedResponse, Streams
+from p2p_sim.extend import Population, RandomizedResponse, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.network.latency import Lognormal
 from p2p_sim.network.network_config import NetworkConfig, OnTimeout
@@ -42,11 +42,13 @@ def population(users: int, cluster_size: int) -> Population:
     return Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
 
 
-def exchange(users: Population, network: NetworkConfig, mechanism: Mechanism = MECHANISM) -> Callable[[], int]:
+def exchange(
+    users: Population, network: NetworkConfig, mechanism: LabelExchangeMechanism = MECHANISM
+) -> Callable[[], int]:
     """A run that returns its protocol events."""
 
     def run() -> int:
-        outcome = mechanism.release(users, network, Streams(1, 0))
+        outcome = mechanism.run(users, network, Streams(1, 0))
         assert outcome.traffic is not None
         return outcome.traffic.protocol_events
 

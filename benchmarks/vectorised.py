@@ -25,7 +25,7 @@ def exchange(labels: int, cluster_size: int, sampling_rate: float) -> Callable[[
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), sampling_rate, "vectorised")
 
     def run() -> int:
-        release = mechanism.release(users, NetworkConfig(), Streams(1, 0)).labels
+        release = mechanism.run(users, NetworkConfig(), Streams(1, 0)).labels
         return release.user.nbytes + release.payload.nbytes
 
     return run

@@ -1,4 +1,4 @@
-"""Texts of pages that the code writes: the command line, the gallery, the keys of a scenario.
+"""Texts of pages that the code writes: the command line, the gallery, the keys of a scenario, columns of a row.
 
 Each function returns Markdown. `python -m docs.values` puts it into the page of that name.
 """
@@ -77,6 +77,17 @@ def scenario_keys() -> str:
     with patch.object(plugins, "offers", return_value={}):
         schema = Scenario.model_json_schema()
     return "\n".join(_tables(schema, schema, ""))
+
+
+def parameter_columns() -> str:
+    """Every column of a row that holds a parameter of p2p-sim's own mechanisms, and which of them have it."""
+    from p2p_sim.scenario import OWN_MECHANISMS, own_columns
+
+    rows = []
+    for name, column in own_columns().items():
+        kinds = (kind for kind, own in OWN_MECHANISMS.items() if name in [has.name for has in own.columns])
+        rows.append([f"`{name}`", cell(str(column)), ", ".join(kinds)])
+    return table(("column", "meaning", "mechanisms"), rows)
 
 
 def _tables(node: Node, schema: Node, path: str) -> Iterator[str]:

@@ -6,23 +6,26 @@ from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request
 from p2p_sim.exchange.randomizer import Randomizer
 from p2p_sim.learning.learner import Learner, Received
+from p2p_sim.mechanisms.channels import LocalMechanism
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
+from p2p_sim.mechanisms.mechanism import Column, Mechanism
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
 from p2p_sim.network.faults import InTransit, NetworkFault
 from p2p_sim.network.overlay import GraphOverlay, edges_of
 from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample, Shard, shards
 from p2p_sim.population.source import Source
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
 
 __all__ = [
-    "PARAMETERS",
-    "STATEMENTS",
+    "Accountant",
+    "Bracket",
+    "Column",
     "Config",
     "Evidence",
     "Examples",
@@ -35,7 +38,6 @@ __all__ = [
     "LocalMechanism",
     "Me",
     "Mechanism",
-    "MechanismBase",
     "ModelRelease",
     "NetworkFault",
     "NoiseLaw",
@@ -51,10 +53,10 @@ __all__ = [
     "Reply",
     "Request",
     "Sample",
+    "Setup",
     "Shard",
     "Source",
     "Streams",
-    "WithoutMessages",
     "bernoulli",
     "edges_of",
     "local_delta",

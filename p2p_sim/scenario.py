@@ -12,27 +12,15 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_valid
 from p2p_sim.base.configuration import Config, Extended, OneLine, refusal
 from p2p_sim.base.errors import InputError, is_a, path_of
 from p2p_sim.base.notebook_view import card
-from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
+from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, kinds_within, offer_of
 from p2p_sim.base.shipped_files import find_scenario, lacking
 from p2p_sim.base.toml import parse_overrides, read_toml, set_key
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName
 from p2p_sim.learning.learner_kinds import LearnerConfig, check_fit
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.mechanisms.alibi import AlibiConfig
-from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
-from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, LabelDpProConfig
-from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
-from p2p_sim.mechanisms.mechanism import MechanismBase
-from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregatesConfig
-from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
-from p2p_sim.mechanisms.pate import PateConfig
-from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
+from p2p_sim.mechanisms.mechanism import Column, MechanismBase
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
-from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig, ShuffledResponseConfig
-from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
-from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
-from p2p_sim.mechanisms.vector_approximation import VectorApproximationConfig
 from p2p_sim.network.network_config import CALIBRATED, NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
@@ -41,29 +29,16 @@ from p2p_sim.population.measured_groups import check_kinds
 from p2p_sim.population.source import Source
 from p2p_sim.privacy.where_bounds_hold import Situation
 
-MechanismConfig = Annotated[
-    LabelExchangeConfig
-    | RandomizedResponseConfig
-    | ShuffledResponseConfig
-    | ClusterRRConfig
-    | DpSgdConfig
-    | LabelDpProConfig
-    | PateConfig
-    | VectorApproximationConfig
-    | RRWithPriorConfig
-    | AlibiConfig
-    | NoisyAggregatesConfig
-    | NoiseSharesConfig
-    | PrivateStackingConfig
-    | HypothesisTransferConfig
-    | RrOnBinsConfig
-    | UnbiasedValuesConfig
-    | PrivateHistogramConfig
-    | PrivateDensityConfig,
-    PlugIns(MECHANISMS, MechanismBase),
-]
+MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]
+"""Any mechanism: p2p-sim's own are found in its package `mechanisms`."""
+OWN_MECHANISMS: dict[str, type[MechanismBase]] = kinds_within("p2p_sim.mechanisms", MechanismBase)
 MODEL_VERSION = 7
 """Raised whenever the same scenario would give other rows."""
+
+
+def own_columns() -> dict[str, Column]:
+    """The columns of a row that hold parameters of p2p-sim's own mechanisms."""
+    return {column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns}
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
@@ -107,11 +82,7 @@ class Scenario(Extended, metaclass=OneLine):
     "hdbscan" or "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of
     at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
-    "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",
-    "noisy_aggregates" or "noise_shares"; of labels that are numbers, "rr_on_bins" or "unbiased_values"; of whole rows,
-    "private_histogram" or "private_density"; of organisations that exchange models, "private_stacking" or
-    "hypothesis_transfer"."""
+    """How labels are privatised; kind = "label_exchange" if absent."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY

@@ -1,53 +1,34 @@
 """A package whose kinds return something wrong if they are asked to: `fault` says what."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from own_mechanism import MoonsConfig, NearestMean, NearestMeanConfig, SilentResponse, SilentResponseConfig, StarConfig
+from own_learner import NearestMean, NearestMeanConfig
+from own_mechanism import UnevenResponseConfig
+from own_overlay import StarConfig
+from own_population import MoonsConfig
 
 from p2p_sim import extend
 
 
 @dataclass(frozen=True)
-class Answers(SilentResponse):
-    fault: str = ""
+class Wrongly(extend.Accountant):
+    """A sound accountant's statements, spoilt."""
+
+    sound: extend.Accountant
+    fault: str
 
     @property
-    def parameters(self):
-        values = super().parameters
-        return {"nan parameter": {**values, "flip_prob": np.nan}, "no dict": None}.get(self.fault, values)
+    def conditions(self):
+        return self.sound.conditions
 
-    def release_shard(self, shard, population, streams):
-        release = super().release_shard(shard, population, streams)
-        user, payload = release.user, release.payload
-        many = len(user)
+    def delta(self, epsilon):
+        return self.sound.delta(epsilon)
+
+    def epsilon(self, delta):
+        bound = self.sound.epsilon(delta)
         return {
-            "nan labels": lambda: extend.LabelRelease(user, np.full(many, np.nan)),
-            "column": lambda: extend.LabelRelease(user, payload[:, None]),
-            "one user": lambda: extend.LabelRelease(np.zeros_like(user), payload),
-            "descending": lambda: extend.LabelRelease(user[::-1], payload),
-            "strangers": lambda: extend.LabelRelease(user + population.num_users, payload),
-            "negative": lambda: extend.LabelRelease(np.arange(-1, many - 1), payload),
-            "few": lambda: extend.LabelRelease(user, payload[:-1]),
-            "third class": lambda: extend.LabelRelease(user, payload + np.uint8(1)),
-            "list of users": lambda: extend.LabelRelease(user.astype(float), payload),
-            "soft": lambda: extend.LabelRelease(user, np.full((many, 2), 0.5), "soft"),
-        }.get(self.fault, lambda: release)()
-
-    def release_on(self, *args, **more):
-        outcome = super().release_on(*args, **more)
-        times = np.full(len(outcome.release.user), np.nan)
-        return {
-            "nothing": None,
-            "no release": replace(outcome, release=None),
-            "nan times": replace(outcome, arrival_s=times),
-            "model": replace(outcome, release=extend.ModelRelease(NearestMean(np.zeros((2, 2))))),
-        }.get(self.fault, outcome)
-
-    def privacy(self, sizes, delta):
-        [bound, *_] = super().privacy(sizes, delta)
-        one = {
             "lower above": lambda: replace(bound, epsilon_lower=bound.epsilon_upper + 1),
             "below nothing": lambda: replace(bound, epsilon_lower=-2.0, epsilon_upper=-1.0),
             "martian": lambda: replace(bound, observer="martian"),
@@ -55,37 +36,41 @@ class Answers(SilentResponse):
             "adjacency": lambda: replace(bound, adjacency="planet"),
             "number": lambda: 1.0,
         }.get(self.fault, lambda: bound)()
-        bounds = [one] * len(sizes)
-        if self.fault == "two worlds":
-            bounds = [replace(bound, observer="martian"), replace(bound, observer="moon")] * len(sizes)
-        return bounds[1:] if self.fault == "bound missing" else bounds
-
-    def account(self, *args):
-        account = super().account(*args)
-        upper = account.statements["epsilon_upper"]
-
-        def stating(**figures):
-            return replace(account, statements={**account.statements, **figures})
-
-        return {
-            "no account": lambda: None,
-            "no statement": lambda: replace(account, statements={}),
-            "cluster missing": lambda: replace(account, learner=account.learner[:-1]),
-            "claims less": lambda: stating(epsilon_upper=replace(upper, epsilon_upper=1.0, epsilon_lower=0.0)),
-            "local number": lambda: stating(epsilon_local=1.0),
-            "local below": lambda: stating(epsilon_local=replace(upper, epsilon_lower=9.0)),
-            "martian cluster": lambda: replace(
-                account, learner=(replace(upper, observer="martian"),) * len(account.learner)
-            ),
-        }.get(self.fault, lambda: account)()
 
 
-class AnswersConfig(SilentResponseConfig):
+class AnswersConfig(UnevenResponseConfig):
     kind: Literal["answers"] = "answers"
     fault: str = ""
 
-    def build(self, sizes, num_classes, delta, *_):
-        return Answers(extend.RandomizedResponse(self.flip_prob, num_classes), self.sampling_rate, self.fault)
+    @property
+    def columns(self):
+        right = UnevenResponseConfig.columns
+        return {"no column": (extend.Column("kind", "text"),), "nowhere": (extend.Column("nothing", "none"),)}.get(
+            self.fault, right
+        )
+
+    def release(self, labels, features, clusters, streams):
+        release = super().release(labels, features, clusters, streams)
+        user, payload = release.user, release.payload
+        many = len(user)
+        return {
+            "nan labels": lambda: extend.LabelRelease(user, np.full(many, np.nan)),
+            "column": lambda: extend.LabelRelease(user, payload[:, None]),
+            "one user": lambda: extend.LabelRelease(np.zeros_like(user), payload),
+            "descending": lambda: extend.LabelRelease(user[::-1], payload),
+            "strangers": lambda: extend.LabelRelease(user + many, payload),
+            "negative": lambda: extend.LabelRelease(np.arange(-1, many - 1), payload),
+            "few": lambda: extend.LabelRelease(user, payload[:-1]),
+            "third class": lambda: extend.LabelRelease(user, payload + np.uint8(1)),
+            "list of users": lambda: extend.LabelRelease(user.astype(float), payload),
+            "soft": lambda: extend.LabelRelease(user, np.full((many, 2), 0.5), "soft"),
+            "nothing": lambda: None,
+            "model": lambda: extend.ModelRelease(NearestMean(np.zeros((2, 2)))),
+        }.get(self.fault, lambda: release)()
+
+    def accountant(self, setup, size):
+        sound = super().accountant(setup, size)
+        return None if self.fault == "no accountant" else Wrongly(sound, self.fault)
 
 
 class Vectors(AnswersConfig):
@@ -96,17 +81,8 @@ class Vectors(AnswersConfig):
     def releases(self):
         return self.shape
 
-    def build(self, sizes, num_classes, delta, *_):
-        noise = extend.RandomizedResponse(self.flip_prob, num_classes)
-        return VectorAnswers(noise, self.sampling_rate, self.fault, self.shape)
-
-
-@dataclass(frozen=True)
-class VectorAnswers(Answers):
-    shape: str = "soft"
-
-    def release_shard(self, shard, population, streams):
-        release = SilentResponse.release_shard(self, shard, population, streams)
+    def release(self, labels, features, clusters, streams):
+        release = UnevenResponseConfig.release(self, labels, features, clusters, streams)
         one_hot = np.eye(2)[release.payload]
         payload = {"bits": lambda: np.packbits(one_hot.astype(bool), axis=1)}.get(self.shape, lambda: one_hot)()
         payload = {
@@ -119,25 +95,17 @@ class VectorAnswers(Answers):
         return extend.LabelRelease(release.user, payload, self.shape)
 
 
-class ModelConfig(SilentResponseConfig):
+class ModelConfig(UnevenResponseConfig):
     kind: Literal["modelled"] = "modelled"
+    whole: ClassVar[bool] = True
     fault: str = ""
 
     @property
     def releases(self):
         return "model"
 
-    def build(self, sizes, num_classes, delta, *_):
-        return Modelled(extend.RandomizedResponse(self.flip_prob, num_classes), self.sampling_rate, self.fault)
-
-
-@dataclass(frozen=True)
-class Modelled(SilentResponse):
-    fault: str = ""
-
-    def release_on(self, opened, population, record=False, part=None):
-        predictor = 3.0 if self.fault == "no model" else Said(self.fault)
-        return extend.Outcome(extend.ModelRelease(predictor))
+    def release(self, labels, features, clusters, streams):
+        return extend.ModelRelease(3.0 if self.fault == "no model" else Said(self.fault))
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,7 @@ def _ways(network: str, users: int) -> Iterator[tuple[str, Callable[[], object]]
     offsets = np.arange(0, users + 1, CLUSTER)
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
-    yield "in one piece", lambda: mechanism.release(everybody, NETWORKS[network], Streams(SEED, 0))
+    yield "in one piece", lambda: mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
 
 
 def _peak_bytes(action: Callable[[], object]) -> int:
@@ -267,7 +267,7 @@ def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
         table: the study's. rows: its replicates. path: where the figure goes.
     """
     network = table[table["part"] == "network"]
-    with drawing(path, 12.4, 4.6, 3) as (_, axes):
+    with drawing(path, 12.4, 4.6, panels=3) as (_, axes):
         for place, (name, title) in zip(axes[:2], TITLES.items(), strict=True):
             _last_arrivals(place, network[network["setting"] == name], rows[rows["network"] == name], title)
         _bytes(axes[2], network[network["setting"] == "retries"])

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.engines import EngineName
+from p2p_sim.exchange.engines import EngineName, Exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage, exchanged_at, prior_of
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import merge_small
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.randomized_response import local_flip_prob
@@ -175,9 +175,9 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
     values = tuple(people.values.tolist())
     if method.startswith(EXCHANGED):
         noise = _calibrated(kind, values, epsilon, tuple(np.unique(people.population.cluster_sizes).tolist()), delta)
-        mechanism = LabelExchangeMechanism(noise, 1.0, engine)
-        done = mechanism.release(people.population, NetworkConfig(), streams).labels
-        bounds = mechanism.privacy(np.unique(people.population.cluster_sizes), delta)
+        opened = Network.open(NetworkConfig(), people.population, streams)
+        done = Exchange(noise, 1.0, engine).run(people.population, opened, False, None)
+        bounds = LabelExchangeMechanism(noise, 1.0, engine).privacy(np.unique(people.population.cluster_sizes), delta)
         stated = max(bound.epsilon_upper for bound in bounds)
         return Released(done.user, *_read(noise, done.payload.astype(np.intp), base), stated, noise.local_epsilon)
     user: NDArray[np.integer] = np.arange(people.population.num_users)

@@ -28,12 +28,12 @@ from p2p_sim.histograms.classifiers import PCL2b
 from p2p_sim.histograms.partitions import CellTable, Cubes
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
-from p2p_sim.mechanisms.private_histogram import CellRule, PrivateDensity, PrivateHistogram
-from p2p_sim.population.population import Population
+from p2p_sim.mechanisms.private_histogram import CellRule, PrivateDensityConfig, PrivateHistogramConfig
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta, stability_threshold
 
 Floats = NDArray[np.float64]
+CellCurator = PrivateHistogramConfig | PrivateDensityConfig
 Ints = NDArray[np.int64]
 Curve = Callable[[float, float], float]
 """δ at ε of a target if the noise is so many times smaller than it should be."""
@@ -58,11 +58,13 @@ class CellTargets(Targets, Protocol):
 
 
 def released_of(
-    mechanism: PrivateHistogram | PrivateDensity, features: Floats, labels: NDArray[np.bool_], streams: Streams
+    mechanism: CellCurator,
+    features: Floats,
+    labels: NDArray[np.bool_],
+    streams: Streams,
 ) -> "DensityRelease | CellRule":
     """What a mechanism releases of invented rows (n, d), (n,)."""
-    people = Population(features, labels.astype(np.uint8), np.array([0, len(labels)]), 2)
-    release = mechanism.released(people, streams)
+    release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
     if isinstance(release, ModelRelease):
         assert isinstance(release.predictor, CellRule)
         return release.predictor
@@ -89,8 +91,8 @@ class CellVoteTargets:
     claimed: gives the noise that the score assumes. mechanism: what is attacked. rows: n, as in the scenario.
     """
 
-    claimed: PrivateHistogram
-    mechanism: PrivateHistogram | PrivateDensity
+    claimed: PrivateHistogramConfig
+    mechanism: CellCurator
     dimensions: int
     rows: int
     exact: tuple[bool, ...] = (True,)
@@ -98,7 +100,7 @@ class CellVoteTargets:
     @property
     def curves(self) -> tuple[tuple[int, Curve], ...]:
         """By the number of cells that a target moves."""
-        epsilon, pairs = self.claimed.config.target_epsilon, int(np.sum(self._places[0] != self._places[1]))
+        epsilon, pairs = self.claimed.target_epsilon, int(np.sum(self._places[0] != self._places[1]))
         alone = len(self._places[0]) - pairs
         return ((alone, moved_cells(epsilon, 1)), (pairs, moved_cells(epsilon, 2)))
 
@@ -124,14 +126,14 @@ class CellVoteTargets:
         # (x, 0) puts -1/2 into the first cell; (x', 1) puts 1/2 into the second, and nothing into the first.
         first, second, same = votes[before], votes[after], before == after
         moved = np.abs(first + 0.5) - np.where(same, 0.0, np.abs(first)) - np.abs(second - 0.5)
-        scores = self.claimed.config.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
+        scores = self.claimed.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
         shown = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
         return coins, np.asarray(np.where(shown, REVEALED * shown, scores))
 
     @cached_property
     def _fitted(self) -> CellRule:
         """The claimed rule of as many rows, whose cells and usual count are public."""
-        features = np.full((self.rows, self.dimensions), self.claimed.config.low)
+        features = np.full((self.rows, self.dimensions), self.claimed.low)
         rule = released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0))
         assert isinstance(rule, CellRule)
         return rule
@@ -145,8 +147,8 @@ class CellVoteTargets:
         """A point in each cell (m, d), of at most as many cells as rows."""
         cubes = self._fitted.rule.partition_
         assert isinstance(cubes, Cubes)
-        edges, config = cubes.edges(), self.claimed.config
-        middles = config.low + (config.high - config.low) * 0.5 * (edges[1:] + edges[:-1])
+        edges, claimed = cubes.edges(), self.claimed
+        middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])
         most, axes, cells = min(CELLS, self.rows), 0, 1
         while axes < self.dimensions and cells < most and cubes.per_axis > 1:
             axes, cells = axes + 1, cells * cubes.per_axis
@@ -172,17 +174,17 @@ class CountTargets:
     claimed: gives the noise that the score assumes. mechanism: what is attacked.
     """
 
-    claimed: PrivateHistogram | PrivateDensity
-    mechanism: PrivateHistogram | PrivateDensity
+    claimed: CellCurator
+    mechanism: CellCurator
     dimensions: int
     exact: tuple[bool, ...] = (True,)
 
     @property
     def curves(self) -> tuple[tuple[int, Curve], ...]:
         """In full cells the noise protects, and beside it nothing; alone, the threshold."""
-        epsilon = self.claimed.config.target_epsilon
+        epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
-        curves = ((self._pairs, full), (self._alone, lambda at, rise: 0.25 * self.claimed.delta))
+        curves = ((self._pairs, full), (self._alone, lambda at, rise: 0.25 * self.claimed.setup.delta))
         return (*curves, (1, lambda at, rise: choice_delta(rise * epsilon, at))) if self._labelled else curves
 
     def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
@@ -207,7 +209,7 @@ class CountTargets:
             first, second = counts[1::2], counts[2::2]
             near = [np.where(c > 0.0, np.abs(c - self._crowd) - np.abs(c - self._crowd - 1.0), 0.0)
                     for c in (first, second)]  # fmt: skip
-            noise = 0.5 * self.claimed.config.target_epsilon / self._histograms
+            noise = 0.5 * self.claimed.target_epsilon / self._histograms
             scores[:pairs] += noise * (near[1] - near[0])[:pairs]
             scores[pairs:] += REVEALED * ((second > 0.0).astype(int) - (first > 0.0))[pairs:]
         if self._labelled:
@@ -232,7 +234,7 @@ class CountTargets:
 
     def _with_labelled(self, cell: Ints, coin: bool, streams: Streams) -> tuple[Ints, NDArray[np.bool_]]:
         """Cells and labels of all rows, those whose labels are used among them: left of all others, but the target."""
-        assert isinstance(self.claimed, PrivateHistogram)
+        assert isinstance(self.claimed, PrivateHistogramConfig)
         few, rest = self.claimed.samples(len(cell) + self._labelled, streams)
         every, labels = np.empty(len(few) + len(rest), dtype=np.int64), np.zeros(len(few) + len(rest), dtype=np.bool_)
         every[rest], every[few], every[few[0]], labels[few[0]] = cell, -1, 0, coin
@@ -246,26 +248,28 @@ class CountTargets:
         labels, logs = np.zeros(self._labelled, dtype=np.uint8), list[Floats]()
         for label in (0, 1):
             labels[0] = label
-            weights = -0.5 * self.claimed.config.target_epsilon * release.rule.net_.errors(points, labels)
+            weights = -0.5 * self.claimed.target_epsilon * release.rule.net_.errors(points, labels)
             logs.append(weights - np.logaddexp.reduce(weights))
         return float((logs[1] - logs[0])[release.rule.chosen_])
 
     @property
     def _histograms(self) -> int:
-        return 2 if isinstance(self.claimed, PrivateHistogram) and self.claimed.config.rule == "pcl2b" else 1
+        return 2 if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "pcl2b" else 1
 
     @property
     def _labelled(self) -> int:
         """Users whose labels choose."""
-        if isinstance(self.claimed, PrivateHistogram) and self.claimed.config.rule == "semi_supervised":
-            return self.claimed.labelled
+        if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
+            return self.claimed.asked_users
         return 0
 
     @cached_property
     def _crowd(self) -> int:
         """Rows of a full cell beside the target."""
-        epsilon = self.claimed.config.target_epsilon / self._histograms
-        return math.ceil(stability_threshold(epsilon, self.claimed.delta / self._histograms) + CLEAR * 2.0 / epsilon)
+        epsilon = self.claimed.target_epsilon / self._histograms
+        return math.ceil(
+            stability_threshold(epsilon, self.claimed.setup.delta / self._histograms) + CLEAR * 2.0 / epsilon
+        )
 
     @property
     def _pairs(self) -> int:
@@ -291,7 +295,7 @@ class CountTargets:
     @cached_property
     def _grid(self) -> tuple[float, float]:
         """Where cell 0 begins along each axis, and the side of the claimed cells, as features are before scaling."""
-        rows, low, factor = self._rows, self.claimed.config.low, self.claimed.config.high - self.claimed.config.low
+        rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
         release = released_of(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))
         if isinstance(release, DensityRelease):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.cell_targets import CellTargets, CellVoteTargets, CountTargets, Curve
+from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets, CountTargets, Curve
 from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, Scope, audited, pure_errors
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.private_histogram import PrivateDensity, PrivateHistogram
+from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.replicate import Replicate
@@ -28,7 +28,10 @@ SCOPE = Scope(
 
 
 def audit_cells(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: PrivateHistogram | PrivateDensity | None = None
+    case: Replicate,
+    trials: int,
+    error: float = ERROR,
+    mechanism: CellCurator | None = None,
 ) -> OneRunAudit:
     """Attack the votes, counts or choice from which the curator of a scenario makes a rule or a density.
 
@@ -41,12 +44,12 @@ def audit_cells(
     """
     ready = prepare(case)
     claimed, people = ready.mechanism, ready.population
-    if not isinstance(claimed, PrivateHistogram | PrivateDensity):
+    if not isinstance(claimed, CellCurator):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: counts nothing in cells")
-    epsilon, dimensions = claimed.config.target_epsilon, people.features.shape[1]
+    epsilon, dimensions = claimed.target_epsilon, people.features.shape[1]
     attacked = mechanism or claimed
     targets: CellTargets
-    if isinstance(claimed, PrivateHistogram) and claimed.votes is not None:
+    if isinstance(claimed, PrivateHistogramConfig) and claimed.rule in ("pcl", "pcl2"):
         targets = CellVoteTargets(claimed, attacked, dimensions, people.num_users)
     else:
         targets = CountTargets(claimed, attacked, dimensions)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.cluster_rr import ClusterRR
+from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.privacy.audit_statistics.power import ERROR, epsilon_lower
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
@@ -113,7 +113,7 @@ def audit_scenario(
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
     mechanism = prepare(Replicate(scenario, 0, data_dir)).mechanism
-    if not isinstance(mechanism, ClusterRR):
+    if not isinstance(mechanism, ClusterRRConfig):
         raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
     response = mechanism.response
     if response.bias_correction == 0.0:

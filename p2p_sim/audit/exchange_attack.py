@@ -18,6 +18,7 @@ from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, Like
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -109,7 +110,7 @@ def _targets(
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
     delta, engine = scenario.privacy.delta, scenario.engine
-    built = exchange_of(scenario.mechanism.build(sizes, 2, delta, engine, scenario.adversaries), "an audit")
+    built = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta, engine, scenario.adversaries)), "an audit")
     noise = flipped_labels(built.randomizer, "an audit")
     labels = np.zeros(int(sizes[0]), dtype=np.uint8)
     if people is None:

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.exchange.network_record import NetworkRecord
+from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.exchange_accounting import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import People, Population, Shard
@@ -103,7 +102,7 @@ class ClusterTargets:
     """
 
     case: Replicate
-    mechanism: Mechanism
+    mechanism: Deployment
     rounds: Callable[[int], Iterator[Round]]
     pair: Pair = (0, 1)
     looks_closely: bool = False
@@ -111,8 +110,7 @@ class ClusterTargets:
     def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
         """What the mechanism makes of these users, or of shards of them."""
         assert isinstance(people, Population)
-        outcome = self.mechanism.release_on(network, people, part=part)
-        return check_released(self.case.scenario.mechanism, self.mechanism, outcome, people, part)
+        return self.mechanism.release_on(network, people, part=part)
 
     def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""

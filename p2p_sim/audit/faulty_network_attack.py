@@ -22,6 +22,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.exchange_accounting import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.message_payloads import flipped_labels
@@ -153,7 +154,7 @@ def audit_realised(
         error: false-alarm probability. data_dir: where data files are.
     """
     sizes = np.array([cluster_size], dtype=np.int64)
-    built = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
+    built = scenario.mechanism.deployed(Setup(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries))
     mechanism = exchange_of(built, "an audit of a network")
     noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
     alpha = noise.flip_prob
@@ -200,7 +201,7 @@ def _world(
     noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
     n, found, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
     for people, streams in copies(labels, trials, case.scenario.seed + pilot):
-        outcome = mechanism.release(people, network, streams, places=case.places)
+        outcome = mechanism.run(people, network, streams, places=case.places)
         found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
         if not pilot and outcome.realised is not None:
             deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])

@@ -24,16 +24,16 @@ from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, audited, pure_err
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.noisy_aggregates import Aggregates, one_hot
+from p2p_sim.mechanisms.channels import LocalChannel, Table
+from p2p_sim.mechanisms.noisy_aggregates import Aggregates, Bags, one_hot
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior
+from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
-from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE
+from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE, NoisyCounts
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
@@ -46,7 +46,7 @@ _TINY = 1e-30
 
 
 def audit_local(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: LocalMechanism | None = None
+    case: Replicate, trials: int, error: float = ERROR, mechanism: LocalChannel | None = None
 ) -> OneRunAudit:
     """Attack a local mechanism.
 
@@ -60,7 +60,7 @@ def audit_local(
     """
     ready = prepare(case)
     claimed = ready.mechanism
-    if not isinstance(claimed, LocalMechanism):
+    if not isinstance(claimed, LocalChannel):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
     with one_thread():
         people = ready.population
@@ -81,7 +81,7 @@ def frequent_pair(people: Population) -> tuple[int, int]:
 class LocalTargets:
     """All users, run again with fresh coins and noise until there are enough targets. pair: classes of a coin."""
 
-    mechanism: LocalMechanism
+    mechanism: LocalChannel
     case: Replicate
     people: Population
     pair: tuple[int, int]
@@ -95,7 +95,7 @@ class LocalTargets:
             coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
             people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
             network = self.case.scenario.network
-            outcome = self.mechanism.release(people, network, streams, places=self.case.places)
+            outcome = self.mechanism.run(people, network, streams, places=self.case.places)
             score = np.zeros(self.people.num_users, dtype=np.float32)
             score[outcome.labels.user] = self._scores(outcome)
             labels.append(coins)
@@ -108,6 +108,9 @@ class LocalTargets:
         law = self.mechanism.value_law(outcome)
         if law is not None:
             return law.scores(outcome.labels.payload.astype(np.float64), *self.pair)
+        if isinstance(self.mechanism.noise, Table):
+            low, high = self.mechanism.noise.transition[self.pair, :][:, outcome.labels.payload]
+            return np.asarray(np.log(np.maximum(high, _TINY)) - np.log(np.maximum(low, _TINY)))
         return scores_of(outcome.labels, *self.pair)
 
 
@@ -129,12 +132,12 @@ def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
 class MessageCurve(Account):
     """What is certified of a message: its pure ε₀, and for one prior also what its randomizer knows of δ(ε)."""
 
-    mechanism: LocalMechanism
+    mechanism: LocalChannel
     sizes: NDArray[np.int64]
 
     @property
     def _pure(self) -> float:
-        return self.bound(0.5).epsilon_upper
+        return self.mechanism.accountant(self.mechanism.setup, 1).pure_epsilon
 
     def tested(self) -> list[float]:
         """Parts of ε₀."""
@@ -144,8 +147,8 @@ class MessageCurve(Account):
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         """Certified δ of every target at each ε."""
         found = np.array([pure_delta(self._pure, epsilon) for epsilon in epsilons])
-        noise = self.mechanism.randomizer
-        if isinstance(self.mechanism, LocalRRWithPrior):
+        noise = self.mechanism.noise
+        if isinstance(self.mechanism, RRWithPriorConfig):
             return found  # a second stage's priors are other ones
         if isinstance(noise, VectorApproximation):
             return np.array([vector_delta(noise.bit_flip_prob, epsilon).upper for epsilon in epsilons])
@@ -232,12 +235,13 @@ class BagTargets:
 
     def _shard(self, shard: Shard, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Coins and scores (B,) of a shard's bags; the score is 0 where the target is not counted."""
-        bags = self.mechanism.bags(shard, streams)
+        streams = streams.within(shard.index)
+        bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
         target = np.unique(bags.bag, return_index=True)[1]
-        coins = streams.generator("audit-coin", shard.index).random(len(target)) < 0.5
+        coins = streams.generator("audit-coin").random(len(target)) < 0.5
         labels = self.people.labels_of(shard).copy()
         labels[target] = np.where(coins, self.pair[1], self.pair[0])
-        noisy, counted = self.mechanism.noisy_counts(labels, bags, shard, streams)
+        noisy, counted = self.mechanism.noisy_counts(labels, bags, streams)
         own = one_hot(labels, self.people.num_classes)
         own[~counted] = 0
         own[target] = 0
@@ -254,14 +258,19 @@ class CountsCurve(Account):
     mechanism: Aggregates
     sizes: NDArray[np.int64]
 
+    @property
+    def _accountant(self) -> NoisyCounts:
+        """That of a smallest cluster."""
+        return self.mechanism.accountant(self.mechanism.setup, int(self.sizes[0]))
+
     def tested(self) -> list[float]:
         """Parts of the pure ε."""
-        largest = min(self.mechanism.accountant(int(self.sizes[0])).pure_epsilon, LARGEST_TEST_EPSILON)
+        largest = min(self._accountant.pure_epsilon, LARGEST_TEST_EPSILON)
         return [share * largest for share in SHARES]
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         """Certified δ of every target at each ε; it is the same in all bags."""
-        return np.array([self.mechanism.accountant(int(self.sizes[0])).delta(epsilon).upper for epsilon in epsilons])
+        return np.array([self._accountant.delta(epsilon).upper for epsilon in epsilons])
 
     def bound(self, delta: float) -> PrivacyBound:
         """As the mechanism states it."""
@@ -269,11 +278,11 @@ class CountsCurve(Account):
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """Of noise whose scale is that much smaller."""
-        scale = max(self.mechanism.noise_scale / rise, LEAST_SCALE)
-        less = CountsCurve(replace(self.mechanism, noise_scale=scale), self.sizes)
+        scale = max(self.mechanism.scale / rise, LEAST_SCALE)
+        less = CountsCurve(self.mechanism.model_copy(update={"noise_scale": scale}), self.sizes)
         pairs = zip(less.deltas(epsilons), self.deltas(epsilons), strict=True)
         return np.array([more / now if now > 0.0 else 1.0 for more, now in pairs])
 
     def curves(self) -> dict[str, Floats]:
         """The pure ε alone."""
-        return {"pure ε of the counts": pure_errors(self.mechanism.accountant(int(self.sizes[0])).pure_epsilon)}
+        return {"pure ε of the counts": pure_errors(self._accountant.pure_epsilon)}

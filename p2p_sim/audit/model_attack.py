@@ -20,7 +20,7 @@ from p2p_sim.audit.one_run import HELD_OUT_SEED
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.dp_sgd import DpSgdMechanism
+from p2p_sim.mechanisms.dp_sgd import NoisySteps
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.one_run_guesses import (
@@ -82,9 +82,7 @@ class ModelAudit:
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
 
-def audit_model(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: DpSgdMechanism | None = None
-) -> ModelAudit:
+def audit_model(case: Replicate, trials: int, error: float = ERROR, mechanism: NoisySteps | None = None) -> ModelAudit:
     """Attack the model that a scenario's curator releases.
 
     Args:
@@ -97,7 +95,7 @@ def audit_model(
     """
     ready = prepare(case)
     claimed = ready.mechanism
-    if not isinstance(claimed, DpSgdMechanism):
+    if not isinstance(claimed, NoisySteps):
         raise InputError(
             f"mechanism.kind = {case.scenario.mechanism.kind!r}: an audit of a model needs 'dp_sgd' or 'label_dp_pro'"
         )
@@ -113,7 +111,8 @@ def audit_model(
         shown = {share: proved_mu(targets, guesses, error / 2) for share, guesses in pilot.items()}
         best = max(SHARES, key=lambda share: (shown[share], _clear(pilot[share])))
         guesses = _guessed(*attack.all(scenario.seed, runs, reference), best)
-    accountant, delta = claimed.accountant, max(SMALL * error, claimed.accountant.least_delta)
+    accountant = claimed.accountant(claimed.setup, people.num_users)
+    delta = max(SMALL * error, accountant.least_delta)
     epsilons = np.linspace(0.0, 1.0, POINTS) ** 2 * LARGEST_LOSS
     curve = curve_of(epsilons.tolist(), [bracket.upper for bracket in accountant.profile(epsilons.tolist())])
     return ModelAudit(
@@ -137,7 +136,7 @@ def audit_model(
 class _Models:
     """Training runs with fresh coins and noise. chosen: (m,), the targets."""
 
-    mechanism: DpSgdMechanism
+    mechanism: NoisySteps
     case: Replicate
     people: Population
     chosen: NDArray[np.int64]
@@ -149,7 +148,7 @@ class _Models:
         coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
         labels = people.labels.copy()
         labels[self.chosen] = np.where(coins, high, low)
-        release = self.mechanism.release(replace(people, labels=labels), self.case.scenario.network, streams).release
+        release = self.mechanism.run(replace(people, labels=labels), self.case.scenario.network, streams).release
         assert isinstance(release, ModelRelease)
         pair = np.log(np.maximum(release.predictor.probabilities(people.features[self.chosen])[:, (low, high)], _TINY))
         return np.asarray(pair[:, 1] - pair[:, 0]), coins

@@ -119,7 +119,7 @@ class OrganisationTargets:
         features[target] = np.where(coins[:, None], other, long)
         labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
-        outcome = self.mechanism.release(drawn, self.case.scenario.network, streams, places=self.case.places)
+        outcome = self.mechanism.run(drawn, self.case.scenario.network, streams, places=self.case.places)
         assert isinstance(outcome.release, ModelRelease)
         assert isinstance(outcome.release.predictor, ByCluster)
         assert outcome.organisations is not None

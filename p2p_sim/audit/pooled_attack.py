@@ -18,9 +18,9 @@ from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
 from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, Score
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.cluster_rr import ClusterRR
-from p2p_sim.mechanisms.mechanism import Mechanism
-from p2p_sim.mechanisms.randomized_response import ShuffledRandomizedResponse
+from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
+from p2p_sim.mechanisms.deployment import Deployment
+from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
@@ -40,7 +40,9 @@ LARGEST_EXACT = 4096
 _TAIL = -200.0
 
 
-def audit_pooled(case: Replicate, trials: int, error: float = ERROR, mechanism: Mechanism | None = None) -> OneRunAudit:
+def audit_pooled(
+    case: Replicate, trials: int, error: float = ERROR, mechanism: Deployment | None = None
+) -> OneRunAudit:
     """Attack a shuffler, or a curator who releases noisy labels alone.
 
     Args:
@@ -57,8 +59,8 @@ def audit_pooled(case: Replicate, trials: int, error: float = ERROR, mechanism: 
     pair = frequent_pair(people)
     exact = people.num_classes == 2 and max(len(people.cluster_sizes), int(people.cluster_sizes.max())) <= LARGEST_EXACT
     ratio: Score = own_label
-    if isinstance(claimed, ShuffledRandomizedResponse):
-        alpha, classes = claimed.randomizer.flip_prob, people.num_classes
+    if isinstance(claimed, ShuffledResponseConfig):
+        alpha, classes = claimed.randomizer(claimed.setup).flip_prob, people.num_classes
         ratio = ShuffledRatio(alpha, 1.0, exact) if classes == 2 else PairRatio(alpha, classes)
     else:
         exact = False
@@ -119,14 +121,15 @@ class PairRatio:
         return np.asarray(2.0 * keeps * more / spread)
 
 
-def pooled_curves(mechanism: Mechanism, sizes: NDArray[np.int64], delta: float) -> "PooledCurves":
+def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float) -> "PooledCurves":
     """What is certified of a shuffler or a curator.
 
     Raises:
         InputError: the mechanism is neither, or releases more than noisy labels.
     """
-    if isinstance(mechanism, ShuffledRandomizedResponse):
-        alpha, classes = mechanism.randomizer.flip_prob, mechanism.randomizer.num_classes
+    if isinstance(mechanism, ShuffledResponseConfig):
+        noise = mechanism.randomizer(mechanism.setup)
+        alpha, classes = noise.flip_prob, noise.num_classes
         return PooledCurves(
             mechanism,
             sizes,
@@ -134,7 +137,7 @@ def pooled_curves(mechanism: Mechanism, sizes: NDArray[np.int64], delta: float) 
             lambda size: ShuffledResponse(size, alpha, classes),
             lambda size, share: ShuffledResponse(size, share * alpha, classes),
         )
-    if isinstance(mechanism, ClusterRR) and mechanism.response.bias_correction == 0.0:
+    if isinstance(mechanism, ClusterRRConfig) and mechanism.bias_correction == 0.0:
         r = mechanism.response
 
         def curator(size: int, share: float, counted: bool) -> ClusterResampling:
@@ -159,7 +162,7 @@ class PooledCurves(Account):
     probability; of a curator by the pure ε alone, which costs less.
     """
 
-    mechanism: Mechanism
+    mechanism: Deployment
     sizes: NDArray[np.int64]
     delta: float
     accountant: Callable[[int], Accountant]

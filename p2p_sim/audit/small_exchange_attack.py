@@ -1,7 +1,7 @@
 """An attack on the simulated exchange: two neighbouring worlds through the event engine, counted view by view.
 
 A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
-of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
+of each cluster, holds label 0, in the other 1; all else has the same law. Deployment and network are the scenario's.
 """
 
 from collections.abc import Callable
@@ -33,10 +33,17 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.exchange.transcript import Messages
+from p2p_sim.mechanisms.channels import LocalChannel, ShuffledChannel
+from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
+from p2p_sim.mechanisms.deployment import Deployment, Setup
+from p2p_sim.mechanisms.dp_sgd import NoisySteps
 from p2p_sim.mechanisms.label_exchange import exchange_of
-from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels
+from p2p_sim.mechanisms.noisy_aggregates import Aggregates
+from p2p_sim.mechanisms.organisations_config import OrganisationsConfig
 from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.mechanisms.pate import PateConfig
+from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
@@ -48,28 +55,20 @@ from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.scenario import Scenario
+from p2p_sim.scenario import OWN_MECHANISMS, Scenario
 
-ATTACKED: dict[str, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
-    "randomized_response": audit_local,
-    "vector_approximation": audit_local,
-    "alibi": audit_local,
-    "rr_with_prior": audit_local,
-    "rr_on_bins": audit_local,
-    "unbiased_values": audit_local,
-    "dp_sgd": audit_model,
-    "label_dp_pro": audit_model,
-    "pate": audit_votes,
-    "noisy_aggregates": audit_aggregates,
-    "noise_shares": audit_aggregates,
-    "shuffled_response": audit_pooled,
-    "cluster_rr": audit_pooled,
-    "private_histogram": audit_cells,
-    "private_density": audit_cells,
-    "private_stacking": audit_organisations,
-    "hypothesis_transfer": audit_organisations,
+ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
+    LocalChannel: audit_local,
+    NoisySteps: audit_model,
+    PateConfig: audit_votes,
+    Aggregates: audit_aggregates,
+    ShuffledChannel: audit_pooled,
+    ClusterRRConfig: audit_pooled,
+    PrivateHistogramConfig: audit_cells,
+    PrivateDensityConfig: audit_cells,
+    OrganisationsConfig: audit_organisations,
 }
-"""The audit of each kind."""
+"""The audit of each sort of mechanism."""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
@@ -81,11 +80,12 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     Raises:
         InputError: no attack on the mechanism is known.
     """
-    kind = case.scenario.mechanism.kind
-    if kind not in ATTACKED:
-        known = ", ".join(map(repr, ATTACKED))
-        raise InputError(f"mechanism.kind = {kind!r}: an audit attacks {known} or 'label_exchange'")
-    return ATTACKED[kind](case, trials)
+    mechanism = case.scenario.mechanism
+    attack = next((attack for sort, attack in ATTACKED.items() if isinstance(mechanism, sort)), None)
+    if attack is None:
+        known = ", ".join(repr(kind) for kind, own in OWN_MECHANISMS.items() if issubclass(own, tuple(ATTACKED)))
+        raise InputError(f"mechanism.kind = {mechanism.kind!r}: an audit attacks {known} or 'label_exchange'")
+    return attack(case, trials)
 
 
 LARGEST_CLUSTER = 30
@@ -180,7 +180,7 @@ def audit(
         return audit_realised(scenario, size, trials, epsilon, data_dir=data_dir)
     network, delta = scenario.network, scenario.privacy.delta
     sizes = np.array([size], dtype=np.int64)
-    mechanism = exchange_of(scenario.mechanism.build(sizes, 2, delta, "events"), "an audit")
+    mechanism = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta)), "an audit")
     alpha, theta = flipped_labels(mechanism.randomizer, "an audit").flip_prob, mechanism.sampling_rate
     largest = min(local_epsilon(alpha), LARGEST_EPSILON)
     if epsilon is not None and not 0.0 <= epsilon < largest:
@@ -201,7 +201,7 @@ def audit(
     return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, learned)
 
 
-def _perform(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed: int) -> AuditResult:
+def _perform(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int) -> AuditResult:
     """The attack's result; a pilot with a seed of its own picks the attack's events."""
     pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
     first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
@@ -209,7 +209,7 @@ def _perform(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, s
     return attack.judge(zero, one, np.stack(first))
 
 
-def count(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
+def count(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int, label: int) -> Counts:
     """How often each view occurred in `attack.trials` clusters whose first user holds `label`, 0 or 1: (J,).
 
     Args:
@@ -219,7 +219,7 @@ def count(attack: AttackPlan, mechanism: Mechanism, network: NetworkConfig, seed
     views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
     labels = cluster_labels(views, attack.ones, label)
     for population, streams in copies(labels, attack.trials, seed):
-        outcome = mechanism.release(population, network, streams, views.members > 0)
+        outcome = mechanism.run(population, network, streams, views.members > 0)
         clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
             cells = coalition_cells(_met(outcome, views, population), views, population)

@@ -8,7 +8,7 @@ so that their targets are independent.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.pate import PateMechanism
-from p2p_sim.population.population import Population
+from p2p_sim.mechanisms.pate import PateConfig, teachers_inputs
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
@@ -38,9 +37,7 @@ TOGETHER = 500
 """Runs with the same shards."""
 
 
-def audit_votes(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: PateMechanism | None = None
-) -> OneRunAudit:
+def audit_votes(case: Replicate, trials: int, error: float = ERROR, mechanism: PateConfig | None = None) -> OneRunAudit:
     """Attack the results of all tests and answers of PATE.
 
     Args:
@@ -53,7 +50,7 @@ def audit_votes(
     """
     ready = prepare(case)
     claimed = ready.mechanism
-    if not isinstance(claimed, PateMechanism):
+    if not isinstance(claimed, PateConfig):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: teachers do not vote")
     with one_thread():
         known = best_results(claimed, ready.population.num_classes, case.scenario.seed)
@@ -84,16 +81,16 @@ class VoteResults:
         return first, second
 
 
-def best_results(mechanism: PateMechanism, num_classes: int, seed: int) -> VoteResults:
+def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
     """The votes of the others that tell most of the target's."""
     rng = Streams(seed, 0).generator("audit-rehearsal")
     tried = (rehearsed(mechanism, others, REHEARSED // 10, rng) for others in splits(mechanism, num_classes))
     return rehearsed(mechanism, max(tried, key=lambda results: results.told).others, REHEARSED, rng)
 
 
-def splits(mechanism: PateMechanism, num_classes: int) -> Iterator[Votes]:
+def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
     """Votes (K,) of all teachers but one, to be tried: near ties, clear majorities, and votes about the threshold."""
-    others, line = mechanism.config.teachers - 1, round(mechanism.config.threshold * mechanism.config.teachers)
+    others, line = mechanism.teachers - 1, round(mechanism.threshold * mechanism.teachers)
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
     for most in sorted({min(max(0, one), others) for one in tried}):
         for second in sorted({min(most, others - most), min(max(0, most - 1), others - most)}):
@@ -105,16 +102,16 @@ def splits(mechanism: PateMechanism, num_classes: int) -> Iterator[Votes]:
                 yield np.array([most, second])
 
 
-def rehearsed(mechanism: PateMechanism, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
+def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
     """What so many single queries tell if the others vote like this."""
-    endless = replace(mechanism, accountant=replace(mechanism.accountant, answers=queries, queries=queries))
+    endless = mechanism.model_copy(update={"answers": queries, "queries": queries})
     both = VoteResults(others, np.zeros(len(others) + 1), 0.0).both
     seen = [endless.answered(np.tile(votes, (queries, 1)), rng) for votes in both]
     shares = [(np.bincount(np.where(one < 0, len(others), one), minlength=len(others) + 1) + 1.0) for one in seen]
     low, high = (share / share.sum() for share in shares)
     gains = np.log(high) - np.log(low)
     answered = 1.0 - 0.5 * (low[-1] + high[-1])
-    used = min(mechanism.accountant.queries, mechanism.accountant.answers / answered)
+    used = min(mechanism.queries, mechanism.answers / answered)
     return VoteResults(others, gains, float((high - low) @ gains) * used)
 
 
@@ -122,13 +119,13 @@ def rehearsed(mechanism: PateMechanism, others: Votes, queries: int, rng: np.ran
 class PateTargets:
     """Runs of all tests and answers. known: what the attacker knows of the results."""
 
-    mechanism: PateMechanism
+    mechanism: PateConfig
     known: VoteResults
     exact: tuple[bool, ...] = (False,)
 
     def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
         """As `one_run.Targets` has it."""
-        answers, coins, scores = self.mechanism.accountant.answers, [], []
+        answers, coins, scores = self.mechanism.answers, [], []
         for batch in range(-(-trials // TOGETHER)):
             streams, runs = Streams(seed, batch), min(TOGETHER, trials - batch * TOGETHER)
             drawn = streams.generator("audit-coin").random(runs) < 0.5
@@ -141,26 +138,18 @@ class PateTargets:
         labels = np.concatenate(coins)
         return (
             AttackScores(labels, np.array(scores, dtype=np.float32)[None, :]),
-            trials * self.mechanism.config.teachers,
+            trials * self.mechanism.teachers,
             None,
         )
 
     def _votes(self, streams: Streams) -> tuple[Votes, Votes]:
         """(Q, K) votes on all queries in both worlds, as the mechanism's teachers cast them."""
-        users = self.mechanism.config.teachers
+        users = self.mechanism.teachers
         labels = np.repeat(np.arange(len(self.known.others), dtype=np.uint8), self.known.others)
-        asked = np.arange(self.mechanism.accountant.queries) % users
+        asked = np.arange(self.mechanism.queries) % users
+        inputs = teachers_inputs(np.zeros((users, 1)), np.array([users]), self.mechanism.clusters)
         first, second = (
-            self.mechanism.votes(
-                Population(
-                    np.zeros((users, 1)),
-                    np.append(labels, np.uint8(own)),
-                    np.array([0, users]),
-                    len(self.known.others),
-                ),
-                asked,
-                streams.generator("pate-shards"),
-            )
+            self.mechanism.votes(np.append(labels, np.uint8(own)), inputs, asked, streams.generator("pate-shards"))
             for own in (0, 1)
         )
         return first, second
@@ -170,16 +159,20 @@ class PateTargets:
 class VotesCurve(Account):
     """What is certified of all results together. delta: of the statement."""
 
-    mechanism: PateMechanism
+    mechanism: PateConfig
     delta: float
+
+    @property
+    def _accountant(self) -> Pate:
+        return self.mechanism.accountant(self.mechanism.setup, 1)
 
     def tested(self) -> list[float]:
         """Parts of ε(δ)."""
-        return [share * min(self.mechanism.accountant.epsilon(self.delta).epsilon_upper, 40.0) for share in SHARES]
+        return [share * min(self._accountant.epsilon(self.delta).epsilon_upper, 40.0) for share in SHARES]
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         """Certified δ of every target at each ε."""
-        return _deltas(self.mechanism.accountant, epsilons)
+        return _deltas(self._accountant, epsilons)
 
     def bound(self, delta: float) -> PrivacyBound:
         """As the mechanism states it."""
@@ -187,7 +180,7 @@ class VotesCurve(Account):
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """Of noise that is that much smaller, which makes ε about so much larger."""
-        claimed = self.mechanism.accountant
+        claimed = self._accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
         more, less = _deltas(Pate(answer, test, claimed.answers, claimed.queries), epsilons), self.deltas(epsilons)
         return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
@@ -196,7 +189,7 @@ class VotesCurve(Account):
         """The Gaussian curve."""
         import scipy
 
-        moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self.mechanism.accountant.mu
+        moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self._accountant.mu
         return {"certified, Gaussian": np.asarray(scipy.special.ndtr(moved))}
 
 

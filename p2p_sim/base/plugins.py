@@ -4,13 +4,14 @@ import importlib.metadata
 import inspect
 import json
 import os
+import pkgutil
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
@@ -31,6 +32,9 @@ _MISSING = "no installed plug-in has this kind (pip install adds one)"
 """What a message about an unknown kind ends with, where plug-ins may offer kinds."""
 _CODE: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 """By class of a plug-in, the digest of its package's code when the class was first met."""
+
+
+C = TypeVar("C", bound=Config)
 
 
 class PlugInError(Exception):
@@ -59,20 +63,9 @@ class Offer:
         except Exception as fault:
             why = " ".join(f"{type(fault).__name__}: {fault}".split())[:300]
             raise PlugInError(f"plug-in {self} cannot be imported ({why})") from None
-        if not (isinstance(found, type) and issubclass(found, base)):
-            raise PlugInError(
-                f"plug-in {self}: {self.entry.value} must be a class derived from {base.__module__}.{base.__qualname__}"
-            )
-        if inspect.isabstract(found):
-            lacking = ", ".join(sorted(found.__abstractmethods__))
-            raise PlugInError(f"plug-in {self}: {self.entry.value} lacks {lacking}")
-        if (kinds := kinds_of(found)) != (self.entry.name,):
-            raise PlugInError(
-                f"plug-in {self}: {self.entry.value} needs kind: Literal[{self.entry.name!r}], the name of its entry "
-                f"point, not {' or '.join(map(repr, kinds)) or 'any text'}"
-            )
-        self.code_of(found)
-        return found
+        checked = checked_kind(f"plug-in {self}: {self.entry.value}", found, base, self.entry.name)
+        self.code_of(checked)
+        return checked
 
     def code(self) -> str:
         """Digest of the package's code as it lies on disk now."""
@@ -145,6 +138,45 @@ def kinds_of(config: type[Config]) -> tuple[Any, ...]:
     return get_args(config.model_fields["kind"].annotation)
 
 
+def checked_kind(named: str, found: Any, base: type[C], kind: str) -> type[C]:
+    """A class that a scenario may name by its kind.
+
+    Args:
+        named: what a message begins with. found: the class. base: what it must derive from. kind: its name.
+
+    Raises:
+        PlugInError: it is no such class, or lacks a method.
+    """
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
+    if inspect.isabstract(found):
+        raise PlugInError(f"{named} lacks {', '.join(sorted(found.__abstractmethods__))}")
+    if (kinds := kinds_of(found)) != (kind,):
+        raise PlugInError(
+            f"{named} needs kind: Literal[{kind!r}], the name of its entry point, not "
+            f"{' or '.join(map(repr, kinds)) or 'any text'}"
+        )
+    return found
+
+
+@cache
+def kinds_within(package: str, base: type[C]) -> dict[str, type[C]]:
+    """The kinds that the modules of a package define, by name: every class with a `kind` of its own.
+
+    Raises:
+        PlugInError: a class lacks a method, or two have the same kind.
+    """
+    found: dict[str, type[C]] = {}
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        for one in vars(importlib.import_module(module.name)).values():
+            if isinstance(one, type) and one.__module__ == module.name and issubclass(one, base) and kinds_of(one):
+                [kind] = kinds_of(one)
+                if kind in found:
+                    raise PlugInError(f"{kind!r} is the kind of {found[kind].__name__} and of {one.__name__}")
+                found[kind] = checked_kind(f"{module.name}.{one.__qualname__}", one, base, kind)
+    return {kind: found[kind] for kind in sorted(found)}
+
+
 @dataclass(frozen=True)
 class PlugIns:
     """In an annotated union of configurations, told apart by `kind`: what packages offer to a group belongs to it too.
@@ -153,10 +185,12 @@ class PlugIns:
     be used is then a fault of that kind alone.
 
     group: of entry points, whose names are kinds. base: what their classes must derive from.
+    package: whose modules define p2p-sim's own kinds; empty: the union names them.
     """
 
     group: str
     base: type[Config]
+    package: str = ""
 
     def find(self, kind: str, own: Iterable[str]) -> type[Config] | None:
         """The class of a kind; None if nobody offers it.
@@ -210,7 +244,9 @@ class PlugIns:
         return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))
 
     def _own(self, source: Any) -> tuple[type[Config], ...]:
-        """The classes of a union, or of one class; the base stands for none."""
+        """The classes of a union, or of one class; the base stands for those of the package."""
+        if self.package:
+            return tuple(kinds_within(self.package, self.base).values())
         return get_args(source) or (() if source is self.base else (source,))
 
     def _validate(self, value: Any, info: ValidationInfo, own: tuple[str, ...]) -> Config:

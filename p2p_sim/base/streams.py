@@ -7,7 +7,7 @@ The numbers are for simulation: they are not cryptographic noise and must not pr
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,19 @@ class Streams:
         seed: root seed, a non-negative integer.
         replicate: index of the replicate, from 0.
         noise_salt: 0 to 2**32 - 1; another salt draws everything anew but `OF_THE_USERS`.
+        home: the shard that is meant where none is named.
     """
 
     seed: int
     replicate: int
     noise_salt: int = 0
+    home: int = 0
 
-    def generator(self, purpose: str, shard: int = 0, attempt: int = 0) -> np.random.Generator:
+    def within(self, shard: int) -> "Streams":
+        """The streams of one shard."""
+        return replace(self, home=shard)
+
+    def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:
         """A fresh generator at the start of the stream with this address.
 
         >>> one, two = Streams(1, 0).generator("flip"), Streams(1, 0).generator("flip")
@@ -48,7 +54,7 @@ class Streams:
         """
         return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
 
-    def uniforms(self, purpose: str, shard: int = 0, attempt: int = 0) -> "Uniforms":
+    def uniforms(self, purpose: str, shard: int | None = None, attempt: int = 0) -> "Uniforms":
         """Uniform numbers by index, if only a few of many are needed, in an order not known before.
 
         >>> numbers = Streams(1, 0).uniforms("retry")
@@ -62,9 +68,9 @@ class Streams:
         """A seed below 2**31 for libraries that do not take a generator (scikit-learn)."""
         return int(self.generator(purpose).integers(2**31))
 
-    def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
+    def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
         purpose_key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
-        address: tuple[int, ...] = (self.replicate, purpose_key, shard, attempt)
+        address: tuple[int, ...] = (self.replicate, purpose_key, self.home if shard is None else shard, attempt)
         if self.noise_salt and purpose not in OF_THE_USERS and not purpose.startswith("role-"):
             address = (*address, self.noise_salt)
         return np.random.SeedSequence(self.seed, spawn_key=address)
@@ -80,7 +86,7 @@ class PublicStreams(Streams):
     It guards against accidents; code in the same process cannot be kept from reading anything.
     """
 
-    def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
+    def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
         if purpose in NOISE | OF_THE_USERS:
             raise InputError(f"the random stream {purpose!r} is not for protocols")
         return super()._sequence(purpose, shard, attempt)

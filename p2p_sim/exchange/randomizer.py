@@ -9,7 +9,7 @@ formed. A column sums to one, and all but its own entry are at most 0.
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 
 Floats = NDArray[np.float64]
+PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
+"""What the learner is told of a user: a class, K bits, K probabilities, K signed weights, or a number."""
 
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
@@ -81,11 +83,14 @@ class Message(ABC):
 
     What is here holds for any randomizer; one of which more is known says so by overriding it.
 
-    kind: of its payloads, as `domain.Situation.message` names them.
+    kind: of its payloads, as `where_bounds_hold.Situation.message` names them. noun: what a payload is called.
+    releases: what the learner is told of a payload.
     hides_when_inverted: whether a user who answers with the next class still hides others.
     """
 
     kind: ClassVar[str]
+    noun: ClassVar[str] = "label"
+    releases: ClassVar[PayloadKind] = "hard"
     hides_when_inverted: ClassVar[bool] = False
 
     @property
@@ -106,7 +111,7 @@ class Message(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """What a row says of the noise, each name one of `interface.PARAMETERS`."""
+        """What a row says of the noise, by its column."""
 
     @abstractmethod
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.generic]:
@@ -127,6 +132,10 @@ class Message(ABC):
         """(K, K): entry [y, z] is the probability that the label y is sent as z; None for payloads of another kind."""
         return None
 
+    def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
+        """What the learner is told for payloads (m, ...): these."""
+        return payload
+
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """(m, K) numbers whose mean, given the true label, is its indicator; None if no way to them is known.
 
@@ -137,6 +146,10 @@ class Message(ABC):
     def alone(self, epsilon: float) -> Bracket:
         """At most δ(ε) of a payload seen with its owner."""
         return self.shuffled(1).delta(epsilon)
+
+    def attained(self, delta: float) -> float:
+        """An ε below which no bound of a payload seen with its owner holds at δ; 0 where none is known."""
+        return 0.0
 
     def advantage(self, num_classes: int) -> float:
         """How much more often somebody guesses the label right who sees the payload with its owner, at most.

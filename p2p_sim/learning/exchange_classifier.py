@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
-from p2p_sim.mechanisms.mechanism import Setup
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.population import Examples, Population
@@ -98,10 +98,10 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             config = LabelExchangeConfig(
                 flip_prob=flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
             )
-            mechanism = config.built(Setup(np.unique(sizes), len(self.classes_), delta, "vectorised"))
+            mechanism = config.deployed(Setup(np.unique(sizes), len(self.classes_), delta, "vectorised"))
         except InputError as error:  # what scikit-learn expects of a parameter out of its range
             raise ValueError(str(error).removeprefix("mechanism.")) from None
-        release = mechanism.release(people, NetworkConfig(), streams).labels
+        release = mechanism.run(people, NetworkConfig(), streams).labels
         self.flip_prob_, self.submissions_ = mechanism.parameters["flip_prob"], len(release)
         self.privacy_: PrivacyBound = max(mechanism.privacy(np.unique(sizes), delta), key=lambda b: b.epsilon_upper)
         self.estimator_ = self._learned(people.features[release.user], self.classes_[release.payload])

@@ -11,8 +11,8 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.cell_estimator import default_delta
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.partitions import Cubes, even_side
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
-from p2p_sim.mechanisms.mechanism import Setup
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.bound import PrivacyBound
@@ -60,7 +60,7 @@ class ExchangeHistogram(HistogramClassifier):
         self.mechanism_: LabelExchangeMechanism = self._mechanism()
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
-        outcome = self.mechanism_.release(population, NetworkConfig(), Streams(self.random_state, 0))
+        outcome = self.mechanism_.run(population, NetworkConfig(), Streams(self.random_state, 0))
         release = outcome.labels
         self._count(place[users[release.user]], release.payload.astype(np.float64))
         return self
@@ -72,7 +72,7 @@ class ExchangeHistogram(HistogramClassifier):
         config = LabelExchangeConfig(
             flip_prob=self.flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
         )
-        return config.built(Setup(self.sizes_, 2, self.delta_, "vectorised"))
+        return config.deployed(Setup(self.sizes_, 2, self.delta_, "vectorised"))
 
     def _check(self) -> None:
         if (self.target_epsilon is None) == (self.flip_prob is None):

@@ -1,5 +1,6 @@
 """A summary of one point's rows: means with intervals, and the largest ε."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from p2p_sim.measures.group_gaps import ERROR, LOSS, REFERENCE, SHARE, groups_of, with_losses
@@ -36,16 +37,6 @@ MEANS = (
     "cells",
     "nonprivate_cells",
     "count_error",
-)
-PARAMETERS = (
-    "flip_prob",
-    "resampling_prob",
-    "noise_scale",
-    "threshold",
-    "bias_correction",
-    "noise_multiplier",
-    "bit_flip_prob",
-    "stages",
 )
 WORST = (
     "epsilon_lower",
@@ -120,8 +111,12 @@ def totals(rows: "pd.DataFrame") -> dict[str, int]:
     return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
 
 
-def summarise(rows: "pd.DataFrame") -> dict[str, Any]:
-    """A record of a point, ready for JSON; `totals` is there if messages were simulated."""
+def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
+    """A record of a point, ready for JSON; `totals` is there if messages were simulated.
+
+    Args:
+        rows: of the point. parameters: columns that hold parameters of its mechanism.
+    """
     first = rows.iloc[0]
     record: dict[str, Any] = {"replicates": len(rows)}
     record |= {
@@ -129,8 +124,8 @@ def summarise(rows: "pd.DataFrame") -> dict[str, Any]:
     }
     record["oracle"] = bool(rows["oracle"].any())
     record |= {name: float(first[name]) for name in ("delta", "sampling_rate") if rows[name].notna().all()}
-    for name in PARAMETERS:
-        if rows[name].notna().all():
+    for name in parameters:
+        if name not in record and rows[name].notna().all():
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
     paired = excess_error(rows)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.exchange.randomizer import Message, check_labels
+from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
+from p2p_sim.mechanisms.channels import LocalChannel
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.mechanism import NOISE_SCALE, Column
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import ONE_VECTOR, REAL_NOISE
 from p2p_sim.privacy.rivals.alibi import (
@@ -30,7 +30,6 @@ from p2p_sim.privacy.rivals.alibi import (
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
-CONDITIONS = (ONE_VECTOR, REAL_NOISE)
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,8 @@ class Alibi(Message):
     num_classes: int
 
     kind: ClassVar[str] = "alibi"
+    noun: ClassVar[str] = "vector"
+    releases: ClassVar[PayloadKind] = "soft"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -70,6 +71,11 @@ class Alibi(Message):
     def alone(self, epsilon: float) -> Bracket:
         """At most the exact δ(ε) of two entries that move by one each."""
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
+
+    def attained(self, delta: float) -> float:
+        """ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""
+        quarter = 1.0 - 4.0 * delta
+        return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
         """From its law, within a thousandth."""
@@ -133,12 +139,13 @@ class Alibi(Message):
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
 
-class AlibiConfig(OwnMechanism):
+class AlibiConfig(LocalChannel):
     """Every user sends a noisy one-hot vector with her name; the learner makes soft labels from the vectors."""
 
     kind: Literal["alibi"] = "alibi"
     described: ClassVar[str] = "ALIBI, every user on her own"
-    conditions: ClassVar[tuple[str, ...]] = CONDITIONS
+    conditions: ClassVar[tuple[str, ...]] = (ONE_VECTOR, REAL_NOISE)
+    columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: the noise has scale 2/ε."""
     releases: ClassVar[ReleaseKind] = "soft"
@@ -146,36 +153,26 @@ class AlibiConfig(OwnMechanism):
     """Prior of Bayes' rule: "uniform", or "cluster": class shares of the user's cluster, estimated from the noisy
     vectors."""
 
-    def built(self, setup: Setup) -> "LocalAlibi":
-        return LocalAlibi(Alibi(noise_scale_of(self.target_epsilon), setup.num_classes), self.prior)
+    @property
+    def noise_scale(self) -> float:
+        """b."""
+        return noise_scale_of(self.target_epsilon)
 
+    def randomizer(self, setup: Setup) -> Alibi:
+        return Alibi(self.noise_scale, setup.num_classes)
 
-@dataclass(frozen=True)
-class LocalAlibi(LocalMechanism):
-    """ALIBI with noise by every user on her own."""
-
-    payload_kind = "soft"
-    basis = "pure: the noisy vector"
-    conditions = CONDITIONS
-
-    randomizer: Alibi
-    prior: PriorName = "uniform"
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+    def release(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
+    ) -> LabelRelease:
         if self.prior == "uniform":
-            return super().release_shard(shard, population, streams)
-        truth, rng = population.labels[shard.start : shard.stop], streams.generator("flip", shard.index)
-        vectors = self.randomizer.noisy(truth, rng)
-        for first, last in itertools.pairwise(shard.offsets.tolist()):
+            return super().release(labels, features, clusters, streams)
+        noise = self.randomizer(self.setup)
+        vectors = noise.noisy(labels, streams.generator("flip"))
+        for first, last in itertools.pairwise(clusters.tolist()):
             cluster = vectors[first:last]
-            self.randomizer.apply_bayes(cluster, self.randomizer.estimated_prior(cluster)[None, :])
-        return LabelRelease.of(shard, vectors, "soft")
+            noise.apply_bayes(cluster, noise.estimated_prior(cluster)[None, :])
+        return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """None where the prior comes from the cluster, as it is not released."""
         return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None
-
-    def lower(self, delta: float) -> float:
-        """ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""
-        seen = 1.0 - 4.0 * delta
-        return max(0.0, self.randomizer.local_epsilon * (1.0 - 1e-12) + math.log(seen)) if seen > 0 else 0.0

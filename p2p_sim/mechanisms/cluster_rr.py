@@ -1,7 +1,8 @@
 """The centralised mechanism (clustering paper, Algorithm 1): labels resampled from noisy cluster distributions."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
@@ -13,17 +14,13 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.randomizer import check_labels, signed_weights
 from p2p_sim.measures.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
+from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.evidence import Drift, Evidence
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import WithoutMessages
-from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, ClusterResampling
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
-from p2p_sim.privacy.where_bounds_hold import Situation
-from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
+from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 
 Floats = NDArray[np.float64]
 
@@ -97,98 +94,26 @@ def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> 
     return np.asarray(np.minimum(drawn, classes - 1), dtype=np.uint8)
 
 
-@dataclass(frozen=True)
-class ClusterRR(WithoutMessages):
-    """Algorithm 1 run by a curator who holds all labels.
-
-    Args:
-        response: its parameters.
-        approximate: account for what resampling hides of the distributions (β = 0), which takes up to
-            seconds for each cluster size; else state the pure ε, which holds for every δ.
-    """
-
-    trust = "curator"
-
-    response: ClusterResponse
-    approximate: bool = False
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """λ, σ, τ and β."""
-        r = self.response
-        return {
-            "resampling_prob": r.resampling_prob,
-            "noise_scale": r.noise_scale,
-            "threshold": r.threshold,
-            "bias_correction": r.bias_correction,
-        }
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """Noisy labels; for β > 0 the modified loss as K signed weights each, which give the distributions away."""
-        truth = population.labels[shard.start : shard.stop]
-        noise, resample = (streams.generator(purpose, shard.index) for purpose in ("cluster-noise", "resample"))
-        noisy, q = self.response.draw(truth, shard.offsets, noise, resample)
-        beta = self.response.bias_correction
-        if beta == 0.0:
-            return LabelRelease.of(shard, noisy)
-        return LabelRelease.of(
-            shard, signed_weights(noisy, np.repeat(q, np.diff(shard.offsets), axis=0), beta), "signed"
-        )
-
-    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Of a user's own label where some are kept (λ < 1), else of her cluster's.
-
-        With released distributions (β > 0) it is exact. Else the cluster's mean m stands in for its noisy distribution
-        q̃ in (1{z} - λq̃)/(1 - λ). The accuracy is then wrong by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true
-        ones p, and at λ = 1 a share by q̃_y - p_y. Both are at most λ times Σ_y |r_y - p_y|, r being q̃ before it is
-        scaled: at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
-        """
-        r, release = self.response, outcome.labels
-        rate, beta, k = r.resampling_prob, r.bias_correction, r.num_classes
-        payload = release.payload
-        kept = np.eye(k)[payload.argmax(axis=1) if release.kind == "signed" else payload.astype(np.int64)]
-        if release.kind == "signed" and rate < 1.0:
-            undone = (rate / beta) * (1.0 - beta) * payload.astype(np.float64) + (1.0 - rate / beta) * kept
-            return Evidence(release.user, undone / (1.0 - rate))
-        scale = r.noise_scale / np.diff(cluster_offsets) if rate > 0.0 else np.zeros(len(cluster_offsets) - 1)
-        drift = Drift(rate * k * (r.threshold + scale), rate**2 * k * scale**2)
-        if rate == 1.0:
-            return Evidence(release.user, kept, "cluster", drift=drift)
-        cluster = np.searchsorted(cluster_offsets, release.user, side="right") - 1
-        count = np.maximum(np.bincount(cluster, minlength=len(cluster_offsets) - 1), 1)
-        mean = np.stack([np.bincount(cluster, one, len(count)) / count for one in kept.T], axis=1)
-        return Evidence(release.user, (kept - rate * mean[cluster]) / (1.0 - rate), drift=drift)
-
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        return epsilons([self._accountant(int(size)) for size in sizes], delta)
-
-    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
-        return WorstOf(tuple(self._accountant(size) for size in np.unique(cluster_sizes).tolist()))
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """Theorem 1 as printed, which takes one share to move where two do."""
-        return {"epsilon_paper": self._accountant(int(sizes.min())).epsilon_paper}
-
-    def _accountant(self, size: int) -> ClusterResampling:
-        r = self.response
-        released = r.bias_correction > 0.0
-        parameters = size, r.num_classes, r.resampling_prob, r.noise_scale, r.threshold, released
-        return ClusterResampling(*parameters, counted=self.approximate)
-
-
 Split = Literal["optimised", "half", "uniform", "as-printed"]
 _GIVEN = ("resampling_prob", "noise_scale", "threshold")
 
 
-class ClusterRRConfig(OwnMechanism):
+class ClusterRRConfig(Mechanism):
     """A trusted curator resamples labels from the clusters' noisy label distributions (clustering paper, Algorithm 1).
 
     Give `target_epsilon` and a `split`, or the parameters themselves.
     """
 
     kind: Literal["cluster_rr"] = "cluster_rr"
+    trust: ClassVar[Trust] = "curator"
     described: ClassVar[str] = "a trusted curator who resamples them within clusters"
     conditions: ClassVar[tuple[str, ...]] = CURATOR_CONDITIONS
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("resampling_prob", "resampling probability λ"),
+        NOISE_SCALE,
+        THRESHOLD,
+        Column("bias_correction", "bias correction β"),
+    )
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε of distributions and labels together, above 0 and at most 100."""
     split: Split = "optimised"
@@ -257,25 +182,63 @@ class ClusterRRConfig(OwnMechanism):
                 f"{num_classes} classes"
             )
 
-    def built(self, setup: Setup) -> ClusterRR:
-        """The mechanism for clusters of these sizes.
-
-        Raises:
-            InputError: τ is above 1/K.
-        """
-        self.check(setup.num_classes)
+    def calibrated(self, setup: Setup) -> Self:
         if self.target_epsilon is None:
-            assert self.resampling_prob is not None
-            assert self.threshold is not None
-            scale = np.inf if self.noise_scale is None else self.noise_scale
-            choice, beta = Choice(self.resampling_prob, scale, self.threshold), self.bias_correction
-        else:
-            choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
-            if self.approximate:
-                choice = self._stretched(self.target_epsilon, setup.delta, setup.sizes, setup.num_classes)
-            beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
-        chosen = (choice.resampling_prob, choice.noise_scale, choice.threshold)
-        return ClusterRR(ClusterResponse(*chosen, beta, setup.num_classes), self.approximate)
+            return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
+        choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
+        if self.approximate:
+            choice = self._stretched(self.target_epsilon, setup.delta, setup.sizes, setup.num_classes)
+        beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
+        return self.model_copy(update={**asdict(choice), "bias_correction": beta, "target_epsilon": None})
+
+    @property
+    def response(self) -> ClusterResponse:
+        """Algorithm 1, for the users whom parameters are fixed for."""
+        return ClusterResponse(**self.parameters, num_classes=self.setup.num_classes)
+
+    def release(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
+    ) -> LabelRelease:
+        """Noisy labels; for β > 0 the modified loss as K signed weights each, which give the distributions away."""
+        noise, resample = (streams.generator(purpose) for purpose in ("cluster-noise", "resample"))
+        noisy, q = self.response.draw(labels, clusters, noise, resample)
+        if self.bias_correction == 0.0:
+            return LabelRelease.of(noisy)
+        each = np.repeat(q, np.diff(clusters), axis=0)
+        return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
+        """Of a user's own label where some are kept (λ < 1), else of her cluster's.
+
+        With released distributions (β > 0) it is exact. Else the cluster's mean m stands in for its noisy distribution
+        q̃ in (1{z} - λq̃)/(1 - λ). The accuracy is then wrong by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true
+        ones p, and at λ = 1 a share by q̃_y - p_y. Both are at most λ times Σ_y |r_y - p_y|, r being q̃ before it is
+        scaled: at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
+        """
+        release = outcome.labels
+        (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes
+        payload = release.payload
+        kept = np.eye(k)[payload.argmax(axis=1) if release.kind == "signed" else payload.astype(np.int64)]
+        if release.kind == "signed" and rate < 1.0:
+            undone = (rate / beta) * (1.0 - beta) * payload.astype(np.float64) + (1.0 - rate / beta) * kept
+            return Evidence(release.user, undone / (1.0 - rate))
+        scale = sigma / np.diff(cluster_offsets) if rate > 0.0 else np.zeros(len(cluster_offsets) - 1)
+        drift = Drift(rate * k * (tau + scale), rate**2 * k * scale**2)
+        if rate == 1.0:
+            return Evidence(release.user, kept, "cluster", drift=drift)
+        cluster = np.searchsorted(cluster_offsets, release.user, side="right") - 1
+        count = np.maximum(np.bincount(cluster, minlength=len(cluster_offsets) - 1), 1)
+        mean = np.stack([np.bincount(cluster, one, len(count)) / count for one in kept.T], axis=1)
+        return Evidence(release.user, (kept - rate * mean[cluster]) / (1.0 - rate), drift=drift)
+
+    def accountant(self, setup: Setup, size: int) -> ClusterResampling:
+        """Of the pure ε, or of what resampling hides of the distributions too, which takes up to seconds for a size."""
+        lam, sigma, tau, beta = self.parameters.values()
+        return ClusterResampling(size, setup.num_classes, lam, sigma, tau, beta > 0.0, counted=self.approximate)
+
+    def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
+        """Theorem 1 as printed, which takes one share to move where two do."""
+        return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """How a pure ε is spent."""

@@ -22,13 +22,10 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.deployment import Setup, Trust
+from p2p_sim.mechanisms.mechanism import NOISE_MULTIPLIER, SAMPLING_RATE, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import to_simplex
-from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import OfAllUsers
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.mechanisms.outcome import ModelRelease, ReleaseKind
 from p2p_sim.privacy.rivals.dp_sgd import (
     DP_SGD_CONDITIONS,
     LARGEST_NOISE,
@@ -38,18 +35,19 @@ from p2p_sim.privacy.rivals.dp_sgd import (
     ProjectedSteps,
     calibrate_noise,
 )
-from p2p_sim.privacy.where_bounds_hold import Situation
 
 Singles = NDArray[np.float32]
 
 
-class NoisySteps(OwnMechanism):
+class NoisySteps(Mechanism):
     """What mechanisms share in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    accountant: of the steps, made of σ, q and their number.
+    of_steps: the accountant of the steps, made of σ, q and their number.
     """
 
-    accountant: ClassVar[type[DpSgd]] = DpSgd
+    of_steps: ClassVar[type[DpSgd]] = DpSgd
+    trust: ClassVar[Trust] = "curator"
+    columns: ClassVar[tuple[Column, ...]] = (SAMPLING_RATE, NOISE_MULTIPLIER)
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
     """σ: standard deviation of the noise in units of `clip`, 0.05 to 1e6. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
@@ -80,18 +78,61 @@ class NoisySteps(OwnMechanism):
             raise ValueError("give either noise_multiplier or target_epsilon")
         return self
 
-    def accounted(self, delta: float) -> DpSgd:
-        """The accountant of the steps, their noise calibrated to δ where a target is given."""
-        sigma = self.noise_multiplier
+    def calibrated(self, setup: Setup) -> Self:
+        """With the least noise for ε at δ; sizes and classes do not matter."""
+        fixed = self
         try:
-            if sigma is None:
-                assert self.target_epsilon is not None
-                sigma = calibrate_noise(self.target_epsilon, delta, self.sampling_rate, self.steps)
-            accountant = self.accountant(sigma, self.sampling_rate, self.steps)
-            accountant.epsilon(delta)  # refuses a δ that rounding would hide
+            if self.target_epsilon is not None:
+                sigma = calibrate_noise(self.target_epsilon, setup.delta, self.sampling_rate, self.steps)
+                fixed = self.model_copy(update={"noise_multiplier": sigma, "target_epsilon": None})
+            fixed.accountant(setup, 1).epsilon(setup.delta)  # refuses a δ that rounding would hide
         except ValueError as error:
             raise InputError(f"mechanism.kind = {self.kind!r}: {error}") from None
-        return accountant
+        return fixed
+
+    def accountant(self, setup: Setup, size: int) -> DpSgd:
+        """One for every user: clusters do not matter."""
+        assert self.noise_multiplier is not None
+        return self.of_steps(self.noise_multiplier, self.sampling_rate, self.steps)
+
+    def release(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
+    ) -> ModelRelease:
+        """The model after the last step."""
+        return ModelRelease(self.train(labels, features, streams.generator("dp-sgd")))
+
+    def train(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], rng: np.random.Generator
+    ) -> "SoftmaxModel":
+        """Take all steps from zero weights; each draws a batch, then the noise."""
+        sigma, rate = self.accountant(self.setup, labels.size).noise_multiplier, self.sampling_rate
+        scaling = Scaling.of(features, self.feature_norm)
+        features = scaling.apply(features)
+        norms = np.sqrt(np.einsum("nd,nd->n", features, features))
+        shape, expected = (self.setup.num_classes, features.shape[1]), rate * labels.size
+        walk = sigma * math.sqrt(self.steps * shape[0] * shape[1]) / expected
+        length = self.learning_rate or 4.5 / self.clip / (1.0 + 0.85 * walk)
+        weights = np.zeros(shape, dtype=np.float32)
+        for _ in range(self.steps):
+            batch = np.flatnonzero(bernoulli(rng, rate, labels.size))
+            gradient = clipped_gradient_sum(
+                weights, features[batch], norms[batch], labels[batch], self.clip
+            ) + sigma * self.clip * rng.standard_normal(shape, dtype=np.float32)
+            mean = np.divide(gradient, np.float32(expected), dtype=np.float32)
+            step = self.denoised(mean, weights, features, norms, rng)
+            weights -= np.float32(length) * (step + np.float32(self.l2) * weights)
+        return SoftmaxModel(weights, scaling)
+
+    def denoised(
+        self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
+    ) -> Singles:
+        """What a step takes for the mean gradient: the noisy one. It may use public values alone besides.
+
+        Args:
+            gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
+            rng: numbers that are independent of the batch.
+        """
+        return gradient
 
 
 class DpSgdConfig(NoisySteps):
@@ -105,74 +146,6 @@ class DpSgdConfig(NoisySteps):
     kind: Literal["dp_sgd"] = "dp_sgd"
     described: ClassVar[str] = "a trusted curator who learns by DP-SGD"
     conditions: ClassVar[tuple[str, ...]] = DP_SGD_CONDITIONS
-
-    def built(self, setup: Setup) -> "DpSgdMechanism":
-        """The mechanism; sizes and classes do not matter."""
-        return DpSgdMechanism(self.accounted(setup.delta), self)
-
-
-@dataclass(frozen=True)
-class DpSgdMechanism(OfAllUsers):
-    """Noisy gradient steps with their accountant; one run over all users, no messages."""
-
-    trust = "curator"
-
-    accountant: DpSgd
-    config: NoisySteps
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """σ and q."""
-        return {"noise_multiplier": self.accountant.noise_multiplier, "sampling_rate": self.accountant.sampling_rate}
-
-    def released(self, population: Population, streams: Streams) -> ModelRelease:
-        """The model after the last step."""
-        return ModelRelease(self.train(population, streams.generator("dp-sgd")))
-
-    def train(self, population: Population, rng: np.random.Generator) -> "SoftmaxModel":
-        """Take all steps from zero weights; each draws a batch, then the noise."""
-        config, sigma, rate = self.config, self.accountant.noise_multiplier, self.accountant.sampling_rate
-        scaling = Scaling.of(population.features, config.feature_norm)
-        features = scaling.apply(population.features)
-        norms = np.sqrt(np.einsum("nd,nd->n", features, features))
-        shape, expected = (population.num_classes, features.shape[1]), rate * population.num_users
-        walk = sigma * math.sqrt(self.accountant.steps * shape[0] * shape[1]) / expected
-        length = config.learning_rate or self.usual_length(walk)
-        weights = np.zeros(shape, dtype=np.float32)
-        for _ in range(self.accountant.steps):
-            batch = np.flatnonzero(bernoulli(rng, rate, population.num_users))
-            gradient = clipped_gradient_sum(
-                weights, features[batch], norms[batch], population.labels[batch], config.clip
-            ) + sigma * config.clip * rng.standard_normal(shape, dtype=np.float32)
-            mean = np.divide(gradient, np.float32(expected), dtype=np.float32)
-            step = self.denoised(mean, weights, features, norms, rng)
-            weights -= np.float32(length) * (step + np.float32(config.l2) * weights)
-        return SoftmaxModel(weights, scaling)
-
-    def usual_length(self, walk: float) -> float:
-        """Length of a step if none is given. walk: norm of the noise of all steps together in units of `clip`."""
-        return 4.5 / self.config.clip / (1.0 + 0.85 * walk)
-
-    def denoised(
-        self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
-    ) -> Singles:
-        """What a step takes for the mean gradient: the noisy one. It may use public values alone besides.
-
-        Args:
-            gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
-            rng: numbers that are independent of the batch.
-        """
-        return gradient
-
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """One figure for every user: clusters do not matter."""
-        return [self.accountant.epsilon(delta)] * len(sizes)
-
-    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
-        return self.accountant
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        return {}
 
 
 @dataclass(frozen=True)
@@ -242,7 +215,7 @@ class LabelDpProConfig(NoisySteps):
     kind: Literal["label_dp_pro"] = "label_dp_pro"
     described: ClassVar[str] = "a trusted curator who learns by LabelDP-Pro"
     conditions: ClassVar[tuple[str, ...]] = PROJECTED_CONDITIONS
-    accountant: ClassVar[type[DpSgd]] = ProjectedSteps
+    of_steps: ClassVar[type[DpSgd]] = ProjectedSteps
     public_batch: int = Field(default=128, ge=1, le=10_000)
     """m: number of users, drawn in each step independently of its batch, whose features are used; 1 to 10,000."""
     iterations: int = Field(default=50, ge=1, le=10_000)
@@ -250,28 +223,16 @@ class LabelDpProConfig(NoisySteps):
     smoothing: float = Field(default=0.75, gt=0, le=1)
     """λ: weight of the projection against the mean over all public rows and classes, above 0 and at most 1."""
 
-    def built(self, setup: Setup) -> "LabelDpPro":
-        """The mechanism; sizes and classes do not matter."""
-        return LabelDpPro(self.accounted(setup.delta), self)
-
-
-@dataclass(frozen=True)
-class LabelDpPro(DpSgdMechanism):
-    """Noisy gradient steps, each projected on the convex hull of the class gradients of public rows."""
-
-    config: LabelDpProConfig
-
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
         """A mixture of clipped class gradients of public rows, near the noisy gradient (K, d+1)."""
-        p = self.config
-        rows = rng.integers(0, len(inputs), p.public_batch)
+        rows = rng.integers(0, len(inputs), self.public_batch)
         inputs = inputs[rows]
-        residuals = class_residuals(weights, inputs, norms[rows], p.clip)
-        mixture = nearest_mixture(gradient, residuals, inputs, p.iterations)
+        residuals = class_residuals(weights, inputs, norms[rows], self.clip)
+        mixture = nearest_mixture(gradient, residuals, inputs, self.iterations)
         even = np.full(mixture.shape, 1.0 / mixture.size)
-        return mixed(p.smoothing * mixture + (1.0 - p.smoothing) * even, residuals, inputs)
+        return mixed(self.smoothing * mixture + (1.0 - self.smoothing) * even, residuals, inputs)
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName, Exchange
 from p2p_sim.exchange.randomizer import Message
+from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
 from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.exchange_accounting import (
     cluster_privacy,
@@ -22,11 +23,16 @@ from p2p_sim.mechanisms.exchange_accounting import (
     worst_account,
 )
 from p2p_sim.mechanisms.label_values import ValueMessage
-from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup
-from p2p_sim.mechanisms.message_payloads import MessagesConfig, check_answers, flipped_labels, randomizer_of
+from p2p_sim.mechanisms.mechanism import SAMPLING_RATE, Column
+from p2p_sim.mechanisms.message_payloads import (
+    OF_MESSAGES,
+    MessagesConfig,
+    check_answers,
+    flipped_labels,
+)
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig
 from p2p_sim.mechanisms.realised_accountants import NoiseAlone
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
@@ -41,7 +47,7 @@ from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 
 
-class LabelExchangeConfig(OwnMechanism):
+class LabelExchangeConfig(FlippedLabelsConfig):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
@@ -49,6 +55,7 @@ class LabelExchangeConfig(OwnMechanism):
     by_shard: ClassVar[bool] = True
     described: ClassVar[str] = "label exchange"
     conditions: ClassVar[tuple[str, ...]] = LEARNER_CONDITIONS
+    columns: ClassVar[tuple[Column, ...]] = (FLIP_PROB, SAMPLING_RATE, *OF_MESSAGES)
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K for K classes. Give this or
     `target_epsilon`."""
@@ -70,7 +77,7 @@ class LabelExchangeConfig(OwnMechanism):
         return "signed" if self.debias else "hard"
 
     @model_validator(mode="after")
-    def _one_noise(self) -> "LabelExchangeConfig":
+    def _one_noise(self) -> Self:
         other = self.randomizer
         if other is None and (self.flip_prob is None) == (self.target_epsilon is None):
             raise ValueError("give either flip_prob or target_epsilon")
@@ -82,8 +89,7 @@ class LabelExchangeConfig(OwnMechanism):
         return self
 
     def check(self, num_classes: int) -> None:
-        if self.flip_prob is not None:
-            check_flip_prob(self.flip_prob, num_classes)
+        super().check(num_classes)
         if self.randomizer is not None:
             self.randomizer.check(num_classes)
 
@@ -99,26 +105,22 @@ class LabelExchangeConfig(OwnMechanism):
         if self.randomizer is not None:
             check_answers(adversaries)
 
-    def built(self, setup: Setup) -> "LabelExchangeMechanism":
+    def sufficient(self, epsilon: float, setup: Setup) -> float:
+        return calibrate_flip_prob(setup.sizes, setup.num_classes, self.sampling_rate, epsilon, setup.delta)
+
+    def deployed(self, setup: Setup) -> "LabelExchangeMechanism":
+        noise: Message
         if self.randomizer is not None:
-            given = self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, self.sampling_rate
-            other = randomizer_of(*given, setup.delta, setup.values)
-            run = (self.sampling_rate, setup.engine, setup.adversaries)
-            return LabelExchangeMechanism(other, *run, payload_kind=self.randomizer.releases)
-        flip_prob = self.flip_prob
-        if flip_prob is None:
-            assert self.target_epsilon is not None
-            flip_prob = calibrate_flip_prob(
-                setup.sizes, setup.num_classes, self.sampling_rate, self.target_epsilon, setup.delta
-            )
-        noise = RandomizedResponse(check_flip_prob(flip_prob, setup.num_classes), setup.num_classes)
+            noise = self.randomizer.calibrated(self.target_epsilon, self.sampling_rate, setup)
+        else:
+            noise = self.flips(setup)
         if self.debias:
-            noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
+            flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses an α that leaves nothing
         return LabelExchangeMechanism(noise, self.sampling_rate, setup.engine, setup.adversaries, self.debias)
 
 
 @dataclass(frozen=True)
-class LabelExchangeMechanism(Mechanism):
+class LabelExchangeMechanism(Deployment):
     """The exchange with its parameters fixed.
 
     Args:
@@ -126,7 +128,6 @@ class LabelExchangeMechanism(Mechanism):
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
         debias: release signed weights that undo α on average, instead of flipped labels.
-        payload_kind: what the randomizer's payloads are.
     """
 
     trust = "nobody"
@@ -136,7 +137,6 @@ class LabelExchangeMechanism(Mechanism):
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
     debias: bool = False
-    payload_kind: PayloadKind = "hard"
 
     def __post_init__(self) -> None:
         check_answers(self.adversaries, self.randomizer)
@@ -155,18 +155,11 @@ class LabelExchangeMechanism(Mechanism):
     ) -> Outcome:
         exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries)
         done = exchange.run(population, opened, record, part)
-        release = LabelRelease(done.user, self._told(done.payload), self.payload_kind)
+        release = LabelRelease(done.user, self.randomizer.released(done.payload), self.randomizer.releases)
         if self.debias:
             noise = flipped_labels(self.randomizer, "debiasing")
             release = LabelRelease(done.user, noise.debiased(done.payload.astype(np.uint8, copy=False)), "signed")
         return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
-
-    def _told(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """What the learner is told for payloads: numbers in place of their places, if numbers are released."""
-        if self.payload_kind != "values":
-            return payload
-        assert isinstance(self.randomizer, ValueMessage)
-        return self.randomizer.numbers[payload.astype(np.intp)]
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
@@ -175,9 +168,9 @@ class LabelExchangeMechanism(Mechanism):
         """
         return epsilons([self.randomizer.exchanged(int(n), self.sampling_rate) for n in sizes], delta)
 
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ of a message alone; what the papers state depends on the situation: `papers`."""
-        return {"epsilon_local": self.randomizer.local_epsilon}
+    def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
+        """ε₀ of a message alone."""
+        return self.randomizer.local_epsilon
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
@@ -227,10 +220,7 @@ class LabelExchangeMechanism(Mechanism):
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
         """Of a random user of the cluster, where messages carry numbers."""
-        noise = self.randomizer
-        if self.payload_kind != "values" or not isinstance(noise, ValueMessage):
-            return None
-        return noise.published("cluster")
+        return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """That of a random user of the cluster, drawn with replacement, if nothing fails and everybody is honest."""

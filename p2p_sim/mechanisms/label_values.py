@@ -13,14 +13,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.randomizer import Message, check_labels
+from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
 from p2p_sim.mechanisms.noise_law import Source, ValueLaw
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
-from p2p_sim.privacy.randomized_response import law_delta, local_flip_prob
+from p2p_sim.privacy.randomized_response import attained_epsilon, drawn_from_rows, law_delta, local_flip_prob
 from p2p_sim.privacy.rivals.rr_on_bins import Bins, LossName, best_bins, bins_law
 from p2p_sim.privacy.rivals.unbiased_values import UnbiasedLaw, best_unbiased
 from p2p_sim.privacy.worst_of_several import Under
@@ -41,6 +41,9 @@ class ValueMessage(Message):
     target_epsilon: float
     values: tuple[float, ...]
     prior: tuple[float, ...] | None = None
+
+    noun: ClassVar[str] = "number"
+    releases: ClassVar[PayloadKind] = "values"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -80,6 +83,14 @@ class ValueMessage(Message):
     def published(self, source: Source) -> ValueLaw:
         """The public law of the numbers; source: whose labels they are of."""
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
+
+    def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The numbers."""
+        return self.numbers[payload.astype(np.intp)]
+
+    def attained(self, delta: float) -> float:
+        """Where δ(ε) of the enumerated table is still above δ."""
+        return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
         """Output values (n,) of payloads (n,)."""
@@ -199,13 +210,7 @@ class UnbiasedValues(ValueMessage):
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Places (n,) of output values, of labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
-        ends = np.cumsum(self.best.law, axis=1)
-        ends[:, -1] = 1.0
-        drawn, payload = rng.random(labels.size), np.zeros(labels.size, dtype=np.uint8)
-        for label in range(len(self.values)):
-            chosen = np.flatnonzero(labels == label)
-            payload[chosen] = np.searchsorted(ends[label], drawn[chosen], side="right")
-        return payload
+        return drawn_from_rows(self.best.law, labels, rng)
 
 
 @lru_cache(maxsize=256)

@@ -1,74 +1,55 @@
-"""The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
+"""The seam of a mechanism: a configuration that releases labels and names its accountant.
 
-import math
-from abc import ABC, abstractmethod
+A mechanism that sends no messages is one class: its keys, `release` and `accountant`. A class attribute or a further
+method is for what a mechanism knows better than the defaults.
+"""
+
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PrivateAttr
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
-from p2p_sim.exchange.engines import EngineName
-from p2p_sim.measures import summary
-from p2p_sim.mechanisms.evidence import Evidence, of_hard
-from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.plug_in_bounds import check_bounds
+from p2p_sim.mechanisms.deployment import Deployment, Setup, Trust
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, Release, ReleaseKind
+from p2p_sim.mechanisms.plug_in_results import check_bounds, check_parameters, check_release, require
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.population.population import Population
+from p2p_sim.population.population import People, Shard
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Adjacency, PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, Condition
-from p2p_sim.privacy.loss_law import LossLaw
-from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.privacy.worst_of_several import OnePoint, coarse_law
-
-Trust = Literal["nobody", "shuffler", "curator", "organisation"]
-"""The party that a user must trust, besides herself, for the learner's ε to hold."""
-PARAMETERS = (*summary.PARAMETERS, "sampling_rate")
-"""Every parameter of a mechanism that a row may hold."""
-STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
-"""Every ε that may be stated beside the learner's: of a user's own message alone, and what the papers print."""
+from p2p_sim.privacy.bound import Adjacency, PrivacyBound
+from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf, epsilons
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What a mechanism is built for.
+class Column:
+    """A column of rows that says what a parameter of a mechanism was, as it ran.
 
-    sizes: of the clusters. num_classes: K. delta: δ of the scenario.
-    engine, adversaries: of the scenario, for mechanisms that send messages.
-    values: (K,) the public grid, if labels are places in one.
+    name: of the column, and of the mechanism's attribute that holds the value. text: what it is, with its symbol.
+    unit: empty for a plain number.
     """
 
-    sizes: NDArray[np.int64]
-    num_classes: int
-    delta: float
-    engine: EngineName = "events"
-    adversaries: AdversariesConfig = NOBODY
-    values: tuple[float, ...] | None = None
+    name: str
+    text: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.unit})" if self.unit else self.text
 
 
-@dataclass(frozen=True)
-class Accounted:
-    """What is known of the privacy of one run.
-
-    learner: a bound for each cluster, in the population's order; of a run of which only sums are kept, for the clusters
-    with the largest and the smallest figures.
-    statements: by the column of a row that holds ε; of all users, whichever her cluster. The learner's is there too.
-    facts: other columns, about the network as it turned out.
-    """
-
-    learner: tuple[PrivacyBound, ...]
-    statements: dict[str, PrivacyBound | Stated]
-    facts: dict[str, float | int | None] = field(default_factory=dict)
+NOISE_SCALE = Column("noise_scale", "noise scale σ")
+THRESHOLD = Column("threshold", "threshold τ")
+NOISE_MULTIPLIER = Column("noise_multiplier", "noise multiplier")
+SAMPLING_RATE = Column("sampling_rate", "sampling rate θ")
 
 
 class MechanismBase(Config):
@@ -78,7 +59,8 @@ class MechanismBase(Config):
     conditions: the conditions of its bounds for the learner, as a report lists them.
     adjacency: what differs between the data sets of its bounds: one user's label, or a whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether `Mechanism.release_on` takes users who are drawn shard by shard (`People`), if nobody lies.
+    by_shard: whether it takes users who are drawn shard by shard (`People`), if nobody lies.
+    columns: the columns of a row that hold its parameters.
     """
 
     kind: str
@@ -87,11 +69,12 @@ class MechanismBase(Config):
     described: ClassVar[str] = ""
     conditions: ClassVar[tuple[str, ...]] = ()
     adjacency: ClassVar[Adjacency] = "label"
+    columns: ClassVar[tuple[Column, ...]] = ()
 
     @property
-    @abstractmethod
     def releases(self) -> ReleaseKind:
         """The kind of release that the learner gets."""
+        return "hard"
 
     @property
     def asks_oracle(self) -> bool:
@@ -117,200 +100,104 @@ class MechanismBase(Config):
             beyond = (*network.faults, "adversaries")[0]
             raise InputError(f"mechanism.kind = {self.kind!r}: no messages of it are simulated; leave out {beyond}")
 
-    def built(self, setup: Setup) -> "Mechanism":
-        """The mechanism, calibrated if a target ε is given."""
-        return self.build(setup.sizes, setup.num_classes, setup.delta, setup.engine, setup.adversaries)
+    @abstractmethod
+    def deployed(self, setup: Setup) -> Deployment:
+        """The mechanism with its parameters fixed for some users, calibrated if a target ε is given."""
+
+
+class Mechanism(MechanismBase, Deployment):
+    """The base of mechanisms that send no messages.
+
+    trust: who must be trusted besides the user herself, for the learner's ε to hold.
+    whole: whether it works on all users at once, as for a model, so that no part of the shards can be run alone.
+    """
+
+    trust: ClassVar[Trust] = "nobody"
+    whole: ClassVar[bool] = False
+    _setup: Setup | None = PrivateAttr(default=None)
 
     @abstractmethod
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName,
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "Mechanism":
-        """The mechanism from the parts of a `Setup`; a plug-in defines this method."""
-
-
-class OwnMechanism(MechanismBase):
-    """The base of the simulator's own mechanisms, which take a `Setup` whole."""
-
-    @abstractmethod
-    def built(self, setup: Setup) -> "Mechanism":
-        """The mechanism, calibrated if a target ε is given."""
-
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "events",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "Mechanism":
-        """The mechanism from the parts of a `Setup`."""
-        return self.built(Setup(sizes, num_classes, delta, engine, adversaries))
-
-
-class Mechanism(ABC):
-    """A way to privatise labels, its parameters fixed."""
-
-    @property
-    @abstractmethod
-    def trust(self) -> Trust:
-        """Who must be trusted."""
-
-    @property
-    @abstractmethod
-    def parameters(self) -> dict[str, float]:
-        """Values by name, each one of `PARAMETERS`."""
-
-    def nodes(self, population: Population) -> Population:
-        """Who sends messages over the network: every user."""
-        return population
-
     def release(
         self,
-        population: Population,
-        network: NetworkConfig,
+        labels: NDArray[np.uint8],
+        features: NDArray[np.floating],
+        clusters: NDArray[np.int64],
         streams: Streams,
-        record: bool = False,
-        places: tuple[Path, ...] = (),
-    ) -> Outcome:
-        """Privatise the population's labels.
+    ) -> Release:
+        """What the learner gets; users are numbered from 0.
 
         Args:
-            population: the users.
-            network: the network over which messages travel; unused by a mechanism without messages.
-            streams: the replicate's random streams.
-            record: keep the transcript.
-            places: directories in which the network's files are looked for.
+            labels: (n,) true labels of the users of a shard, or of all users. features: (n, d), public; without columns
+                where users are drawn shard by shard.
+            clusters: (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1.
+            streams: random streams, those of the shard where it works shard by shard.
         """
-        opened = Network.open(network, self.nodes(population), streams, places)
-        return self.release_on(opened, population, record)
 
     @abstractmethod
-    def release_on(
-        self,
-        opened: Network,
-        population: Population,
-        record: bool = False,
-        part: tuple[int, int] | None = None,
-    ) -> Outcome:
-        """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
+    def accountant(self, setup: Setup, size: int) -> Accountant:
+        """The accountant of the learner, about a user whose cluster has this size."""
 
-    @abstractmethod
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at the given δ, one bound for each cluster size (distinct, ascending)."""
+    def calibrated(self, setup: Setup) -> Self:
+        """The same with every parameter fixed, such as the least noise for a target ε."""
+        return self
 
-    @abstractmethod
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """Other bounds by name, each one of `STATEMENTS`, the worst over the cluster sizes; None if no bound holds."""
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that fails; None if `privacy` is about this situation."""
-        return None
-
-    def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The papers' bounds in a situation, by the names of `STATEMENTS`, or why they do not apply."""
-        printed = (name for name in STATEMENTS if name.startswith("epsilon_paper"))
-        figures = self.statements(sizes, delta)
-        return {name: Stated(figures[name]) for name in printed if name in figures}
-
-    def account(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
-    ) -> Accounted:
-        """The privacy of a run.
-
-        Args:
-            outcome: result of the run. cluster_sizes: (C,), in the population's order. situation: how labels reached
-                the learner, and the observers. delta: δ.
-
-        Raises:
-            InputError: no bound is known in this situation.
-        """
-        fails = self.applies(situation)
-        if fails is not None:
-            raise InputError(f"mechanism: states no figure here: {fails}")
-        sizes, where = np.unique(cluster_sizes, return_inverse=True)
-        bounds = self.privacy(sizes, delta)
+    def deployed(self, setup: Setup) -> Self:
+        self.check(setup.num_classes)
+        fixed = self.calibrated(setup).model_copy()
+        fixed._setup = setup
         if (offer := maker_of(self)) is not None:
-            check_bounds(method_of(offer, self, "privacy"), bounds, len(sizes), delta)
-        return Accounted(tuple(bounds[i] for i in where), self.stated(worst_bound(bounds), sizes, situation))
+            check_parameters(method_of(offer, self, "columns"), fixed.parameters)
+        return fixed
+
+    @property
+    def setup(self) -> Setup:
+        """What its parameters are fixed for."""
+        assert self._setup is not None
+        return self._setup
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {column.name: getattr(self, column.name) for column in self.columns}
+
+    def release_on(
+        self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
+    ) -> Outcome:
+        whole = self.whole or self.releases in ("model", "density")
+        if whole and part is not None:
+            raise InputError("mechanism: works on all users at once and cannot be split by shards")
+        everybody = Shard(0, 0, population.num_users, population.cluster_offsets)
+        nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
+        chosen = (everybody,) if whole else population.shards[slice(*(part or (None,)))] or (nobody,)
+        offer, classes, parts = maker_of(self), self.setup.num_classes, list[LabelRelease]()
+        for shard in chosen:
+            labels, features = population.labels_of(shard), population.features_of(shard)
+            release = self.release(labels, features, shard.offsets, opened.streams.within(shard.index))
+            if offer is not None:
+                check_release(method_of(offer, self, "release"), release, self.releases, shard.size, classes)
+            if not isinstance(release, LabelRelease):
+                return Outcome(release)
+            parts.append(release.after(shard.start))
+        return Outcome(LabelRelease.join(parts))
+
+    def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
+        """The accountant of each cluster size, smaller ones first; one alone if it is the same for all."""
+        models = tuple(self.accountant(self.setup, size) for size in np.unique(cluster_sizes).tolist())
+        if (offer := maker_of(self)) is not None:
+            right = all(isinstance(model, Accountant) for model in models)
+            require(method_of(offer, self, "accountant"), right, f"must give an Accountant, not {models[0]!r}")
+        return models[:1] if all(model == models[0] for model in models) else models
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        models = self.accountants(sizes)
+        bounds = epsilons(models, delta)
+        if (offer := maker_of(self)) is not None:
+            check_bounds(method_of(offer, self, "accountant"), bounds, len(models), delta)
+        return bounds * len(sizes) if len(models) == 1 else bounds
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """The accountant behind the learner's figure in `account`; None where only statements at one δ are known.
-
-        Args:
-            outcome, cluster_sizes, situation: as in `account`.
-        """
-        return None
-
-    def learner_law(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
-    ) -> LossLaw:
-        """A law of the learner's privacy loss that holds for every user; from the statement alone if need be.
-
-        Args:
-            outcome, cluster_sizes, situation: as in `account`. learner: what it states of the learner.
-        """
-        model = self.accountant_of(outcome, cluster_sizes, situation)
-        if model is None and math.isfinite(learner.epsilon_upper):
-            model = OnePoint(learner)
-        return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
-
-    def local_advantage(self, num_classes: int) -> float | None:
-        """At most the advantage of whoever sees a user's own message, if all labels are equally likely to them.
-
-        None if users send no messages of their own, or if it follows from `epsilon_local` alone.
-        """
-        return None
-
-    def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """The same for other observers of a network as it turned out, by the column of a row."""
-        return {}
-
-    def stated(
-        self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
-    ) -> dict[str, PrivacyBound | Stated]:
-        """The learner's statement, the ε₀ of a user's own message, and the papers' bounds."""
-        delta, found = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
-        local = self.statements(sizes, delta).get("epsilon_local")
-        if local is not None:
-            basis, conditions = "pure: a user's own message", self.local_conditions
-            found["epsilon_local"] = PrivacyBound(0.0, local, delta, "eavesdropper", "label", basis, conditions)
-        return found | self.papers(situation, sizes, delta)
-
-    def without_adversaries(self) -> "Mechanism | None":
-        """The same mechanism if every user follows the protocol; None if every user already does."""
-        return None
-
-    def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public law of the hard labels that a run has released; None if there is none, or none is known."""
-        return None
-
-    def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """The public law of the numbers that a run has released; None if it has released none."""
-        return None
-
-    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """What the released labels say of true ones on average; None if that is not known. By default from `noise_law`.
-
-        Args:
-            outcome: result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-        """
-        release = outcome.release
-        law = self.noise_law(outcome) if isinstance(release, LabelRelease) and release.kind == "hard" else None
-        return None if law is None else of_hard(outcome.labels, law)
-
-    @property
-    def remaining_flip_prob(self) -> float | None:
-        """The flip probability that infinitely many released labels have (two classes); None if it is not known."""
-        return None
-
-    @property
-    def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of `epsilon_local` in `statements`, against an observer who sees a user's own message."""
-        return LOCAL_CONDITIONS
+        models = self.accountants(cluster_sizes)
+        if isinstance(models[0], OnePoint):
+            return None
+        return models[0] if len(models) == 1 else WorstOf(models)

@@ -2,24 +2,21 @@
 
 import math
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import AdversariesConfig
-from p2p_sim.exchange.randomizer import Message
-from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.exchange.randomizer import Message, PayloadKind
+from p2p_sim.mechanisms.alibi import Alibi, AlibiConfig
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_values import ValueMessage
-from p2p_sim.mechanisms.outcome import PayloadKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig
-from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation
+from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig, randomizer_at
+from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, RRWithPriorConfig, check_prior
+from p2p_sim.mechanisms.vector_approximation import VectorApproximation, VectorApproximationConfig
 from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
 from p2p_sim.privacy.rivals.alibi import noise_scale_of
 from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
@@ -44,12 +41,23 @@ class MessageConfig(Config, ABC):
         return math.inf
 
     @abstractmethod
-    def randomizer(self, epsilon: float, num_classes: int) -> Message:
-        """The local randomizer at ε₀ for K classes."""
+    def randomizer(self, epsilon: float, setup: Setup) -> Message:
+        """The local randomizer at ε₀."""
 
-    def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
-        """The same; values: (K,) the public grid, if labels are places in one."""
-        return self.randomizer(epsilon, num_classes)
+    def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
+        """The randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
+        self.check(setup.num_classes)
+
+        def certified(local: float, size: int) -> bool:
+            if local > self.most:
+                return False
+            return self.randomizer(local, setup).exchanged(size, sampling_rate).satisfies(target or 0.0, setup.delta)
+
+        if self.epsilon is not None:
+            return self.randomizer(self.epsilon, setup)
+        assert target is not None
+        local = largest_local_epsilon(certified, setup.sizes.tolist(), min(target, self.most))
+        return self.randomizer(local, setup)
 
 
 class VectorMessages(MessageConfig):
@@ -58,9 +66,9 @@ class VectorMessages(MessageConfig):
     kind: Literal["vector_approximation"] = "vector_approximation"
     releases: ClassVar[PayloadKind] = "bits"
 
-    def randomizer(self, epsilon: float, num_classes: int) -> VectorApproximation:
+    def randomizer(self, epsilon: float, setup: Setup) -> VectorApproximation:
         """Each bit at ε₀/2."""
-        return VectorApproximation(bit_flip_prob_of(epsilon), num_classes)
+        return VectorApproximation(bit_flip_prob_of(epsilon), setup.num_classes)
 
 
 class AlibiMessages(MessageConfig):
@@ -71,9 +79,9 @@ class AlibiMessages(MessageConfig):
     prior: Literal["uniform"] = "uniform"
     """Prior of Bayes' rule: "uniform", since a user has only her own message."""
 
-    def randomizer(self, epsilon: float, num_classes: int) -> Alibi:
+    def randomizer(self, epsilon: float, setup: Setup) -> Alibi:
         """Noise of scale 2/ε₀."""
-        return Alibi(noise_scale_of(epsilon), num_classes)
+        return Alibi(noise_scale_of(epsilon), setup.num_classes)
 
 
 class PriorMessages(MessageConfig):
@@ -90,9 +98,9 @@ class PriorMessages(MessageConfig):
         """Refuse a prior that does not fit K classes, or is none."""
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
-    def randomizer(self, epsilon: float, num_classes: int) -> RRWithPrior:
+    def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
         """Among the labels that the prior thinks most likely."""
-        return RRWithPrior(epsilon, num_classes, self.prior)
+        return RRWithPrior(epsilon, setup.num_classes, self.prior)
 
 
 class _ValueMessages(MessageConfig, ValuesConfig):
@@ -111,17 +119,9 @@ class _ValueMessages(MessageConfig, ValuesConfig):
         """Refuse a prior that does not fit k label values, or is none."""
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
-    def randomizer(self, epsilon: float, num_classes: int) -> Message:
-        """None for classes, which is refused."""
-        return self.at(epsilon, None)
-
-    def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
-        return _at(self, epsilon, values)
-
-
-@lru_cache(maxsize=256)
-def _at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    return config.at(epsilon, values)
+    def randomizer(self, epsilon: float, setup: Setup) -> ValueMessage:
+        """For the public grid; classes are refused."""
+        return randomizer_at(self, epsilon, setup.values)
 
 
 class BinMessages(_ValueMessages, BinsConfig):
@@ -141,28 +141,8 @@ MessagesConfig = Annotated[
 ]
 
 
-def randomizer_of(
-    config: MessageConfig,
-    target: float | None,
-    sizes: NDArray[np.int64],
-    num_classes: int,
-    sampling_rate: float,
-    delta: float,
-    values: tuple[float, ...] | None = None,
-) -> Message:
-    """The local randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
-    config.check(num_classes)
-
-    def made(local: float) -> Message:
-        return config.on_grid(local, num_classes, values)
-
-    def certified(local: float, size: int) -> bool:
-        return local <= config.most and made(local).exchanged(size, sampling_rate).satisfies(target or 0.0, delta)
-
-    if config.epsilon is not None:
-        return made(config.epsilon)
-    assert target is not None
-    return made(largest_local_epsilon(certified, sizes.tolist(), min(target, config.most)))
+OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
+"""Columns of a row that say what the noise of these messages was."""
 
 
 def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:

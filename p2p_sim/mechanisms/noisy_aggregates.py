@@ -19,13 +19,10 @@ from pydantic import Field, model_validator
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.randomizer import check_labels
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup, Trust
+from p2p_sim.mechanisms.deployment import Setup, Trust
+from p2p_sim.mechanisms.mechanism import NOISE_SCALE, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import to_simplex
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import WithoutMessages
-from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.rivals.noisy_counts import (
     CURATED,
@@ -36,8 +33,6 @@ from p2p_sim.privacy.rivals.noisy_counts import (
     counts_scale,
     messages_epsilon,
 )
-from p2p_sim.privacy.where_bounds_hold import Situation
-from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 Words = NDArray[np.uint64]
 
@@ -80,93 +75,6 @@ def totals(sums: Words) -> NDArray[np.int64]:
 
 Counts = NDArray[np.int64]
 ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all the shares that one user sends, once"),)
-
-
-class AggregatesConfig(OwnMechanism):
-    """What curator and noise shares have in common: bags and noise."""
-
-    target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """Pure ε of a bag's counts, above 0 and at most 100: sets `noise_scale`."""
-    noise_scale: float | None = Field(default=None, ge=LEAST_SCALE, le=LARGEST_SCALE)
-    """σ: the two-sided geometric noise z on a count is as likely as e^(-abs(z)/σ) says, 0.001 to 1,000,000."""
-    bag_size: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Least number of users in a bag, 1 to 1,000,000. Each cluster is dealt at random into as many bags as it has room
-    for; a smaller cluster is one bag. Absent: each cluster is one bag."""
-    releases: ClassVar[ReleaseKind] = "soft"
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if (self.target_epsilon is None) == (self.noise_scale is None):
-            raise ValueError("give either target_epsilon or noise_scale")
-        return self
-
-    def scale(self, num_classes: int) -> float:
-        """σ."""
-        if self.noise_scale is not None:
-            return self.noise_scale
-        assert self.target_epsilon is not None
-        return counts_scale(self.target_epsilon, num_classes)
-
-
-class NoisyAggregatesConfig(AggregatesConfig):
-    """A trusted curator releases noisy class counts of bags; a user's soft label is her bag's noisy class shares."""
-
-    kind: Literal["noisy_aggregates"] = "noisy_aggregates"
-    described: ClassVar[str] = "a trusted curator who adds noise to the class counts of bags of users"
-    conditions: ClassVar[tuple[str, ...]] = CURATED
-
-    def built(self, setup: Setup) -> "NoisyAggregates":
-        return NoisyAggregates(self.scale(setup.num_classes), setup.num_classes, self.bag_size)
-
-
-class NoiseSharesConfig(AggregatesConfig):
-    """The users of a bag add up noisy class counts among themselves; each adds a share of the noise to her label.
-
-    The noise is sufficient if some users collude with the learner and some leave. A bag in which more users leave
-    releases nothing.
-    """
-
-    kind: Literal["noise_shares"] = "noise_shares"
-    described: ClassVar[str] = "shares of the noise on the class counts of bags, added up among users"
-    conditions: ClassVar[tuple[str, ...]] = SHARED
-    colluders: int = Field(default=1, ge=0, le=1_000_000)
-    """c: users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
-    leavers: int = Field(default=0, ge=0, le=1_000_000)
-    """d: users of a bag who may leave before they send anything, 0 to 1,000,000."""
-    helpers: int | None = Field(default=None, ge=2, le=1_000)
-    """H: users of a bag who add up shares, above `colluders`, 2 to 1,000. Absent: the smallest number."""
-    leaving: float = Field(default=0.0, ge=0, lt=1)
-    """Probability that a user leaves before she sends anything, 0 to below 1; helpers are among those who stay."""
-
-    @property
-    def number_of_helpers(self) -> int:
-        """H."""
-        return self.helpers or max(2, self.colluders + 1)
-
-    @model_validator(mode="after")
-    def _kept_from_helpers(self) -> Self:
-        if self.helpers is not None and self.helpers <= self.colluders:
-            raise ValueError(
-                f"helpers = {self.helpers}: must be above colluders = {self.colluders}; helpers who all collude read "
-                "every user's noisy label"
-            )
-        return self
-
-    def built(self, setup: Setup) -> "NoiseShares":
-        """The mechanism for clusters of these sizes.
-
-        Raises:
-            InputError: a bag has too few users for the colluders and leavers that the noise must survive.
-        """
-        least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
-        if least < self.leavers + self.number_of_helpers:
-            raise InputError(
-                f"mechanism: a bag of {least} users has too few for colluders = {self.colluders}, leavers = "
-                f"{self.leavers} and {self.number_of_helpers} helpers; bags need "
-                f"{self.leavers + self.number_of_helpers} users or more"
-            )
-        chosen = (self.colluders, self.leavers, self.number_of_helpers, self.leaving)
-        return NoiseShares(self.scale(setup.num_classes), setup.num_classes, self.bag_size, *chosen)
 
 
 @dataclass(frozen=True)
@@ -213,121 +121,153 @@ def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> ND
     return to_simplex(np.concatenate([1.0 - share, share], axis=1) if num_classes == 2 else share)
 
 
-@dataclass(frozen=True)
-class Aggregates(WithoutMessages):
-    """Noisy class counts of bags.
+class Aggregates(Mechanism):
+    """Noisy class counts of bags."""
 
-    noise_scale: σ. num_classes: K. bag_size: least number of users in a bag; None: the cluster is one bag.
-    """
+    releases: ClassVar[ReleaseKind] = "soft"
+    columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """Pure ε of a bag's counts, above 0 and at most 100: sets `noise_scale`."""
+    noise_scale: float | None = Field(default=None, ge=LEAST_SCALE, le=LARGEST_SCALE)
+    """σ: the two-sided geometric noise z on a count is as likely as e^(-abs(z)/σ) says, 0.001 to 1,000,000."""
+    bag_size: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Least number of users in a bag, 1 to 1,000,000. Each cluster is dealt at random into as many bags as it has room
+    for; a smaller cluster is one bag. Absent: each cluster is one bag."""
 
-    noise_scale: float
-    num_classes: int
-    bag_size: int | None = None
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.target_epsilon is None) == (self.noise_scale is None):
+            raise ValueError("give either target_epsilon or noise_scale")
+        return self
+
+    def calibrated(self, setup: Setup) -> Self:
+        if self.target_epsilon is None:
+            return self
+        scale = counts_scale(self.target_epsilon, setup.num_classes)
+        return self.model_copy(update={"noise_scale": scale, "target_epsilon": None})
 
     @property
-    def parameters(self) -> dict[str, float]:
+    def scale(self) -> float:
         """σ."""
-        return {"noise_scale": self.noise_scale}
-
-    def bags(self, shard: Shard, streams: Streams) -> Bags:
-        """The bags of a shard."""
-        return Bags.dealt(shard.offsets, self.bag_size, streams.generator("bags", shard.index))
+        assert self.noise_scale is not None
+        return self.noise_scale
 
     @abstractmethod
-    def accountant(self, cluster_size: int) -> NoisyCounts:
-        """The privacy of a user in a cluster of this size."""
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
+        """Noisy counts (B, k) of a shard's labels (n,), and who is counted (n,): users of bags that release."""
 
-    @abstractmethod
-    def noisy_counts(
-        self, labels: NDArray[np.uint8], bags: Bags, shard: Shard, streams: Streams
-    ) -> tuple[Counts, NDArray[np.bool_]]:
-        """Noisy counts (B, k) of the shard's labels (n,), and who is counted (n,): users of bags that release."""
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+    def release(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
+    ) -> LabelRelease:
         """For every user who is counted, the noisy shares of her bag."""
-        labels = population.labels_of(shard)
-        bags = self.bags(shard, streams)
-        noisy, counted = self.noisy_counts(labels, bags, shard, streams)
+        bags = Bags.dealt(clusters, self.bag_size, streams.generator("bags"))
+        noisy, counted = self.noisy_counts(labels, bags, streams)
         present = np.bincount(bags.bag[counted], minlength=len(bags.sizes))
-        soft = shares_of(noisy, np.maximum(present, 1), self.num_classes)
-        user = (shard.start + np.flatnonzero(counted)).astype(np.int32)
+        soft = shares_of(noisy, np.maximum(present, 1), self.setup.num_classes)
+        user = np.flatnonzero(counted).astype(np.int32)
         return LabelRelease(user, soft[bags.bag[counted]].astype(np.float32), "soft")
 
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        return epsilons([self.accountant(int(size)) for size in sizes], delta)
-
-    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
-        return WorstOf(tuple({self.accountant(size): None for size in np.unique(cluster_sizes).tolist()}))
+    @abstractmethod
+    def accountant(self, setup: Setup, size: int) -> NoisyCounts:
+        """The privacy of a user in a cluster of this size."""
 
 
-@dataclass(frozen=True)
-class NoisyAggregates(Aggregates):
-    """The counts of a curator, who holds all labels and adds the noise."""
+class NoisyAggregatesConfig(Aggregates):
+    """A trusted curator releases noisy class counts of bags; a user's soft label is her bag's noisy class shares."""
 
+    kind: Literal["noisy_aggregates"] = "noisy_aggregates"
     trust: ClassVar[Trust] = "curator"
+    described: ClassVar[str] = "a trusted curator who adds noise to the class counts of bags of users"
+    conditions: ClassVar[tuple[str, ...]] = CURATED
 
-    def accountant(self, cluster_size: int) -> NoisyCounts:
-        return NoisyCounts(self.num_classes, self.noise_scale)
+    def accountant(self, setup: Setup, size: int) -> NoisyCounts:
+        return NoisyCounts(setup.num_classes, self.scale)
 
-    def noisy_counts(
-        self, labels: NDArray[np.uint8], bags: Bags, shard: Shard, streams: Streams
-    ) -> tuple[Counts, NDArray[np.bool_]]:
-        own = one_hot(labels, self.num_classes)
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
+        own = one_hot(labels, self.setup.num_classes)
         counts = np.stack([np.bincount(bags.bag[one > 0], minlength=len(bags.sizes)) for one in own.T], axis=1)
-        noise = noise_share(counts.shape, 1, self.noise_scale, streams.generator("bag-noise", shard.index))
+        noise = noise_share(counts.shape, 1, self.scale, streams.generator("bag-noise"))
         return counts + noise, np.ones(len(labels), dtype=np.bool_)
 
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """None: the curator holds all labels."""
-        return {}
 
+class NoiseSharesConfig(Aggregates):
+    """The users of a bag add up noisy class counts among themselves; each adds a share of the noise to her label.
 
-@dataclass(frozen=True)
-class NoiseShares(Aggregates):
-    """The counts of the users themselves.
-
-    colluders, leavers, helpers: c, d and H. leaving: probability that a user leaves before she sends anything.
+    The noise is sufficient if some users collude with the learner and some leave. A bag in which more users leave
+    releases nothing.
     """
 
-    colluders: int = 1
-    leavers: int = 0
-    helpers: int = 2
-    leaving: float = 0.0
+    kind: Literal["noise_shares"] = "noise_shares"
+    described: ClassVar[str] = "shares of the noise on the class counts of bags, added up among users"
+    conditions: ClassVar[tuple[str, ...]] = SHARED
+    colluders: int = Field(default=1, ge=0, le=1_000_000)
+    """c: users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
+    leavers: int = Field(default=0, ge=0, le=1_000_000)
+    """d: users of a bag who may leave before they send anything, 0 to 1,000,000."""
+    helpers: int | None = Field(default=None, ge=2, le=1_000)
+    """H: users of a bag who add up shares, above `colluders`, 2 to 1,000. Absent: the smallest number."""
+    leaving: float = Field(default=0.0, ge=0, lt=1)
+    """Probability that a user leaves before she sends anything, 0 to below 1; helpers are among those who stay."""
 
-    trust: ClassVar[Trust] = "nobody"
+    @property
+    def number_of_helpers(self) -> int:
+        """H."""
+        return self.helpers or max(2, self.colluders + 1)
+
+    @model_validator(mode="after")
+    def _kept_from_helpers(self) -> Self:
+        if self.helpers is not None and self.helpers <= self.colluders:
+            raise ValueError(
+                f"helpers = {self.helpers}: must be above colluders = {self.colluders}; helpers who all collude read "
+                "every user's noisy label"
+            )
+        return self
+
+    def calibrated(self, setup: Setup) -> Self:
+        """With the noise that ε asks for.
+
+        Raises:
+            InputError: a bag has too few users for the colluders and leavers that the noise must survive.
+        """
+        least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
+        if least < self.leavers + self.number_of_helpers:
+            raise InputError(
+                f"mechanism: a bag of {least} users has too few for colluders = {self.colluders}, leavers = "
+                f"{self.leavers} and {self.number_of_helpers} helpers; bags need "
+                f"{self.leavers + self.number_of_helpers} users or more"
+            )
+        return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """h = n - c - d of bags of n users, at least 1: so many shares make up the whole noise."""
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
-    def accountant(self, cluster_size: int) -> NoisyCounts:
-        n = bag_sizes(cluster_size, self.bag_size)[1]
+    def accountant(self, setup: Setup, size: int) -> NoisyCounts:
+        n = bag_sizes(size, self.bag_size)[1]
         surplus = n / int(self.sharers(np.array([n]))[0])
-        return NoisyCounts(self.num_classes, self.noise_scale, "shares", surplus, self._released(n))
+        return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, self._share_released(n))
 
-    def noisy_counts(
-        self, labels: NDArray[np.uint8], bags: Bags, shard: Shard, streams: Streams
-    ) -> tuple[Counts, NDArray[np.bool_]]:
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
         """What the learner adds up of the helpers' sums."""
-        stays = ~bernoulli(streams.generator("bag-leave", shard.index), self.leaving, len(labels))
+        stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         left = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
         counted = stays & (left <= self.leavers)[bags.bag]
-        own, shares = one_hot(labels, self.num_classes), self.sharers(bags.sizes)[bags.bag][:, None]
-        own += noise_share(own.shape, shares, self.noise_scale, streams.generator("bag-noise", shard.index))
-        sent = secret_shares(own[counted], self.helpers, streams.generator("bag-shares", shard.index))
+        own, shares = one_hot(labels, self.setup.num_classes), self.sharers(bags.sizes)[bags.bag][:, None]
+        own += noise_share(own.shape, shares, self.scale, streams.generator("bag-noise"))
+        sent = secret_shares(own[counted], self.number_of_helpers, streams.generator("bag-shares"))
         return totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted
 
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+    def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of all that one user sends, in the largest bag."""
         largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
-        return {"epsilon_local": messages_epsilon(self.noise_scale, self.num_classes, honest)}
+        return messages_epsilon(self.scale, self.setup.num_classes, honest)
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
         return ALL_HER_SHARES
 
-    def _released(self, size: int) -> float:
+    def _share_released(self, size: int) -> float:
         """Probability that a user stays, and at most d of the others of her bag leave; rounded down."""
         if self.leaving == 0.0:
             return 1.0

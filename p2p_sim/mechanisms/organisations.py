@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.engines import EngineName
 from p2p_sim.exchange.model_exchange import exchange_models, neighbours
-from p2p_sim.mechanisms.mechanism import Mechanism
+from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Population
@@ -23,11 +23,12 @@ from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation,
 from p2p_sim.privacy.spending_ledger import WHOLE, ReleaseLedger
 from p2p_sim.privacy.where_bounds_hold import MODELS, Situation, first_failure
 from p2p_sim.stacking.clipped_rows import FeatureGroups
-from p2p_sim.stacking.plr import train
-from p2p_sim.stacking.pst import Combiner, GroupModels, meta_features, train_groups
+
+if TYPE_CHECKING:
+    from p2p_sim.stacking.pst import Combiner, GroupModels
 
 Floats = NDArray[np.float64]
-Models = tuple[GroupModels, ...]
+Models = tuple["GroupModels", ...]
 """What an organisation passes on: the models of its groups, of each part of its rows."""
 
 
@@ -52,7 +53,7 @@ class OrganisationsPlan:
     num_groups: int = 1
     shuffles: bool = False
     only_group: int | None = None
-    combiner: Combiner = "mean"
+    combiner: "Combiner" = "mean"
     parts: int = 1
     transfers: bool = False
     source_weights: Mapping[int, float] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class Combination:
     high: (M,) private weights of their probabilities, or None for the mean. votes: of votes, not of probabilities.
     """
 
-    models: tuple[GroupModels, ...]
+    models: "tuple[GroupModels, ...]"
     weights: Floats
     high: Floats | None = None
     votes: bool = False
@@ -115,6 +116,8 @@ class Combination:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Class probabilities (n, 2) of the features (n, d)."""
+        from p2p_sim.stacking.pst import meta_features
+
         margins = self.margins(features)
         balance = (np.sign(margins) if self.votes else np.tanh(0.5 * margins)) @ self.weights
         if self.high is not None:
@@ -123,7 +126,7 @@ class Combination:
 
 
 @dataclass(frozen=True)
-class Organisations(Mechanism):
+class Organisations(Deployment):
     """The mechanism for organisations of given sizes (N,), in the order of the clusters.
 
     senders: whose models others may ask for. learners: who asks, and predicts at the end.
@@ -192,9 +195,6 @@ class Organisations(Mechanism):
         spent = [self.spends(k) for k in range(len(self.sizes))]
         worst = [max(e for e, n in zip(spent, self.sizes, strict=True) if n == size) for size in sizes.tolist()]
         return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        return {}
 
     def applies(self, situation: Situation) -> Condition | None:
         """The first condition that fails: faults of the network are none, since they change no model's noise."""
@@ -287,8 +287,10 @@ class _OrganisationsRun:
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
         """An organisation's own models, one a part, paid for; it trains them once, and whoever asks gets these."""
+        from p2p_sim.stacking.pst import train_groups
+
         plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
-        rng, found = self.streams.generator("models-own", k), list[GroupModels]()
+        rng, found = self.streams.generator("models-own", k), list["GroupModels"]()
         priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
         for stage in self.mechanism.stages[k][: plan.parts]:
             rows, order = order[: stage.rows], order[stage.rows :]
@@ -309,6 +311,9 @@ class _OrganisationsRun:
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
         """What an organisation predicts with, given the models of others that it had in time, by their owner."""
+        from p2p_sim.stacking.plr import train
+        from p2p_sim.stacking.pst import meta_features
+
         plan, stages = self.plan, self.mechanism.stages
         owned = {k: self.train(k, self.mechanism.start(received))} if plan.transfers else {k: self.own[k], **received}
         models = tuple(model for group in owned.values() for model in group)

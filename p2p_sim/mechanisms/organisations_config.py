@@ -13,7 +13,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from p2p_sim.base.configuration import Extended, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import AdversariesConfig
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.deployment import Setup
+from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.mechanisms.outcome import ReleaseKind
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
@@ -52,7 +53,7 @@ UNDERSTOOD = (
 """Keys of the network that mean something to models; any other that is set is refused."""
 
 
-class OrganisationsConfig(OwnMechanism, Extended):
+class OrganisationsConfig(MechanismBase, Extended):
     """What both ways to use the models of others share."""
 
     sends: ClassVar[bool] = True
@@ -136,7 +137,7 @@ class OrganisationsConfig(OwnMechanism, Extended):
     def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Organisations whose models others ask for, and those that learn from others."""
 
-    def built(self, setup: Setup) -> "Organisations":
+    def deployed(self, setup: Setup) -> "Organisations":
         """The mechanism for organisations of these sizes, in their order; δ does not matter."""
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 

@@ -1,7 +1,7 @@
 """What one run of a mechanism leaves behind: a release, and what is known of the run besides."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.network_record import NetworkRecord
+from p2p_sim.exchange.randomizer import PayloadKind
 from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.network.overlay import Overlay
-from p2p_sim.population.population import Shard
 
-PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]
 """What a release is made of: labels with such payloads, a model, or a density of features."""
 
@@ -32,16 +31,35 @@ class LabelRelease:
 
     user: (m,) int32, ascending; the user with whose (public) features the label is learned.
     payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft), K signed weights, or a number (values).
+    candidates: (m, ceil(K/8)) packed bits; the classes among which each label was drawn, where public messages of
+    others decide it.
     """
 
     user: NDArray[np.int32]
     payload: NDArray[np.generic]
     kind: PayloadKind = "hard"
+    candidates: NDArray[np.uint8] | None = None
 
     @staticmethod
-    def of(shard: Shard, payload: NDArray[np.generic], kind: PayloadKind = "hard") -> "LabelRelease":
-        """A label of every user of a shard, under her own name or her cluster's."""
-        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), payload, kind)
+    def of(payload: NDArray[np.generic], kind: PayloadKind = "hard") -> "LabelRelease":
+        """A label of every user, under her own name or her cluster's."""
+        return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
+
+    def after(self, users: int) -> "LabelRelease":
+        """These labels, of users who come after so many others."""
+        return replace(self, user=self.user + users)
+
+    def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
+        """The labels that are chosen (m,)."""
+        candidates = None if self.candidates is None else self.candidates[chosen]
+        return LabelRelease(self.user[chosen], self.payload[chosen], self.kind, candidates)
+
+    @staticmethod
+    def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
+        """The labels of several releases, one after another."""
+        user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
+        among = [part.candidates for part in parts if part.candidates is not None]
+        return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)
 
     def __len__(self) -> int:
         return len(self.user)
@@ -156,8 +174,6 @@ class Outcome:
     arrival_s: (m,) when each label of the release reached the learner, seconds. realised: what is known of the run
     besides labels, by which it is accounted for. overlay: None if every user may ask every user.
     organisations: results of organisations that exchange models.
-    candidates: (m, ceil(K/8)) packed bits; the labels among which each released one was drawn, where public messages of
-    others decide it.
     Of users who are drawn shard by shard there are only sums: the release is a tally, `arrivals` holds the times, and
     `truth` counts the true labels, for the columns without privacy.
     """
@@ -171,7 +187,6 @@ class Outcome:
     organisations: OrganisationFacts | None = None
     arrivals: Arrivals | None = None
     truth: Tally | None = None
-    candidates: NDArray[np.uint8] | None = None
 
     @property
     def labels(self) -> LabelRelease:
@@ -205,21 +220,14 @@ class Outcome:
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
         """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
-        release = LabelRelease(
-            np.concatenate([part.labels.user for part in parts]),
-            np.concatenate([part.labels.payload for part in parts]),
-            parts[0].labels.kind,
-        )
         counts = [part.traffic for part in parts if part.traffic is not None]
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
         facts = [part.realised for part in parts if part.realised is not None]
-        among = [part.candidates for part in parts if part.candidates is not None]
         return Outcome(
-            release,
+            LabelRelease.join([part.labels for part in parts]),
             sum(counts, Traffic()) if counts else None,
             None,
             np.concatenate(times) if times else None,
             tuple(shard for fact in facts for shard in fact) if facts else None,
             overlay,
-            candidates=np.concatenate(among) if among else None,
         )

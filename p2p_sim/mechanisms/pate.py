@@ -6,8 +6,7 @@ users, and the labels of her shard.
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,10 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.dp_sgd import Scaling
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import OfAllUsers
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.mechanisms.mechanism import NOISE_MULTIPLIER, THRESHOLD, Column, Mechanism
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.privacy.rivals.pate import (
     LARGEST_NOISE,
     MOST_QUERIES,
@@ -30,14 +26,13 @@ from p2p_sim.privacy.rivals.pate import (
     Pate,
     calibrate_votes,
 )
-from p2p_sim.privacy.where_bounds_hold import Situation
 
 Floats = NDArray[np.float64]
 FEATURE_NORM = 10.0
 """Root mean square norm of the features that teachers learn from, once they are centred."""
 
 
-class PateConfig(OwnMechanism):
+class PateConfig(Mechanism):
     """A curator who holds all labels has teachers on disjoint shards of them vote; noisy votes label a few users.
 
     A variant of PATE-FM on clusters and features. ε does not depend on the votes; a smaller one that does would be
@@ -45,8 +40,11 @@ class PateConfig(OwnMechanism):
     """
 
     kind: Literal["pate"] = "pate"
+    trust: ClassVar[Trust] = "curator"
+    whole: ClassVar[bool] = True
     described: ClassVar[str] = "a trusted curator whose teachers vote (PATE, on clusters and features)"
     conditions: ClassVar[tuple[str, ...]] = PATE_CONDITIONS
+    columns: ClassVar[tuple[Column, ...]] = (NOISE_MULTIPLIER, THRESHOLD)
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
     """σ₂: standard deviation of the noise on each class's votes for an answer, in votes, 0.01 to 1e9. Give this or
     `target_epsilon`."""
@@ -66,95 +64,77 @@ class PateConfig(OwnMechanism):
     """Whether teachers also learn from the users' clusters."""
     l2: float = Field(default=1.0, gt=0)
     """Weight of a teacher's penalty |w|²/2 against the sum of the log losses, above 0."""
-    releases: ClassVar[ReleaseKind] = "hard"
 
     @model_validator(mode="after")
-    def _complete(self) -> "PateConfig":
+    def _complete(self) -> Self:
         if (self.noise_multiplier is None) == (self.target_epsilon is None):
             raise ValueError("give either noise_multiplier or target_epsilon")
         if self.answers > self.queries:
             raise ValueError(f"answers = {self.answers}: must be at most queries = {self.queries}")
         return self
 
-    def built(self, setup: Setup) -> "PateMechanism":
-        """The mechanism, its noise calibrated to δ.
+    def calibrated(self, setup: Setup) -> Self:
+        """With the least noise for ε at δ.
 
         Raises:
-            InputError: there are fewer users than teachers or queries.
+            InputError: there are fewer users than teachers or queries, or no noise is certified.
         """
-        users, sigma = int(setup.sizes.sum()), self.noise_multiplier
+        users, fixed = int(setup.sizes.sum()), self
         for key, number in (("teachers", self.teachers), ("queries", self.queries)):
             if number > users:
                 raise InputError(f"mechanism.{key} = {number}: must be at most the number of users, {users}")
         try:
-            if sigma is None:
-                assert self.target_epsilon is not None
-                sigma = calibrate_votes(self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries)
-            accountant = Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
+            if self.target_epsilon is not None:
+                asked = self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries
+                fixed = self.model_copy(update={"noise_multiplier": calibrate_votes(*asked), "target_epsilon": None})
+            fixed.accountant(setup, users)
         except ValueError as error:
             raise InputError(f"mechanism.kind = 'pate': {error}") from None
-        return PateMechanism(accountant, self)
+        return fixed
 
+    def accountant(self, setup: Setup, size: int) -> Pate:
+        """One for every user: clusters do not matter."""
+        assert self.noise_multiplier is not None
+        return Pate(self.noise_multiplier, self.test_noise * self.noise_multiplier, self.answers, self.queries)
 
-@dataclass(frozen=True)
-class PateMechanism(OfAllUsers):
-    """Votes with their accountant; one run over all users, no messages."""
-
-    trust = "curator"
-
-    accountant: Pate
-    config: PateConfig
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """σ₂, and the threshold as a share of the teachers."""
-        return {"noise_multiplier": self.accountant.answer_noise, "threshold": self.config.threshold}
-
-    def released(self, population: Population, streams: Streams) -> LabelRelease:
+    def release(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
+    ) -> LabelRelease:
         """The answers, by the users who were asked about."""
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
-        asked = draws.permutation(population.num_users)[: self.config.queries]
-        found = self.answered(self.votes(population, asked, draws), noise)
-        user, place = np.sort(asked[found >= 0]), np.argsort(asked[found >= 0])
-        labels = found[found >= 0][place].astype(np.uint8)
-        return LabelRelease(user.astype(np.int32), labels)
+        asked = draws.permutation(labels.size)[: self.queries]
+        inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
+        answers = self.answered(self.votes(labels, inputs, asked, draws), noise)
+        user, place = np.sort(asked[answers >= 0]), np.argsort(asked[answers >= 0])
+        return LabelRelease(user.astype(np.int32), answers[answers >= 0][place].astype(np.uint8))
 
-    def votes(self, population: Population, asked: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """(Q, K) votes of all teachers for each class of the users asked about (Q,)."""
-        inputs = teachers_inputs(population, self.config.clusters)
-        found = np.zeros((len(asked), population.num_classes), dtype=np.int64)
-        for shard in np.array_split(rng.permutation(population.num_users), self.config.teachers):
-            said = taught(inputs[shard], population.labels[shard], inputs[asked], self.config.l2)
-            found[np.arange(len(asked)), said] += 1
-        return found
+    def votes(
+        self, labels: NDArray[np.uint8], inputs: Floats, asked: NDArray[np.integer], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """(Q, K) votes of all teachers for each class of the users asked about (Q,).
+
+        Args:
+            labels: (n,). inputs: (n, d), what teachers know of each user. rng: deals users to teachers.
+        """
+        votes = np.zeros((len(asked), self.setup.num_classes), dtype=np.int64)
+        for shard in np.array_split(rng.permutation(labels.size), self.teachers):
+            votes[np.arange(len(asked)), taught(inputs[shard], labels[shard], inputs[asked], self.l2)] += 1
+        return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
         """(Q,) the class released for each query, given its votes (Q, K); -1 where there is no answer."""
-        accountant = self.accountant
-        tests = accountant.test_noise * rng.standard_normal(len(votes))
-        noise = accountant.answer_noise * rng.standard_normal(votes.shape)
-        passed = votes.max(axis=1) + tests > self.config.threshold * self.config.teachers
-        passed &= np.cumsum(passed) <= accountant.answers
+        model = self.accountant(self.setup, 1)
+        tests = model.test_noise * rng.standard_normal(len(votes))
+        noise = model.answer_noise * rng.standard_normal(votes.shape)
+        passed = votes.max(axis=1) + tests > self.threshold * self.teachers
+        passed &= np.cumsum(passed) <= self.answers
         return np.where(passed, np.argmax(votes + noise, axis=1), -1)
 
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """One figure for every user: clusters do not matter."""
-        return [self.accountant.epsilon(delta)] * len(sizes)
 
-    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
-        return self.accountant
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        return {}
-
-
-def teachers_inputs(population: Population, clusters: bool) -> Floats:
-    """(n, d) public features, scaled; with the users' clusters, (n, d + C): each has an entry of 1."""
-    scaled = Scaling.of(population.features, FEATURE_NORM).apply(population.features)[:, :-1].astype(np.float64)
-    if not clusters:
-        return scaled
-    sizes = population.cluster_sizes
-    return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)])
+def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
+    """(n, d) public features, scaled; with the users' clusters of sizes (C,), (n, d + C): each has an entry of 1."""
+    scaled = Scaling.of(features, FEATURE_NORM).apply(features)[:, :-1].astype(np.float64)
+    return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled
 
 
 def taught(inputs: Floats, labels: NDArray[np.uint8], asked: Floats, l2: float) -> NDArray[np.int64]:

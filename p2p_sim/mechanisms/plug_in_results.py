@@ -1,75 +1,45 @@
-"""Whether what the mechanism of a plug-in returns can be learned from and stated: one line about the first fault."""
+"""Whether what a plug-in's mechanism releases and states can be learned from: one line about the first fault."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import numpy as np
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
-from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
-from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, ReleaseKind, Tally
-from p2p_sim.mechanisms.plug_in_bounds import check_bound, check_bounds, require
-from p2p_sim.population.population import People
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.where_bounds_hold import Stated
+from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
+from p2p_sim.privacy.bound import OBSERVERS, Adjacency, PrivacyBound
 
-Part = tuple[int, int] | None
-"""Shards first to last - 1 alone; None: all."""
 _OFF = 1e-3
 """By how much shares of classes may differ from a sum of 1: rounding in single precision."""
 
 
-def check_released(
-    config: MechanismBase, mechanism: Mechanism, outcome: Outcome, people: People, part: Part = None
-) -> Outcome:
-    """The result of `release_on`; that of a plug-in's mechanism is looked at first.
+def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
+    """Refuse a release that no learner could take, or that names users wrongly.
 
     Args:
-        config: what the mechanism was built from. outcome: the result. people, part: as given to `release_on`.
+        method: what the message begins with. release: what the mechanism gave. releases: what it declares.
+        users: n, numbered from 0. classes: K.
 
     Raises:
-        InputError: nobody could learn from it.
+        InputError: it is such a release.
     """
-    if (offer := offer_of(MECHANISMS, config.kind)) is not None:
-        check_outcome(method_of(offer, mechanism, "release_on"), outcome, config.releases, people, part)
-        check_parameters(method_of(offer, mechanism, "parameters"), mechanism.parameters)
-    return outcome
-
-
-def check_outcome(method: str, outcome: Any, releases: ReleaseKind, people: People, part: Part = None) -> None:
-    """Refuse a result of `release_on` that no learner could take, or that names users wrongly.
-
-    Args:
-        method: what the message begins with. outcome: the result. releases: what the configuration declares.
-        people: whose labels they are. part: shards first to last - 1 alone; None: all.
-
-    Raises:
-        InputError: it is such a result.
-    """
-    release = outcome.release if isinstance(outcome, Outcome) else None
     if isinstance(release, ModelRelease) and releases == "model":
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
                         "the released model must have a method probabilities")  # fmt: skip
     if not isinstance(release, LabelRelease) or release.kind != releases:
-        what = type(outcome).__name__ if release is None else type(release).__name__
+        what = type(release).__name__
         if isinstance(release, LabelRelease):
             what += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
-        raise InputError(f"{method}must give an Outcome with a {wanted}, as its configuration declares, not {what}")
+        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {what}")
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
     require(method, _is_array(user, "iu", 1), f"user must be an array of integers (m,), not {_described(user)}")
-    shards = people.shards if part is None else people.shards[slice(*part)]
-    first, last = (shards[0].start, shards[-1].stop) if shards else (0, 0)
-    inside = count == 0 or (first <= int(user[0]) and int(user[-1]) < last)
+    inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
     ascending = bool((user[1:] > user[:-1]).all())
     require(method, ascending, "user must be ascending, each user at most once")
-    require(method, inside, f"user must lie in {first}..{last - 1}")
-    _check_payload(method, release, people.num_classes)
-    times = outcome.arrival_s
-    if times is not None:
-        right = _is_array(times, "f", 1) and len(times) == count and bool((np.isfinite(times) & (times >= 0)).all())
-        require(method, right, f"arrival_s must be finite seconds ({count},) of at least 0, not {_described(times)}")
+    require(method, inside, f"user must lie in 0..{users - 1}")
+    _check_payload(method, release, classes)
 
 
 def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
@@ -99,31 +69,6 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
         require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
 
 
-def check_accounted(method: str, accounted: Any, outcome: Outcome, clusters: int, delta: float) -> None:
-    """Refuse an account that lacks the learner's statement, or holds a figure that is none.
-
-    Args:
-        method: what the message begins with. accounted: the account. outcome: what it is about. clusters: C. delta: δ.
-
-    Raises:
-        InputError: it is such an account.
-    """
-    statements = getattr(accounted, "statements", None)
-    require(method, isinstance(statements, dict) and isinstance(statements.get("epsilon_upper"), PrivacyBound),
-             "must give an Accounted whose statements have a PrivacyBound of epsilon_upper")  # fmt: skip
-    summed = isinstance(outcome.release, Tally)
-    check_bounds(method, accounted.learner, len(accounted.learner) if summed else clusters, delta)
-    for column, stated in accounted.statements.items():
-        if isinstance(stated, PrivacyBound):
-            check_bound(f"{method}{column}: ", stated, delta)
-        else:
-            epsilon = stated.epsilon if isinstance(stated, Stated) else math.nan
-            require(method, epsilon is None or epsilon >= 0, f"{column} must be a statement with an ε of at least 0")
-    worst = max((bound.epsilon_upper for bound in accounted.learner), default=0.0)
-    claimed = accounted.statements["epsilon_upper"].epsilon_upper
-    require(method, claimed >= worst, f"epsilon_upper = {claimed:g} is below that of a cluster, {worst:g}")
-
-
 def check_parameters(method: str, parameters: Any) -> None:
     """Refuse parameters that are no numbers.
 
@@ -144,3 +89,35 @@ def _is_array(value: Any, kinds: str, dimensions: int) -> bool:
 def _described(value: Any) -> str:
     """An array as its type and shape, anything else as its class."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
+    """Refuse statements that nobody could read: one for each of some clusters.
+
+    Raises:
+        InputError: there are not as many, or one is no statement of an observer at δ.
+    """
+    right = isinstance(bounds, Sequence) and len(bounds) == count
+    require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
+                            f"{len(bounds) if isinstance(bounds, Sequence) else type(bounds).__name__}")  # fmt: skip
+    for bound in {id(bound): bound for bound in bounds}.values():
+        check_bound(method, bound, delta)
+
+
+def check_bound(method: str, bound: Any, delta: float) -> None:
+    """Refuse a statement whose ends, δ, observer or adjacency are none."""
+    require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
+    low, high = bound.epsilon_lower, bound.epsilon_upper
+    require(method, 0.0 <= low <= high,
+             f"epsilon_lower = {low:g} must be at least 0 and at most epsilon_upper = {high:g}")  # fmt: skip
+    require(method, bound.delta == delta, f"its bound is at delta = {bound.delta:g}, not at {delta:g}")
+    require(method, bound.observer in OBSERVERS,
+             f"observer = {bound.observer!r}: must be one of {', '.join(OBSERVERS)}")  # fmt: skip
+    require(method, bound.adjacency in get_args(Adjacency),
+             f"adjacency = {bound.adjacency!r}: must be one of {', '.join(get_args(Adjacency))}")  # fmt: skip
+
+
+def require(method: str, right: bool, what: str) -> None:
+    """Raise InputError with what a method must give if what it gave is not right."""
+    if not right:
+        raise InputError(f"{method}{what}")

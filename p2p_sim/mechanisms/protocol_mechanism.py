@@ -11,36 +11,33 @@ Accuracy and heterogeneity in a row are computed from true labels and belong to 
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.exchange.protocol import Protocol
-from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup, Trust
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup, Trust
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS
-from p2p_sim.privacy.randomized_response import local_flip_prob
 from p2p_sim.privacy.where_bounds_hold import Situation
 
 BASIS = "pure: post-processing of noisy labels"
 
 
-class ProtocolConfig(OwnMechanism):
+class ProtocolConfig(FlippedLabelsConfig):
     """The base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`."""
 
     sends: ClassVar[bool] = True
     conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
-    flip_prob: float | None = Field(default=None, ge=0, le=1)
-    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε₀ of a noisy label, above 0, at most 100; chooses α."""
 
@@ -48,41 +45,20 @@ class ProtocolConfig(OwnMechanism):
     def protocol(self) -> Protocol:
         """What users do."""
 
-    @property
-    def releases(self) -> Literal["hard"]:
-        return "hard"
-
-    @model_validator(mode="after")
-    def _one_noise(self) -> "ProtocolConfig":
-        if (self.flip_prob is None) == (self.target_epsilon is None):
-            raise ValueError("give either flip_prob or target_epsilon")
-        return self
-
-    def check(self, num_classes: int) -> None:
-        if self.flip_prob is not None:
-            check_flip_prob(self.flip_prob, num_classes)
-
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Everything has a meaning: noisy labels are all that anybody gets."""
 
-    def built(self, setup: Setup) -> "ProtocolMechanism":
-        if self.target_epsilon is None:
-            assert self.flip_prob is not None
-            flip_prob = self.flip_prob
-        else:
-            flip_prob = local_flip_prob(self.target_epsilon, setup.num_classes)
-        noise = RandomizedResponse(check_flip_prob(flip_prob, setup.num_classes), setup.num_classes)
-        return ProtocolMechanism(noise, self.protocol(), setup.adversaries)
+    def deployed(self, setup: Setup) -> "ProtocolMechanism":
+        return ProtocolMechanism(self.flips(setup), self.protocol(), setup.adversaries)
 
 
 @dataclass(frozen=True)
-class ProtocolMechanism(Mechanism):
+class ProtocolMechanism(Deployment):
     """A protocol among users with randomised response as noise; what anybody learns is protected by ε₀."""
 
     trust: ClassVar[Trust] = "nobody"
-    payload_kind: ClassVar[PayloadKind] = "hard"
     sampling_rate: ClassVar[None] = None
 
     randomizer: RandomizedResponse
@@ -109,8 +85,8 @@ class ProtocolMechanism(Mechanism):
         epsilon = self.randomizer.local_epsilon
         return PrivacyBound(0.0, epsilon, delta, observer, "label", BASIS, PROTOCOL_CONDITIONS)
 
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        return {"epsilon_local": self.randomizer.local_epsilon}
+    def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
+        return self.randomizer.local_epsilon
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float

@@ -1,7 +1,7 @@
 """K-ary randomised response: local randomizer of the exchange, mechanism on its own, and through a shuffler."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -11,23 +11,19 @@ from pydantic import Field, model_validator
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.randomizer import Message, check_labels, signed_weights
-from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
-from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
-from p2p_sim.population.population import Population, Shard
+from p2p_sim.mechanisms.channels import Channel, LocalChannel, ShuffledChannel
+from p2p_sim.mechanisms.deployment import Setup
+from p2p_sim.mechanisms.mechanism import Column, MechanismBase
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.privacy.rivals.shuffled_labels import SHUFFLER_CONDITIONS, ShuffledResponse
-from p2p_sim.privacy.where_bounds_hold import Situation
-from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 
 @dataclass(frozen=True)
@@ -94,6 +90,12 @@ class RandomizedResponse(Message):
         """Bits that name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
+    def attained(self, delta: float) -> float:
+        """ln((1-α-δ)(K-1)/α)."""
+        alpha, others = self.flip_prob, self.num_classes - 1
+        kept = (1.0 - alpha - delta) * others
+        return math.inf if alpha == 0 else max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12))
+
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Noisy labels (n,) of the labels (n,) in 0..K-1."""
         check_labels(labels, self.num_classes)
@@ -132,9 +134,13 @@ def check_flip_prob(flip_prob: float, num_classes: int) -> float:
     return flip_prob
 
 
-class FlippedLabelsConfig(OwnMechanism):
-    """What mechanisms share whose users flip their labels and do nothing else."""
+FLIP_PROB = Column("flip_prob", "flip probability α")
 
+
+class FlippedLabelsConfig(MechanismBase):
+    """What mechanisms share whose users flip their labels."""
+
+    columns: ClassVar[tuple[Column, ...]] = (FLIP_PROB,)
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
@@ -150,8 +156,30 @@ class FlippedLabelsConfig(OwnMechanism):
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
 
+    def sufficient(self, epsilon: float, setup: Setup) -> float:
+        """The smallest α that is certified for ε; by default that of a label alone."""
+        return local_flip_prob(epsilon, setup.num_classes)
 
-class RandomizedResponseConfig(FlippedLabelsConfig):
+    def flips(self, setup: Setup) -> RandomizedResponse:
+        """What flips a label, calibrated if a target ε is given."""
+        alpha = self.flip_prob
+        if self.target_epsilon is not None:
+            alpha = self.sufficient(self.target_epsilon, setup)
+        assert alpha is not None
+        return RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
+
+
+class FlippedChannel(FlippedLabelsConfig, Channel):
+    """A channel of flipped labels, without messages."""
+
+    def calibrated(self, setup: Setup) -> Self:
+        return self.model_copy(update={"flip_prob": self.flips(setup).flip_prob, "target_epsilon": None})
+
+    def randomizer(self, setup: Setup) -> RandomizedResponse:
+        return self.flips(setup)
+
+
+class RandomizedResponseConfig(FlippedChannel, LocalChannel):
     """Every user flips her own label and sends it to the learner with her name; no trusted party and no amplification.
 
     The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
@@ -168,40 +196,23 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
     def releases(self) -> ReleaseKind:
         return "signed" if self.debias else "hard"
 
-    def built(self, setup: Setup) -> "LocalRandomizedResponse":
-        alpha = self.flip_prob
-        if alpha is None:
-            assert self.target_epsilon is not None
-            alpha = local_flip_prob(self.target_epsilon, setup.num_classes)
-        noise = RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
+    def calibrated(self, setup: Setup) -> Self:
+        fixed = super().calibrated(setup)
         if self.debias:
-            noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
-        return LocalRandomizedResponse(noise, self.debias)
+            fixed.randomizer(setup).debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
+        return fixed
 
-
-@dataclass(frozen=True)
-class LocalRandomizedResponse(LocalMechanism):
-    """Randomised response by every user on her own."""
-
-    randomizer: RandomizedResponse
-    debias: bool = False
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        release = super().release_shard(shard, population, streams)
+    def release(
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
+    ) -> LabelRelease:
+        release = super().release(labels, features, clusters, streams)
         if not self.debias:
             return release
-        return LabelRelease(
-            release.user, self.randomizer.debiased(release.payload.astype(np.uint8, copy=False)), "signed"
-        )
-
-    def lower(self, delta: float) -> float:
-        """ln((1-α-δ)(K-1)/α)."""
-        alpha, others = self.randomizer.flip_prob, self.randomizer.num_classes - 1
-        kept = (1.0 - alpha - delta) * others
-        return math.inf if alpha == 0 else max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12))
+        noisy = release.payload.astype(np.uint8, copy=False)
+        return LabelRelease.of(self.randomizer(self.setup).debiased(noisy), "signed")
 
 
-class ShuffledResponseConfig(FlippedLabelsConfig):
+class ShuffledResponseConfig(FlippedChannel, ShuffledChannel):
     """Every user flips her label; a trusted shuffler passes each cluster's noisy labels on in random order.
 
     The label exchange does the same without a shuffler, but draws with replacement.
@@ -210,63 +221,13 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
     kind: Literal["shuffled_response"] = "shuffled_response"
     described: ClassVar[str] = "randomised response through a trusted shuffler"
     conditions: ClassVar[tuple[str, ...]] = SHUFFLER_CONDITIONS
-    releases: ClassVar[ReleaseKind] = "hard"
 
-    def built(self, setup: Setup) -> "ShuffledRandomizedResponse":
-        alpha, target = self.flip_prob, self.target_epsilon
-        if alpha is None:
-            assert target is not None
+    def sufficient(self, epsilon: float, setup: Setup) -> float:
+        def certified(flip_prob: float, size: int) -> bool:
+            return ShuffledResponse(size, flip_prob, setup.num_classes).satisfies(epsilon, setup.delta)
 
-            def certified(flip_prob: float, size: int) -> bool:
-                return ShuffledResponse(size, flip_prob, setup.num_classes).satisfies(target, setup.delta)
+        return smallest_flip_prob(certified, setup.sizes.tolist(), setup.num_classes, epsilon)
 
-            alpha = smallest_flip_prob(certified, setup.sizes.tolist(), setup.num_classes, target)
-        noise = RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
-        return ShuffledRandomizedResponse(noise)
-
-
-@dataclass(frozen=True)
-class ShuffledRandomizedResponse(WithoutMessages):
-    """Randomised response, shuffled within clusters."""
-
-    trust = "shuffler"
-
-    randomizer: RandomizedResponse
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """α."""
-        return self.randomizer.parameters
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """The noisy labels of each cluster in random order."""
-        truth = population.labels[shard.start : shard.stop]
-        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
-        sizes = np.diff(shard.offsets)
-        place = streams.generator("shuffle", shard.index).random(shard.size)
-        order = np.lexsort((place, np.repeat(np.arange(len(sizes)), sizes)))
-        return LabelRelease.of(shard, noisy[order])
-
-    def noise_law(self, outcome: Outcome) -> NoiseLaw:
-        """A label of some user of the cluster, flipped."""
-        return NoiseLaw.common(self.randomizer.transition, "cluster")
-
-    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """That of a user of the cluster, each of them once."""
-        found = super().evidence(outcome, cluster_offsets)
-        return None if found is None else replace(found, repeated=False)
-
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
-        return epsilons([ShuffledResponse(int(n), alpha, classes) for n in sizes], delta)
-
-    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
-        alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
-        return WorstOf(tuple(ShuffledResponse(n, alpha, classes) for n in np.unique(cluster_sizes).tolist()))
-
-    def local_advantage(self, num_classes: int) -> float | None:
-        return self.randomizer.advantage(num_classes)
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀, which is what the shuffler learns."""
-        return {"epsilon_local": self.randomizer.local_epsilon}
+    def accountant(self, setup: Setup, size: int) -> ShuffledResponse:
+        noise = self.randomizer(setup)
+        return ShuffledResponse(size, noise.flip_prob, noise.num_classes)

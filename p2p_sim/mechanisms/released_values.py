@@ -1,26 +1,21 @@
 """Labels that are numbers, privatised by every user on her own: RR-on-Bins and the optimal unbiased randomizer."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import ClassVar, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.noise_law import ValueLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
+from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
 from p2p_sim.mechanisms.rr_with_prior import check_prior
-from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.privacy.randomized_response import law_delta
 from p2p_sim.privacy.rivals.rr_on_bins import LossName
 from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
 
@@ -78,7 +73,7 @@ def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
     return values
 
 
-class LocalValuesConfig(OwnMechanism, ValuesConfig):
+class LocalValues(LocalChannel, ValuesConfig):
     """What both mechanisms have in common."""
 
     conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR)
@@ -90,12 +85,34 @@ class LocalValuesConfig(OwnMechanism, ValuesConfig):
         """Refuse a prior that does not fit k label values, or is none."""
         check_prior("mechanism.prior", self.prior, num_classes)
 
-    def built(self, setup: Setup) -> "LocalValues":
-        self.check(setup.num_classes)
-        return LocalValues(self.at(self.target_epsilon, setup.values))
+    def calibrated(self, setup: Setup) -> Self:
+        self.randomizer(setup)  # refuses labels that are classes
+        return self
+
+    def randomizer(self, setup: Setup) -> ValueMessage:
+        return randomizer_at(self, self.target_epsilon, setup.values)
+
+    def accountant(self, setup: Setup, size: int) -> Accountant:
+        noise = self.randomizer(setup)
+        return LocalAccountant(noise, noise.local_epsilon, (*LOCAL_CONDITIONS, *noise.caveats))
+
+    @property
+    def local_conditions(self) -> tuple[str, ...]:
+        """Those of every message; the grid and the prior are public."""
+        return (*LOCAL_CONDITIONS, *self.noise.caveats)
+
+    def value_law(self, outcome: Outcome) -> ValueLaw:
+        """That of her randomizer."""
+        return self.randomizer(self.setup).published("user")
 
 
-class RrOnBinsConfig(LocalValuesConfig, BinsConfig):
+@lru_cache(maxsize=256)
+def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
+    """The randomizer of a configuration at ε₀ for a public grid, solved once."""
+    return config.at(epsilon, values)
+
+
+class RrOnBinsConfig(LocalValues, BinsConfig):
     """Every user tells the bin of her label by randomised response, and sends it with her name (RR-on-Bins).
 
     The label is a number on a public grid. Bins and their output values suit the prior and the loss best (Ghazi et al.,
@@ -106,7 +123,7 @@ class RrOnBinsConfig(LocalValuesConfig, BinsConfig):
     described: ClassVar[str] = "RR-on-Bins, every user on her own"
 
 
-class UnbiasedValuesConfig(LocalValuesConfig, UnbiasedConfig):
+class UnbiasedValuesConfig(LocalValues, UnbiasedConfig):
     """Every user sends a number whose mean is her label, with her name (optimal unbiased randomizer).
 
     The label is a number on a public grid. Among all unbiased randomizers with this ε the squared error under the prior
@@ -115,39 +132,3 @@ class UnbiasedValuesConfig(LocalValuesConfig, UnbiasedConfig):
 
     kind: Literal["unbiased_values"] = "unbiased_values"
     described: ClassVar[str] = "optimal unbiased values, every user on her own"
-
-
-@dataclass(frozen=True)
-class LocalValues(LocalMechanism):
-    """A randomizer of label values by every user on her own."""
-
-    payload_kind: ClassVar[PayloadKind] = "values"
-    basis: ClassVar[str] = "pure: the noisy number"
-
-    randomizer: ValueMessage
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        release = super().release_shard(shard, population, streams)
-        return LabelRelease(release.user, self.randomizer.numbers[release.payload.astype(np.intp)], "values")
-
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε₀ of her number, whatever δ and the cluster."""
-        lower, upper, conditions = self.lower(delta), self.randomizer.local_epsilon, self.local_conditions
-        return [PrivacyBound(lower, upper, delta, "learner", "label", self.basis, conditions)] * len(sizes)
-
-    def lower(self, delta: float) -> float:
-        """Where δ(ε) of the enumerated table is still above δ."""
-        low, high, law = 0.0, self.randomizer.local_epsilon, self.randomizer.law
-        for _ in range(50):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if law_delta(law, middle) > delta * (1.0 + 1e-9) + 1e-13 else (low, middle)
-        return low * (1.0 - 1e-12)
-
-    @property
-    def local_conditions(self) -> tuple[str, ...]:
-        """Those of every message; the grid and the prior are public."""
-        return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
-
-    def value_law(self, outcome: Outcome) -> ValueLaw:
-        """That of her randomizer."""
-        return self.randomizer.published("user")

@@ -1,9 +1,8 @@
 """RRWithPrior, and with it label privacy in one or two stages (LP-1ST, LP-2ST; Ghazi et al. 2021)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,14 +13,15 @@ from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.exchange.randomizer import Message, check_labels
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
+from p2p_sim.mechanisms.deployment import Setup
+from p2p_sim.mechanisms.mechanism import Column
 from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import LocalMechanism
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Population, shards
+from p2p_sim.population.population import People, Population
+from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.advantage import local_advantage
-from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, by_prior, top_k_law
@@ -140,6 +140,13 @@ class RRWithPrior(Message):
         """α by k, from 0 to K."""
         return np.array([self.flip_prob(k) for k in range(self.num_classes + 1)])
 
+    def attained(self, delta: float) -> float:
+        """That of a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
+        k = self.candidates
+        alpha = self.flip_prob(k)
+        kept = (1.0 - alpha - delta) * (k - 1)
+        return max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
+
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Noisy labels (n,) of the labels (n,) in 0..K-1 under the common prior."""
         prior, rows = self.common_prior[None, :], self._block
@@ -189,7 +196,7 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
         raise InputError(f"{key} = {list(prior)}: must be probabilities that sum to 1")
 
 
-class RRWithPriorConfig(OwnMechanism):
+class RRWithPriorConfig(LocalChannel):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; no trusted party and no amplification.
 
     In two stages a random half of the users sends first, with a common prior. The prior of each user of the other half
@@ -200,6 +207,7 @@ class RRWithPriorConfig(OwnMechanism):
     kind: Literal["rr_with_prior"] = "rr_with_prior"
     described: ClassVar[str] = "RRWithPrior, every user on her own"
     conditions: ClassVar[tuple[str, ...]] = CONDITIONS
+    columns: ClassVar[tuple[Column, ...]] = (Column("stages", "stages"),)
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2
@@ -209,7 +217,6 @@ class RRWithPriorConfig(OwnMechanism):
     neighbours: int | None = Field(default=None, ge=1)
     """Users of the first half whose noisy labels make a prior, at least 1; absent: as many as `learner.neighbours`
     where the learner is "knn", else 200."""
-    releases: ClassVar[ReleaseKind] = "hard"
 
     def beside(self, learner: Config) -> Self:
         """The same with the number of neighbours settled."""
@@ -224,101 +231,74 @@ class RRWithPriorConfig(OwnMechanism):
         """Refuse a prior that does not fit K classes, or is none."""
         check_prior("mechanism.prior", self.prior, num_classes)
 
-    def built(self, setup: Setup) -> "LocalRRWithPrior":
-        self.check(setup.num_classes)
-        noise = RRWithPrior(self.target_epsilon, setup.num_classes, self.prior)
-        return LocalRRWithPrior(noise, self.stages, self.neighbours or NEIGHBOURS)
+    def calibrated(self, setup: Setup) -> Self:
+        return self.model_copy(update={"neighbours": self.neighbours or NEIGHBOURS})
 
-
-@dataclass(frozen=True)
-class LocalRRWithPrior(LocalMechanism):
-    """RRWithPrior by every user on her own, or by half of the users after the others.
-
-    Args:
-        randomizer: ε, K and the common prior. stages: 1 or 2.
-        neighbours: whose noisy labels make a prior of the second stage.
-    """
-
-    conditions = CONDITIONS
-
-    randomizer: RRWithPrior
-    stages: int = 2
-    neighbours: int = NEIGHBOURS
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """The number of stages."""
-        return {"stages": self.stages}
+    def randomizer(self, setup: Setup) -> RRWithPrior:
+        return RRWithPrior(self.target_epsilon, setup.num_classes, self.prior)
 
     def release_on(
-        self,
-        opened: Network,
-        population: Population,
-        record: bool = False,
-        part: tuple[int, int] | None = None,
+        self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
         """Both stages; the first one of all shards even where a part is asked for, since priors come from it."""
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
-        streams, every = opened.streams, list(shards(population.cluster_offsets))
+        assert isinstance(population, Population)
+        noise, streams, every = self.randomizer(self.setup), opened.streams, population.shards
+        # Half of the users send first, with the common prior; what they send teaches the others' priors.
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
-        noisy = np.concatenate([self.release_shard(s, population, streams).payload for s in every])
+        noisy = super().release_on(opened, population).labels.payload
         means = self._learn(population.features[goes_first], noisy[goes_first])
-        among = np.repeat(self._packed(self.randomizer.common_prior[None, :]), len(noisy), axis=0)
-        chosen = list(islice(every, *(part or (None,))))
+        among = np.repeat(packed(noise, noise.common_prior[None, :]), len(noisy), axis=0)
+        chosen = every[slice(*(part or (None,)))]
         for shard in chosen:
             second = shard.start + np.flatnonzero(~goes_first[shard.start : shard.stop])
             rng = streams.generator("second", shard.index)
-            for block in np.array_split(second, second.size * self.randomizer.num_classes // BLOCK + 1):
+            for block in np.array_split(second, second.size * noise.num_classes // BLOCK + 1):
                 priors = means.at(population.features[block])
-                among[block] = self._packed(priors)
-                noisy[block] = self.randomizer.with_priors(population.labels[block], priors, rng)
+                among[block] = packed(noise, priors)
+                noisy[block] = noise.with_priors(population.labels[block], priors, rng)
         user = np.concatenate([np.zeros(0, np.int32), *(np.arange(s.start, s.stop, dtype=np.int32) for s in chosen)])
-        return Outcome(LabelRelease(user, noisy[user], "hard"), candidates=among[user])
-
-    def _packed(self, priors: Floats) -> NDArray[np.uint8]:
-        return np.packbits(self.randomizer.likeliest(priors), axis=1)
+        return Outcome(LabelRelease(user, noisy[user], "hard", among[user]))
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
         """In two stages one matrix for each set of labels that some user chose among; None if this is too large."""
-        if outcome.candidates is None:
+        candidates = outcome.labels.candidates
+        if candidates is None:
             return super().noise_law(outcome)
-        k = self.randomizer.num_classes
-        sets, group = np.unique(outcome.candidates, axis=0, return_inverse=True)
+        noise, k = self.randomizer(self.setup), self.setup.num_classes
+        sets, group = np.unique(candidates, axis=0, return_inverse=True)
         if len(sets) * k * k > LARGEST_LAW:
             return None
         among = np.unpackbits(sets, axis=1, count=k).astype(np.bool_)
-        return NoiseLaw(np.stack([self.randomizer.transition_among(one) for one in among]), "user", group.ravel())
+        return NoiseLaw(np.stack([noise.transition_among(one) for one in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
         """The first half's noisy labels, by place; where nobody went first, the common prior."""
-        k = self.randomizer.num_classes
+        k = self.setup.num_classes
         if not len(noisy):
-            common = self.randomizer.common_prior.astype(np.float32)
+            common = self.randomizer(self.setup).common_prior.astype(np.float32)
             return NeighbourMeans(np.zeros((1, features.shape[1])), common[None, :], 1)
         votes = np.zeros((len(noisy), k), dtype=np.float32)
         votes[np.arange(len(noisy)), noisy.astype(np.intp)] = 1.0
-        return NeighbourMeans(features, votes, self.neighbours)
+        return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε₀, or ε in two stages, whatever δ and the cluster."""
-        bounds = super().privacy(sizes, delta)
-        return (
-            bounds if self.stages == 1 else [replace(b, epsilon_upper=self.randomizer.target_epsilon) for b in bounds]
-        )
-
-    def lower(self, delta: float) -> float:
-        """That of a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
-        k = self.randomizer.candidates
-        alpha = self.randomizer.flip_prob(k)
-        kept = (1.0 - alpha - delta) * (k - 1)
-        return max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
+    def accountant(self, setup: Setup, size: int) -> Accountant:
+        """ε₀, or ε in two stages, whatever the cluster."""
+        noise = self.randomizer(setup)
+        pure = noise.local_epsilon if self.stages == 1 else self.target_epsilon
+        return LocalAccountant(noise, pure, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
         """In two stages that of any message at ε: priors of the second stage are not known beforehand."""
         if self.stages == 1:
             return super().local_advantage(num_classes)
-        return local_advantage(1.0, self.randomizer.target_epsilon, num_classes)
+        return local_advantage(1.0, self.target_epsilon, num_classes)
 
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        return {"epsilon_local": self.privacy(sizes[:1], delta)[0].epsilon_upper}
+    def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
+        return super().local_epsilon(sizes) if self.stages == 1 else self.target_epsilon
+
+
+def packed(noise: RRWithPrior, priors: Floats) -> NDArray[np.uint8]:
+    """The labels that may be sent under each of the priors (n, K), as packed bits."""
+    return np.packbits(noise.likeliest(priors), axis=1)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.streams import BLOCK, bernoulli
-from p2p_sim.exchange.randomizer import Message, check_labels
-from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
+from p2p_sim.mechanisms.channels import LocalChannel
+from p2p_sim.mechanisms.deployment import Setup
+from p2p_sim.mechanisms.mechanism import Column
 from p2p_sim.mechanisms.outcome import ReleaseKind
-from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
 from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_advantage, vector_delta, vector_epsilon
 
@@ -30,6 +31,8 @@ class VectorApproximation(Message):
     num_classes: int
 
     kind: ClassVar[str] = "vector_approximation"
+    noun: ClassVar[str] = "bits"
+    releases: ClassVar[PayloadKind] = "bits"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -70,6 +73,12 @@ class VectorApproximation(Message):
             np.bitwise_xor(one_hot[truth], noise, out=out)
         return packed
 
+    def attained(self, delta: float) -> float:
+        """ln(((1-p)² - δ)/p²)."""
+        flip = self.bit_flip_prob
+        kept = (1.0 - flip) ** 2 - delta
+        return max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))
+
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """(b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""
         p = self.bit_flip_prob
@@ -79,31 +88,21 @@ class VectorApproximation(Message):
         return np.asarray((bits - p) / (1.0 - 2.0 * p))
 
 
-class VectorApproximationConfig(OwnMechanism):
+class VectorApproximationConfig(LocalChannel):
     """Every user sends K noisy bits with her name; no trusted party and no amplification."""
 
     kind: Literal["vector_approximation"] = "vector_approximation"
     described: ClassVar[str] = "vector approximation, every user on her own"
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
+    columns: ClassVar[tuple[Column, ...]] = (Column("bit_flip_prob", "flip probability of a bit"),)
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: each bit is flipped with probability 1/(1+e^{ε/2}), since a label moves two bits."""
     releases: ClassVar[ReleaseKind] = "bits"
 
-    def built(self, setup: Setup) -> "LocalVectorApproximation":
-        return LocalVectorApproximation(VectorApproximation(bit_flip_prob_of(self.target_epsilon), setup.num_classes))
+    @property
+    def bit_flip_prob(self) -> float:
+        """p."""
+        return bit_flip_prob_of(self.target_epsilon)
 
-
-@dataclass(frozen=True)
-class LocalVectorApproximation(LocalMechanism):
-    """Vector approximation by every user on her own."""
-
-    payload_kind = "bits"
-    basis = "pure: the noisy bits"
-
-    randomizer: VectorApproximation
-
-    def lower(self, delta: float) -> float:
-        """ln(((1-p)² - δ)/p²)."""
-        flip = self.randomizer.bit_flip_prob
-        kept = (1.0 - flip) ** 2 - delta
-        return max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))
+    def randomizer(self, setup: Setup) -> VectorApproximation:
+        return VectorApproximation(self.bit_flip_prob, setup.num_classes)

@@ -149,6 +149,10 @@ class People(ABC):
     def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
         """True labels of a shard's users, (shard.size,) in 0..K-1."""
 
+    def features_of(self, shard: Shard) -> NDArray[np.floating]:
+        """Features of a shard's users, (shard.size, d); without columns where users are drawn shard by shard."""
+        return np.zeros((shard.size, 0))
+
     def rows_of(self, shard: Shard) -> NDArray[np.int32]:
         """Rows of a shard's users in the source, (shard.size,)."""
         if self.row is None:
@@ -190,6 +194,10 @@ class Population(People):
     def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
         """True labels of a shard's users, (shard.size,) in 0..K-1."""
         return self.labels[shard.start : shard.stop]
+
+    def features_of(self, shard: Shard) -> NDArray[np.floating]:
+        """Features of a shard's users, (shard.size, d)."""
+        return self.features[shard.start : shard.stop]
 
     @property
     def label_distribution(self) -> NDArray[np.float64] | None:

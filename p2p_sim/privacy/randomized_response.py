@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats
 from p2p_sim.privacy.bound import (
@@ -147,6 +148,26 @@ def law_delta(law: Floats, epsilon: float) -> float:
     _check_law(law)
     grown = math.exp(epsilon) * law
     return max(float(np.maximum(row - grown, 0.0).sum(axis=1).max()) for row in law)
+
+
+def attained_epsilon(law: Floats, delta: float, top: float) -> float:
+    """Where δ(ε) is still above δ, between 0 and `top`; found by bisection, and 0 where it never is."""
+    low, high = 0.0, top
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if law_delta(law, middle) > delta * (1.0 + 1e-9) + 1e-13 else (low, middle)
+    return low * (1.0 - 1e-12)
+
+
+def drawn_from_rows(law: Floats, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Outputs (n,) of the labels (n,), each drawn from its label's row: one uniform number each, looked up."""
+    ends = np.cumsum(law, axis=1)
+    ends[:, -1] = 1.0
+    drawn, outputs = rng.random(labels.size), np.zeros(labels.size, dtype=np.uint8)
+    for label in range(len(law)):
+        chosen = np.flatnonzero(labels == label)
+        outputs[chosen] = np.searchsorted(ends[label], drawn[chosen], side="right")
+    return outputs
 
 
 def _check_law(law: Floats) -> None:

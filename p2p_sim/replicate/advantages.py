@@ -8,7 +8,7 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.mechanisms.mechanism import Accounted, Mechanism
+from p2p_sim.mechanisms.deployment import Accounted, Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Predictor
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy.advantage import advantages, local_advantage
@@ -28,7 +28,7 @@ _UP, _BLOCK = 1.0 + 1e-12, 2**16
 
 
 def advantage_columns(
-    case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome, accounted: Accounted
+    case: Replicate, people: People, mechanism: Deployment, outcome: Outcome, accounted: Accounted
 ) -> dict[str, Any]:
     """The columns of `GUESSES`; None where there is no such observer or no such prior.
 
@@ -67,7 +67,7 @@ def _averaged(name: str, law: LossLaw, priors: Floats, users: Floats, right: flo
     }
 
 
-def _local(mechanism: Mechanism, accounted: Accounted, classes: int) -> float | None:
+def _local(mechanism: Deployment, accounted: Accounted, classes: int) -> float | None:
     """Of whoever sees a user's own message, if she sends one."""
     stated = accounted.statements.get("epsilon_local")
     if not isinstance(stated, PrivacyBound):

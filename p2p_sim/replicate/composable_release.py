@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 
 from p2p_sim.base.errors import InputError, count_of, optional_path
-from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
-from p2p_sim.mechanisms.plug_in_results import check_accounted
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.composition import RunRelease
 from p2p_sim.privacy.worst_of_several import OnePoint
@@ -39,8 +37,6 @@ def release(
     accountant = mechanism.accountant_of(done.outcome, sizes, situation)
     if accountant is None:
         account = mechanism.account(done.outcome, sizes, situation, at_delta)
-        if (offer := offer_of(MECHANISMS, ran.mechanism.kind)) is not None:
-            check_accounted(method_of(offer, mechanism, "account"), account, done.outcome, len(sizes), at_delta)
         stated = account.statements["epsilon_upper"]
         if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
             raise InputError(f"{ran.name}: states no finite ε at δ = {at_delta:g}")

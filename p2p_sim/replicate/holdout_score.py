@@ -7,8 +7,8 @@ import numpy as np
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
+from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.replicate import Replicate
@@ -18,7 +18,7 @@ from p2p_sim.scenario import Scenario
 def validate(
     case: Replicate,
     people: Population,
-    release: tuple[Mechanism, Outcome],
+    release: tuple[Deployment, Outcome],
     predictor: Predictor,
     *,
     clusters: Sequence[int] | None = None,
@@ -53,7 +53,7 @@ def check_law_known(scenario: Scenario, purpose: str) -> None:
         raise InputError(f"{purpose}: needs released labels whose law is known; leave out {beyond}")
 
 
-def evidence_of(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome) -> Evidence:
+def evidence_of(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> Evidence:
     """What the released labels of a case say of true ones.
 
     Raises:

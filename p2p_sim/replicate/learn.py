@@ -16,9 +16,8 @@ from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
 from p2p_sim.learning.plug_in_predictor import checked_predictor
 from p2p_sim.learning.ridge import value_figures, value_floor
-from p2p_sim.mechanisms.mechanism import Mechanism
+from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
-from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.replicate import KEPT, Replicate
@@ -41,7 +40,7 @@ class LearnedModel:
     values: dict[str, float | None] = field(default_factory=dict)
 
 
-def learn(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> LearnedModel:
+def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> LearnedModel:
     """Learn from a release, and from that of honest users where some were not."""
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
@@ -52,8 +51,7 @@ def learn(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcom
     found = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.without_adversaries()) is not None:
         assert isinstance(people, Population)
-        outcome = followers.release(people, scenario.network, case.streams, places=case.places)
-        check_released(scenario.mechanism, followers, outcome, people)
+        outcome = followers.run(people, scenario.network, case.streams, places=case.places)
         honest = measured(_predicted(case, people, followers, outcome), scenario.learner.loss)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
@@ -66,7 +64,7 @@ def learn(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcom
     return LearnedModel(risk, honest, floor, groups, values)
 
 
-def _predicted(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
+def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
     learner = case.scenario.learner.seeded(case.streams)
     private = learned_from(case, people, mechanism, outcome)
     reference = None
@@ -77,7 +75,7 @@ def _predicted(case: Replicate, people: People, mechanism: Mechanism, outcome: O
     return predict(people, private, reference)
 
 
-def learned_from(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:
+def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predictor:
     """The model that the case's learner makes of a release; of the users only features and clusters are looked at.
 
     Raises:
@@ -87,7 +85,7 @@ def learned_from(case: Replicate, people: People, mechanism: Mechanism, outcome:
     classes, offer = people.num_classes, offer_of(LEARNERS, learner.kind)
     if isinstance(release, ModelRelease):
         offer = offer_of(MECHANISMS, case.scenario.mechanism.kind)
-        return checked_predictor(release.predictor, offer, (mechanism, "release_on"), classes)
+        return checked_predictor(release.predictor, offer, (mechanism, "release"), classes)
     if isinstance(release, DensityRelease):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
     tally = _tally(people, release) if learner.takes_counts else None

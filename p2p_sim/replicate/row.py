@@ -10,14 +10,14 @@ import numpy as np
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS, Accounted, Mechanism
+from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, Outcome
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.replicate.learn import LearnedModel
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.scenario import MODEL_VERSION, Scenario
+from p2p_sim.scenario import MODEL_VERSION, Scenario, own_columns
 
 Row = dict[str, Any]
 UP = Context(prec=6, rounding=ROUND_CEILING)
@@ -35,7 +35,7 @@ FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
 
 def row_of(
     case: Replicate,
-    ready: tuple[People, Mechanism],
+    ready: tuple[People, Deployment],
     outcome: Outcome,
     *,
     accounted: Accounted,
@@ -53,7 +53,7 @@ def row_of(
     (population, mechanism), scenario = ready, case.scenario
     # how many users' labels reached the learner; None where a model or a density was released
     arrived = None if isinstance(outcome.release, ModelRelease | DensityRelease) else len(outcome.release)
-    return {
+    row = {
         "scenario": case.identity[:16],
         "model_version": MODEL_VERSION,
         "replicate": case.replicate,
@@ -72,12 +72,17 @@ def row_of(
         **organisations(outcome),
         "statement": statement,
     }
+    for name in mechanism.parameters.keys() - own_columns().keys():
+        if name in row:
+            kind = scenario.mechanism.kind
+            raise InputError(f"mechanism.kind = {kind!r}: its column {name!r} has another meaning in a row")
+        row[name] = mechanism.parameters[name]
+    return row
 
 
-def setting(scenario: Scenario, population: People, mechanism: Mechanism) -> Row:
+def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Row:
     """What was asked for and what the population turned out to be."""
     phi, basis = population_heterogeneity(population)
-    parameters = _known(scenario.mechanism.kind, mechanism.parameters, PARAMETERS)
     return {
         "population": scenario.population.kind,
         "mechanism": scenario.mechanism.kind,
@@ -85,8 +90,7 @@ def setting(scenario: Scenario, population: People, mechanism: Mechanism) -> Row
         "learner": None if scenario.mechanism.releases == "density" else scenario.learner.kind,
         "trust": mechanism.trust,
         "oracle": scenario.mechanism.asks_oracle,
-        **dict.fromkeys(PARAMETERS),
-        **parameters,
+        **{name: mechanism.parameters.get(name) for name in own_columns()},
         "num_users": population.num_users,
         "num_clusters": len(population.cluster_sizes),
         "min_cluster_size": int(population.cluster_sizes.min()),

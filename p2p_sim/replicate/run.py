@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.notebook_view import bound_text, card, count
-from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.learning.released_accuracy import AccuracyEstimate
-from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, Setup
+from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
 from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
-from p2p_sim.mechanisms.plug_in_results import check_accounted, check_released
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy import statement_record as record
@@ -25,7 +23,8 @@ from p2p_sim.replicate.holdout_score import validate
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory_need import check_memory
 from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.replicate.row import Row, row_of
+from p2p_sim.replicate.row import row_of
+from p2p_sim.results.rows import Row
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Prepared:
     """A case before anything is exchanged."""
 
     population: Population
-    mechanism: Mechanism
+    mechanism: Deployment
     network: Network
 
 
@@ -46,7 +45,7 @@ class Completed:
     """A case up to the release."""
 
     population: Population
-    mechanism: Mechanism
+    mechanism: Deployment
     outcome: Outcome
 
 
@@ -193,7 +192,7 @@ def prepare(case: Replicate) -> Prepared:
         return Prepared(people, *set_up(case, people))
 
 
-def set_up(case: Replicate, people: People) -> tuple[Mechanism, Network]:
+def set_up(case: Replicate, people: People) -> tuple[Deployment, Network]:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
@@ -206,7 +205,7 @@ def set_up(case: Replicate, people: People) -> tuple[Mechanism, Network]:
     )
     settled = scenario.mechanism.beside(scenario.learner)
     # an oracle's value depends on true labels: a mechanism that asks for one says so in its row (`oracle`)
-    mechanism = settled.with_oracle_values(lambda: population_heterogeneity(people)[0]).built(setup)
+    mechanism = settled.with_oracle_values(lambda: population_heterogeneity(people)[0]).deployed(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
     return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 
@@ -216,7 +215,6 @@ def exchange(case: Replicate, record: bool = False) -> Completed:
     ready = prepare(case)
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, record)
-        check_released(case.scenario.mechanism, ready.mechanism, outcome, ready.population)
     return Completed(ready.population, ready.mechanism, outcome)
 
 
@@ -235,7 +233,7 @@ def complete(case: Replicate, done: Completed) -> Result:
 
 
 def measure(
-    case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome
+    case: Replicate, people: People, mechanism: Deployment, outcome: Outcome
 ) -> tuple[Row, Terms, tuple[PrivacyBound, ...]]:
     """The row of a release, the statements of its columns, and the learner's bound for each cluster."""
     with one_thread():
@@ -250,14 +248,12 @@ def measure(
     return row, terms, accounted.learner
 
 
-def account(case: Replicate, people: People, mechanism: Mechanism, outcome: Outcome) -> Accounted:
+def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:
     """What is known of the privacy of a release: for the learner cluster by cluster, and for everybody else."""
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
     sizes, delta = people.cluster_sizes, scenario.privacy.delta
     found = mechanism.account(outcome, sizes, situation, delta)
-    if (offer := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
-        check_accounted(method_of(offer, mechanism, "account"), found, outcome, len(sizes), delta)
     learner = found.statements["epsilon_upper"]
     if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)

@@ -8,16 +8,15 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
-from p2p_sim.mechanisms.mechanism import Mechanism
-from p2p_sim.mechanisms.outcome import ByCluster, LabelRelease, Outcome, Predictor
-from p2p_sim.mechanisms.plug_in_results import check_released
+from p2p_sim.mechanisms.deployment import Deployment
+from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
+from p2p_sim.results.rows import Row
 
 HELD_BACK = 1.0 / 3.0
 """Share of the released labels that judge; the others teach."""
@@ -41,12 +40,10 @@ def split(case: Replicate, outcome: Outcome) -> Halves:
     """
     release = outcome.labels
     judging = case.streams.generator("labels held back").random(len(release)) < HELD_BACK
-    kept = LabelRelease(release.user[~judging], release.payload[~judging], release.kind)
-    candidates = None if outcome.candidates is None else outcome.candidates[~judging]
-    return Halves(replace(outcome, release=kept, candidates=candidates, arrival_s=None), judging)
+    return Halves(replace(outcome, release=release.of_labels(~judging), arrival_s=None), judging)
 
 
-def judged(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome) -> AccuracyEstimate:
+def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> AccuracyEstimate:
     """The accuracy of what the case's learner makes of two thirds of a release, by the other third.
 
     It is for choosing between learners. Where peers are drawn, one noisy label may be in both parts: the estimate then
@@ -87,12 +84,12 @@ def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
     """
     people = replace(case, replicate=0).people()
     mechanism, network = set_up(case, people)
-    outcome = check_released(case.scenario.mechanism, mechanism, mechanism.release_on(network, people), people)
+    outcome = mechanism.release_on(network, people)
     row, terms, _ = measure(case, people, mechanism, outcome)
     return {**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms
 
 
-def scored(case: Replicate, people: Population, mechanism: Mechanism, outcome: Outcome, noise_scale: float) -> float:
+def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
     """The noisy share of the users about whom the model is right."""
     model = learned_from(case, people, mechanism, outcome)
     right = int(np.count_nonzero(_said(model, people) == people.labels))

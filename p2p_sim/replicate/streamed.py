@@ -9,9 +9,8 @@ import numpy as np
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.exchange.traffic import Arrivals, Traffic
-from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
+from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Tally
-from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.build import draw_people
 from p2p_sim.population.clustering import GivenClusters
@@ -20,8 +19,8 @@ from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import check_memory, streams
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
+from p2p_sim.results.rows import Row
 
 
 class _ByShard(Protocol):
@@ -32,12 +31,11 @@ class _ByShard(Protocol):
 
 @dataclass(frozen=True)
 class Streamed:
-    """A case before anything is exchanged, of whose users nothing is held; config: of the mechanism."""
+    """A case before anything is exchanged, of whose users nothing is held."""
 
     people: DrawnPeople
-    mechanism: Mechanism
+    mechanism: Deployment
     network: Network
-    config: MechanismBase
 
 
 def prepare_streamed(case: Replicate) -> Streamed:
@@ -49,7 +47,7 @@ def prepare_streamed(case: Replicate) -> Streamed:
     check_memory(case.scenario, rows_alone=True)
     with one_thread():
         people = draw_people(population, clusters, case.streams)
-        return Streamed(people, *set_up(case, people), case.scenario.mechanism)
+        return Streamed(people, *set_up(case, people))
 
 
 def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
@@ -60,7 +58,6 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
         for shard in ready.people.shards[slice(*part)]:
             alone = shard.index, shard.index + 1
             outcome = mechanism.release_on(ready.network, ready.people, part=alone)
-            check_released(ready.config, ready.mechanism, outcome, ready.people, alone)
             sums.add(shard, outcome)
     return sums.outcome()
 

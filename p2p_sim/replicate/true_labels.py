@@ -32,7 +32,7 @@ class Labels:
         people, noise = done.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
-        if mechanism.payload_kind == "hard":
+        if noise.releases == "hard":
             for shard in people.shards:
                 rng = case.streams.generator("flip", shard.index)
                 noisy[shard.start : shard.stop] = noise.randomize(people.labels_of(shard), rng)

@@ -11,7 +11,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.mechanism import Setup
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.outcome import Outcome, Tally
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound
@@ -120,7 +120,7 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
     )
     if scenario.mechanism.asks_oracle:
         raise InputError("--look curator: a parameter follows from true labels, and no ε counts that; give its value")
-    mechanism = scenario.mechanism.built(setup)
+    mechanism = scenario.mechanism.deployed(setup)
     if mechanism.trust != "curator":
         raise InputError(
             f"--look curator: mechanism.kind = {scenario.mechanism.kind!r} has no curator who holds true labels and "

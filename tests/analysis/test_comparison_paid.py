@@ -34,7 +34,8 @@ def test_every_mechanism_with_its_choices_paid_for(frame):
 
 def total(plan, scenarios) -> float:
     """ε of a selection whose runs have the noise of these scenarios."""
-    run = prepare(Replicate(scenarios[0])).mechanism.accountant
+    mechanism = prepare(Replicate(scenarios[0])).mechanism
+    run = mechanism.accountant(mechanism.setup, 1)
     one = Composition((run, NoisyScore(plan.score_scale)), (1, 1))
     return Selection(one, plan.law).epsilon(BASE.privacy.delta).epsilon_upper
 

@@ -27,9 +27,9 @@ from analysis.regression.methods import (
     without_privacy,
 )
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.exchange.engines import Exchange
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues
-from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.network.network_config import Network, NetworkConfig
 
 
 @pytest.mark.slow
@@ -148,9 +148,9 @@ def test_both_engines_carry_the_payloads_of_the_cluster(noise):
     people = LabelLaw(0.1, clusters=4, size=30).draw(Streams(4, 0))
     told = noise.randomize(people.population.labels, Streams(4, 0).generator("flip", 0))
     for engine in ("events", "vectorised"):
-        mechanism = LabelExchangeMechanism(noise, 1.0, engine)
-        done = mechanism.release(people.population, NetworkConfig(), Streams(4, 0)).labels
-        assert len(done) == 120
+        opened = Network.open(NetworkConfig(), people.population, Streams(4, 0))
+        done = Exchange(noise, 1.0, engine).run(people.population, opened, False, None)
+        assert len(done.user) == 120
         for cluster in range(4):
             mine = people.cluster[done.user] == cluster
             assert set(done.payload[mine].tolist()) <= set(told[people.cluster == cluster].tolist())

@@ -9,6 +9,7 @@ from p2p_sim.audit import small_exchange_attack
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.numbers import at_least
 from p2p_sim.mechanisms import label_exchange
+from p2p_sim.mechanisms.channels import ShuffledChannel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import load_scenario
 from tests.planted import Truthful
@@ -121,9 +122,7 @@ def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
 
 
 def test_a_mechanism_that_no_audit_attacks_is_named_first(call, monkeypatch):
-    monkeypatch.delitem(
-        small_exchange_attack.ATTACKED, "shuffled_response"
-    )  # as a plug-in's kind, which no audit knows
+    monkeypatch.delitem(small_exchange_attack.ATTACKED, ShuffledChannel)  # as of a plug-in's kind, which none knows
     status, out, err = call("--set", 'mechanism={kind="shuffled_response", target_epsilon=1.0}')
     assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "mechanism.kind = 'shuffled_response': an audit attacks 'randomized_response'" in err
+    assert "mechanism.kind = 'shuffled_response': an audit attacks 'alibi'" in err

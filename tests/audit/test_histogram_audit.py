@@ -3,7 +3,6 @@
 Each audit fails a sound release with probability at most 1e-9; seeds are fixed.
 """
 
-import dataclasses
 import math
 
 import numpy as np
@@ -17,7 +16,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.numbers import print_output
 from p2p_sim.cli.printing.one_run_audits import one_run_output
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
-from p2p_sim.mechanisms.private_histogram import PrivateDensity, PrivateHistogram
+from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
@@ -57,7 +56,7 @@ def test_a_sound_release_passes_and_a_third_of_the_noise_is_caught(kind, trials,
     assert not audit_cells(case, trials, mechanism=weak).passed
 
 
-def mechanism_of(case: Replicate) -> PrivateHistogram | PrivateDensity:
+def mechanism_of(case: Replicate) -> PrivateHistogramConfig | PrivateDensityConfig:
     return prepare(case).mechanism
 
 
@@ -75,24 +74,23 @@ def test_what_is_printed_is_the_statement_of_the_run(capsys):
 
 
 def released_at_a_hundred(monkeypatch):
-    sound = PrivateHistogram.released
+    sound = PrivateHistogramConfig.release
 
-    def released(self, population, streams):
-        config = self.config.model_copy(update={"target_epsilon": 100.0})
-        return sound(dataclasses.replace(self, config=config), population, streams)
+    def release(self, *users):
+        return sound(self.model_copy(update={"target_epsilon": 100.0}), *users)
 
-    monkeypatch.setattr(PrivateHistogram, "released", released)
+    monkeypatch.setattr(PrivateHistogramConfig, "release", release)
 
 
 def histograms_of_twenty_times_their_part(monkeypatch):
-    sound = PrivateHistogram.rule
+    sound = PrivateHistogramConfig.cells
 
-    def rule(self, seed):
+    def cells(self, seed):
         made = sound(self, seed)
         made.epsilon *= 20
         return made
 
-    monkeypatch.setattr(PrivateHistogram, "rule", rule)
+    monkeypatch.setattr(PrivateHistogramConfig, "cells", cells)
 
 
 def counts_of_lone_rows(monkeypatch):
@@ -106,9 +104,9 @@ def a_choice_without_noise(monkeypatch):
 def empty_cells_without_noise(monkeypatch):
     """Label privacy alone: features are public there, and rows say who is where."""
     monkeypatch.setattr(
-        PrivateHistogram,
-        "rule",
-        lambda self, seed: LabelPrivateHistogram(self.config.target_epsilon, self.config.side, seed),
+        PrivateHistogramConfig,
+        "cells",
+        lambda self, seed: LabelPrivateHistogram(self.target_epsilon, self.side, seed),
     )
 
 

@@ -16,7 +16,7 @@ from p2p_sim.audit.model_attack import audit_model
 from p2p_sim.audit.scores import LikelihoodRatio
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.one_run_audits import model_output
-from p2p_sim.mechanisms.randomized_response import LocalRandomizedResponse, RandomizedResponse
+from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.one_run_guesses import binomial_power
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
@@ -233,7 +233,7 @@ def test_local_mechanisms_pass_and_the_attack_is_worth_something(asked):
 
 def test_too_little_local_noise_is_caught():
     """The control: α is 0.18 instead of 0.2."""
-    weak = LocalRandomizedResponse(RandomizedResponse(0.18))
+    weak = RandomizedResponseConfig(flip_prob=0.18).deployed(prepare(LOCAL[0]).mechanism.setup)
     assert not audit_local(LOCAL[0], 60_000, mechanism=weak).passed
 
 
@@ -245,9 +245,7 @@ def test_a_model_trained_with_too_little_noise_is_caught():
     done = audit_model(asked, 3_000)
     assert done.passed
     assert done.bound.delta < done.error
-    weak = audit_model(
-        asked, 3_000, mechanism=replace(sound, accountant=replace(sound.accountant, noise_multiplier=2.0))
-    )
+    weak = audit_model(asked, 3_000, mechanism=sound.model_copy(update={"noise_multiplier": 2.0}))
     assert weak.curve_refused
     assert weak.mu_attacked > 2.0 * math.sqrt(5.0) / 31.5 > done.mu_attacked
     assert "refuses the certified trade-off curve" in model_output(weak).failure

@@ -13,13 +13,12 @@ from p2p_sim.audit.organisations_attack import OrganisationTargets, audit_organi
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.numbers import print_output
 from p2p_sim.cli.printing.one_run_audits import one_run_output
-from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import Organisations
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
-from p2p_sim.stacking import clipped_rows
+from p2p_sim.stacking import clipped_rows, pst
 
 LAW = {"kind": "synthetic", "users": 240, "num_clusters": 12}
 FAULTS = {"loss": 0.3, "request_timeout_s": 1.0, "on_timeout": {"retry": "same_peer", "attempts": 2}}
@@ -111,13 +110,13 @@ def test_rows_that_are_not_clipped_are_caught(monkeypatch):
 
 def test_whole_rows_are_replaced_and_a_long_one_that_scales_all_is_caught(monkeypatch):
     """Two labels of one row would have the same length."""
-    sound = organisations.train_groups
+    sound = pst.train_groups
 
     def scaled(given, *others):
         return sound(given / max(1.0, np.linalg.norm(given, axis=1).max() / 5.0), *others)
 
     asked = Replicate(case().scenario.replace(**{"population.users": 2_400}))
-    monkeypatch.setattr(organisations, "train_groups", scaled)
+    monkeypatch.setattr(pst, "train_groups", scaled)
     assert not audit_organisations(asked, 300).passed
 
 

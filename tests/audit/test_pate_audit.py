@@ -4,7 +4,6 @@ An audit fails a sound mechanism with probability at most 1e-9; seeds are fixed.
 """
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from p2p_sim.audit.one_run import OneRunAudit
 from p2p_sim.audit.small_exchange_attack import audit_at_own_size
 from p2p_sim.audit.votes_attack import audit_votes, best_results, splits
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.pate import PateMechanism
+from p2p_sim.mechanisms.pate import PateConfig
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
@@ -28,12 +27,11 @@ def case(kind: str = "pate", **settings) -> Replicate:
     return Replicate(Scenario.from_tree(tree | {"mechanism": {"kind": kind} | settings}), 0)
 
 
-@dataclass(frozen=True)
-class Overlapping(PateMechanism):
+class Overlapping(PateConfig):
     """Planted: every user is in the shards of two teachers."""
 
-    def votes(self, population, asked, rng):
-        return super().votes(population, asked, rng) + super().votes(population, asked, rng)
+    def votes(self, labels, inputs, asked, rng):
+        return super().votes(labels, inputs, asked, rng) + super().votes(labels, inputs, asked, rng)
 
 
 def test_a_sound_curator_passes_and_the_attack_is_strong():
@@ -52,10 +50,12 @@ def test_planted_errors_are_found(fault):
     given = case(**PLAIN)
     claimed = prepare(given).mechanism
     less = {"one vote moves": math.sqrt(2.0), "one answer counts": math.sqrt(8.0), "shards overlap": 1.0}[fault]
-    accountant = replace(claimed.accountant, answer_noise=claimed.accountant.answer_noise / less)
-    kind = Overlapping if fault == "shards overlap" else PateMechanism
+    kind = Overlapping if fault == "shards overlap" else PateConfig
+    # the noise of the tests stays as it is
+    weaker = {"noise_multiplier": claimed.noise_multiplier / less, "test_noise": claimed.test_noise * less}
+    planted = kind(**PLAIN).deployed(claimed.setup).model_copy(update=weaker)
     trials = 3 * TRIALS if fault == "one vote moves" else TRIALS
-    assert not audit_votes(given, trials, mechanism=kind(accountant, claimed.config)).passed
+    assert not audit_votes(given, trials, mechanism=planted).passed
 
 
 def test_noise_of_the_tests_is_attacked_too():
@@ -65,7 +65,7 @@ def test_noise_of_the_tests_is_attacked_too():
     sound = audit_votes(given, TRIALS)
     assert sound.passed
     assert sound.attacked[0] > 0.6 * sound.certified[0]
-    weak = replace(claimed, accountant=replace(claimed.accountant, test_noise=claimed.accountant.test_noise / 2.0))
+    weak = claimed.model_copy(update={"test_noise": claimed.test_noise / 2.0})
     assert not audit_votes(given, TRIALS, mechanism=weak).passed
 
 

@@ -27,7 +27,7 @@ def p_value(theta: float = THETA, **network) -> float:
     counts: Counter = Counter()
     rng, config = np.random.default_rng(1), NetworkConfig(**{"start_window_s": 1.0} | network)
     for people, streams in copies(np.array(LABELS, dtype=np.uint8), TRIALS, 1):
-        outcome = exchange(ALPHA, THETA).release(people, config, streams, True)
+        outcome = exchange(ALPHA, THETA).run(people, config, streams, True)
         user, label, clusters = outcome.labels.user, outcome.labels.payload.tolist(), people.num_users // 3
         assert np.all(np.diff(user) > 0)
         met = outcome.transcript.view("coalition", range(1, people.num_users, 3))

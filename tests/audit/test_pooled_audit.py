@@ -5,7 +5,6 @@ Each audit fails a sound mechanism with probability at most 1e-9; seeds are fixe
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.audit.pooled_attack import PairRatio, ShuffledRatio, audit_pooled, pooled_curves
 from p2p_sim.audit.scores import ClusterAttack
 from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse, ShuffledRandomizedResponse
+from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
@@ -35,12 +35,15 @@ CLASSES = case({"kind": "shuffled_response", "flip_prob": 0.4}, population={"kin
 CURATOR = {"kind": "cluster_rr", "resampling_prob": 0.8, "noise_scale": 2.0, "threshold": 0.1}
 
 
-class Unshuffled(ShuffledRandomizedResponse):
+class Unshuffled(ShuffledResponseConfig):
     """Planted: every noisy label stays with its owner."""
 
-    def release_shard(self, shard, population, streams):
-        truth = population.labels[shard.start : shard.stop]
-        return LabelRelease.of(shard, self.randomizer.randomize(truth, streams.generator("flip", shard.index)))
+    def release(self, labels, features, clusters, streams):
+        return LabelRelease.of(self.noise.randomize(labels, streams.generator("flip")))
+
+
+def shuffler(flip_prob: float, classes: int = 2, kind: type[ShuffledResponseConfig] = ShuffledResponseConfig):
+    return kind(flip_prob=flip_prob).deployed(Setup(np.array([31]), classes, 1e-5))
 
 
 def view(size: int, ones: int, zeros: int, sent: tuple[int, int]) -> Batch:
@@ -87,9 +90,9 @@ def test_a_shuffler_passes_and_the_attack_is_worth_something(asked, share):
 
 def test_too_little_noise_and_no_shuffling_are_caught():
     """The controls: α is half of what is claimed, or labels stay with their owners."""
-    for planted in (ShuffledRandomizedResponse(RandomizedResponse(0.1)), Unshuffled(RandomizedResponse(0.2))):
+    for planted in (shuffler(0.1), shuffler(0.2, kind=Unshuffled)):
         assert not audit_pooled(SHUFFLED, 20_000, mechanism=planted).passed
-    weak = ShuffledRandomizedResponse(RandomizedResponse(0.2, 10))
+    weak = shuffler(0.2, 10)
     assert not audit_pooled(CLASSES, 5_000, mechanism=weak).passed
 
 
@@ -101,7 +104,7 @@ def test_a_curator_passes_and_too_little_resampling_is_caught(approximate):
     done, sound = audit_pooled(asked, 10_000), prepare(asked).mechanism
     assert done.passed
     assert done.attacked[0] > 0.0
-    weak = replace(sound, response=replace(sound.response, resampling_prob=0.3 if approximate else 0.1))
+    weak = sound.model_copy(update={"resampling_prob": 0.3 if approximate else 0.1})
     assert not audit_pooled(asked, 10_000, mechanism=weak).passed
 
 
@@ -122,7 +125,7 @@ def test_the_power_is_that_of_a_mechanism_whose_epsilon_is_so_much_larger():
 def test_simulated_audits_of_a_sound_shuffler_hardly_ever_fail():
     """1,000 audits at error .01: 25 or more false alarms have probability below 1e-4; at error 1e-9 there are none."""
     labels = np.zeros(31, dtype=np.uint8)
-    mechanism = ShuffledRandomizedResponse(RandomizedResponse(0.2))
+    mechanism = shuffler(0.2)
     targets = ClusterTargets(SHUFFLED, mechanism, copies(labels))
     attack = ClusterAttack.prepared(targets, ShuffledRatio(0.2, 1.0, True), True, 5_000, 0)
     account = pooled_curves(mechanism, np.array([31]), 1e-5)

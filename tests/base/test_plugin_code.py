@@ -20,13 +20,10 @@ from tests.plug_ins import EXAMPLE, install
 MECHANISM = "p2p_sim.mechanisms"
 MODULE = """
 from typing import Literal
-from p2p_sim.extend import MechanismBase
-class Whole(MechanismBase):
+from p2p_sim.extend import LocalMechanism
+class Whole(LocalMechanism):
     kind: Literal["mine"] = "mine"
-    @property
-    def releases(self):
-        return "hard"
-    def build(self, sizes, num_classes, delta, *_):
+    def transition(self, num_classes):
         raise NotImplementedError
 """
 OFFERED = {MECHANISM: {"mine": "mine.kinds:Whole"}}
@@ -35,7 +32,16 @@ OFFERED = {MECHANISM: {"mine": "mine.kinds:Whole"}}
 def anew():
     """Forget the modules of these packages, as a new process would."""
     for name in list(sys.modules):
-        if name.partition(".")[0] in ("mine", "beside", "shared", "own_mechanism", "jammed"):
+        if name.partition(".")[0] in (
+            "mine",
+            "beside",
+            "shared",
+            "own_mechanism",
+            "own_population",
+            "own_learner",
+            "own_overlay",
+            "jammed",
+        ):
             del sys.modules[name]
     importlib.invalidate_caches()
     plugins.offers.cache_clear()
@@ -201,8 +207,8 @@ def test_an_edited_plug_in_gets_no_old_rows(installed, tmp_path):
     first = p2p_sim.run_all(own(), out)
     sweep = p2p_sim.sweep(own(), {"mechanism.flip_prob": [0.1, 0.2]}, out=tmp_path / "swept")
     path = installed / "own_mechanism.py"
-    edited = path.read_text().replace("return extend.LabelRelease(user[answers], noisy[answers])",
-                                      "return extend.LabelRelease(user[answers], 1 - noisy[answers])")  # fmt: skip
+    edited = path.read_text().replace("return matrix",
+                                      "return matrix[::-1]")  # fmt: skip
     assert edited != path.read_text()
     path.write_text(edited)
     anew()
@@ -240,7 +246,7 @@ def test_machines_of_a_cluster_need_the_same_code(installed):
 def test_users_and_models_of_an_edited_plug_in_are_not_those_of_before(installed):
     """A process that has loaded a module again has kept what the old code gave."""
     first = p2p_sim.run(own())
-    path = installed / "own_mechanism.py"
+    path = installed / "own_population.py"
     path.write_text(path.read_text().replace("features[part], labels[part]", "2 * features[part], labels[part]"))
     anew()
     second = p2p_sim.run(own())

@@ -8,7 +8,7 @@ import p2p_sim
 from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
-from p2p_sim.mechanisms.plug_in_results import check_accounted, check_outcome
+from p2p_sim.mechanisms.plug_in_results import check_bounds, check_release
 from p2p_sim.population.build import check_sample
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange
@@ -40,7 +40,7 @@ def faulty(installed):
 def scenario(**tables) -> Scenario:
     tree = {"name": "x", "replicates": 1, "population": {"kind": "moons", "users": 60},
             "clusters": {"kind": "kmeans", "count": 2, "min_size": 5},
-            "mechanism": {"kind": "silent_response", "flip_prob": 0.2},
+            "mechanism": {"kind": "uneven_response", "flip_prob": 0.2},
             "learner": {"kind": "nearest_mean"}}  # fmt: skip
     return Scenario.from_tree({**tree, **tables})
 
@@ -83,7 +83,7 @@ def noise(fault: str) -> Scenario:
 PAYLOAD = r"payload must be an array \(\d+,\) of classes in 0..1"
 MATRIX = r"payload must be an array \(\d+, 2\) of"
 FOUND = {
-    "VectorAnswers.release_on": [
+    "Vectors.release": [
         (lambda: vectors("soft", "infinite"), rf"{MATRIX} shares .*, and holds infinity or no number"),
         (lambda: vectors("soft", "doubled"), rf"{MATRIX} shares .*, and holds a row that is none"),
         (lambda: vectors("soft", "minus"), rf"{MATRIX} shares .*, and holds a row that is none"),
@@ -92,7 +92,7 @@ FOUND = {
         (lambda: vectors("bits", "wide"), r"payload must be an array \(\d+, 1\) of packed bits, not uint8 \(\d+, 2\)"),
         (lambda: vectors("bits", "words"), r"packed bits \(uint8\), not uint16"),
     ],
-    "Answers.release_on": [
+    "AnswersConfig.release": [
         (lambda: answers("nan labels"), rf"{PAYLOAD}, not float64"),
         (lambda: answers("column"), rf"{PAYLOAD}, not uint8 \(\d+, 1\)"),
         (lambda: answers("few"), rf"{PAYLOAD}, not uint8"),
@@ -103,35 +103,22 @@ FOUND = {
         (lambda: answers("negative"), "user must lie in 0..59"),
         (lambda: answers("list of users"), r"user must be an array of integers \(m,\), not float64"),
         (lambda: answers("soft"), "LabelRelease of kind 'hard', as its configuration declares, not .* of kind 'soft'"),
-        (lambda: answers("nothing"), "must give an Outcome with a LabelRelease of kind 'hard', .*, not NoneType"),
-        (lambda: answers("no release"), "must give an Outcome with a LabelRelease of kind 'hard', .*, not Outcome"),
+        (lambda: answers("nothing"), "must give a LabelRelease of kind 'hard', .*, not NoneType"),
         (lambda: answers("model"), "LabelRelease of kind 'hard', as its configuration declares, not ModelRelease"),
-        (lambda: answers("nan times"), "arrival_s must be finite seconds"),
     ],
-    "Answers.parameters": [
-        (lambda: answers("nan parameter"), "flip_prob must be a finite number, not nan"),
-        (lambda: answers("no dict"), "must give a dict, not NoneType"),
+    "AnswersConfig.columns": [
+        (lambda: answers("no column"), "kind must be a finite number, not 'answers'"),
     ],
-    "Answers.privacy": [
-        (lambda: answers("lower above"), r"epsilon_lower = 2.* must be at least 0 and at most epsilon_upper = 1"),
+    "AnswersConfig.accountant": [
+        (lambda: answers("lower above"), r"epsilon_lower = 3.* must be at least 0 and at most epsilon_upper = 2"),
         (lambda: answers("below nothing"), "epsilon_lower = -2 must be at least 0"),
         (lambda: answers("martian"), "observer = 'martian': must be one of learner, "),
-        (lambda: answers("two worlds"), r"must give \d bounds|observer = 'martian'"),
         (lambda: answers("other delta"), "its bound is at delta = 5e-06, not at 1e-05"),
         (lambda: answers("adjacency"), "adjacency = 'planet': must be one of label, example"),
         (lambda: answers("number"), "must give a PrivacyBound, not float"),
-        (lambda: answers("bound missing"), r"must give \d bounds, one for each cluster or size of cluster, not \d"),
+        (lambda: answers("no accountant"), "must give an Accountant, not None"),
     ],
-    "Answers.account": [
-        (lambda: answers("no account"), "must give an Accounted whose statements have a PrivacyBound of epsilon_upper"),
-        (lambda: answers("no statement"), "must give an Accounted whose statements have"),
-        (lambda: answers("cluster missing"), "must give 2 bounds, one for each cluster or size of cluster, not 1"),
-        (lambda: answers("claims less"), "epsilon_upper = 1 is below that of a cluster, 1.38"),
-        (lambda: answers("local number"), "epsilon_local must be a statement with an ε of at least 0"),
-        (lambda: answers("local below"), "epsilon_local: epsilon_lower = 9 must be"),
-        (lambda: answers("martian cluster"), "observer = 'martian': must be one of"),
-    ],
-    "Modelled.release_on": [(lambda: modelled("no model"), "the released model must have a method probabilities")],
+    "ModelConfig.release": [(lambda: modelled("no model"), "the released model must have a method probabilities")],
     "Said.probabilities": [
         (lambda: modelled("nan"), "must give probabilities: finite, at least 0, each row with the sum 1"),
         (lambda: says("nan"), "must give probabilities: finite"),
@@ -215,7 +202,7 @@ def test_corrupted_vectors_must_be_numbers(faulty):
 
 
 def test_the_command_ends_with_status_2_and_a_sweep_notes_the_line(faulty, tmp_path, monkeypatch, capsys):
-    line = "plug-in faulty 1.0: Answers.privacy: observer = 'martian'"
+    line = "plug-in faulty 1.0: AnswersConfig.accountant: observer = 'martian'"
     tables = {"population": 'kind = "moons"\nusers = 60', "clusters": 'kind = "kmeans"\ncount = 2\nmin_size = 5',
               "mechanism": 'kind = "answers"\nflip_prob = 0.2\nfault = "martian"',
               "learner": 'kind = "nearest_mean"'}  # fmt: skip
@@ -244,7 +231,8 @@ def test_what_the_simulators_own_kinds_give_would_pass(name):
     given = load_scenario(ROOT / "scenarios" / f"{name}.toml")
     case = Replicate(given)
     done = exchange(case)
-    check_outcome("", done.outcome, given.mechanism.releases, done.population)
-    account_of_run = account(case, done.population, done.mechanism, done.outcome)
-    check_accounted("", account_of_run, done.outcome, len(done.population.cluster_sizes), given.privacy.delta)
+    people = done.population
+    check_release("", done.outcome.release, given.mechanism.releases, people.num_users, people.num_classes)
+    bounds = account(case, people, done.mechanism, done.outcome).learner
+    check_bounds("", bounds, len(people.cluster_sizes), given.privacy.delta)
     check_sample("", given.population.sample(case.places, case.streams))

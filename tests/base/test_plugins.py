@@ -13,9 +13,11 @@ import pytest
 from scipy.stats import chi2
 
 import p2p_sim
+from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.report.results_report import write_report
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps.dask_workers import compare, versions
@@ -48,9 +50,10 @@ def test_the_example_runs_as_a_command_in_a_process_of_its_own(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=setting, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
-    assert (record["mechanism"], record["population"]) == ("silent_response", "moons")
-    assert record["epsilon_upper"] == pytest.approx(math.log((0.8 - 1e-5 / 0.5) / 0.2))
-    assert record["epsilon_local"] == pytest.approx(math.log(4.0))
+    assert (record["mechanism"], record["population"]) == ("uneven_response", "moons")
+    assert record["epsilon_upper"] == pytest.approx(math.log((0.8 - 1e-5) / 0.1))
+    assert record["epsilon_local"] == pytest.approx(math.log(8.0))
+    assert record["first_flip_prob_max"] == 0.1
     assert record["error_rate"]["mean"] < 0.25
 
 
@@ -108,7 +111,7 @@ def test_identity_holds_the_version_of_what_is_used_and_of_nothing_else(folder, 
         ),
         (
             {"network.loss": 0.1, "engine": "events"},
-            "mechanism.kind = 'silent_response': no messages of it are simulated",
+            "mechanism.kind = 'uneven_response': no messages of it are simulated",
         ),
     ],
 )
@@ -131,25 +134,28 @@ def test_values_pass_through_unchanged(installed):
 def test_the_schema_has_the_kinds_and_their_descriptions(installed):
     schema = Scenario.model_json_schema()
     mapping = schema["properties"]["mechanism"]["discriminator"]["mapping"]
-    assert mapping["silent_response"] == "#/$defs/SilentResponseConfig"
+    assert mapping["uneven_response"] == "#/$defs/UnevenResponseConfig"
     assert "label_exchange" in mapping
-    assert "probability that a user answers" in json.dumps(schema, ensure_ascii=False)
+    assert "The same of a label of class 0" in json.dumps(schema, ensure_ascii=False)
     assert {"MoonsConfig", "NearestMeanConfig", "StarConfig"} <= set(schema["$defs"])
 
 
 def test_a_sweep_over_mechanisms_keeps_resumes_and_reports(installed, tmp_path):
     axes = {
-        "mechanism": [{"kind": "silent_response", "flip_prob": 0.1}, {"kind": "randomized_response", "flip_prob": 0.1}]
+        "mechanism": [{"kind": "uneven_response", "flip_prob": 0.1}, {"kind": "randomized_response", "flip_prob": 0.1}]
     }
     out = tmp_path / "out"
     rows = p2p_sim.sweep(own(), axes, out=out)
-    assert set(rows["mechanism_kind"]) == {"silent_response", "randomized_response"}
+    assert set(rows["mechanism_kind"]) == {"uneven_response", "randomized_response"}
     pd.testing.assert_frame_equal(p2p_sim.sweep(own(), axes, out=out), rows)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["versions"]["own-mechanism"] == "1.0"
     text = write_report(out).read_text()
-    assert "those who do not stay silent, as own-mechanism 1.0 claims, which p2p-sim has not checked" in text
-    assert "whether she does depends on no label" in text
+    assert (
+        "that flips class 0 with a probability of its own, as own-mechanism 1.0 claims, which p2p-sim has not checked"
+        in text
+    )
+    assert "each user answers once, with noise of her own" in text
     assert "For randomised response alone" in text
 
 
@@ -159,21 +165,18 @@ def test_a_report_of_what_is_no_longer_installed_says_what_it_claimed(installed,
         info.rename(installed / "gone")
     plugins.offers.cache_clear()
     text = write_report(tmp_path / "out").read_text()
-    assert "For silent_response, as own-mechanism 1.0 claims, which p2p-sim has not checked" in text
-    assert "whether she does depends on no label" in text
+    assert "For uneven_response, as own-mechanism 1.0 claims, which p2p-sim has not checked" in text
+    assert "each user answers once, with noise of her own" in text
 
 
 MODULE = """
 from typing import Literal
-from p2p_sim.extend import Config, MechanismBase
-class Whole(MechanismBase):
+from p2p_sim.extend import Config, LocalMechanism
+class Whole(LocalMechanism):
     kind: Literal["mine"] = "mine"
-    @property
-    def releases(self):
-        return "hard"
-    def build(self, sizes, num_classes, delta, *_):
+    def transition(self, num_classes):
         raise NotImplementedError
-class Unfinished(MechanismBase):
+class Unfinished(LocalMechanism):
     kind: Literal["mine"] = "mine"
 class Other(Config):
     kind: Literal["mine"] = "mine"
@@ -190,7 +193,7 @@ number = 3
         ("mine", "fine:Nothing", "plug-in broken 2.0 cannot be imported (AttributeError:"),
         ("mine", "fine:Other", "fine:Other must be a class derived from p2p_sim.mechanisms.mechanism.MechanismBase"),
         ("mine", "fine:number", "fine:number must be a class derived from"),
-        ("mine", "fine:Unfinished", "plug-in broken 2.0: fine:Unfinished lacks build, releases"),
+        ("mine", "fine:Unfinished", "plug-in broken 2.0: fine:Unfinished lacks transition"),
         ("mine", "fine:Named", "needs kind: Literal['mine'], the name of its entry point, not 'theirs'"),
         ("dp_sgd", "fine:Whole", "is a kind of p2p-sim itself, and plug-in broken 2.0 offers it too"),
     ],
@@ -268,15 +271,11 @@ class Large(Signed):
     kind: Literal["large"] = "large"
     def sample(self, places, streams):
         return extend.Sample(extend.Examples(np.zeros((99, 2)), np.full(99, 2, dtype=np.uint8)), 2)
-from own_mechanism import SilentResponse, SilentResponseConfig
-class Extra(SilentResponse):
-    @property
-    def parameters(self):
-        return {"learner": 1.0}
-class ExtraConfig(SilentResponseConfig):
+from own_mechanism import UnevenResponseConfig
+class ExtraConfig(UnevenResponseConfig):
     kind: Literal["extra"] = "extra"
-    def build(self, sizes, num_classes, delta, *_):
-        return Extra(extend.RandomizedResponse(self.flip_prob, num_classes), self.sampling_rate)
+    columns = (extend.Column("num_users", "a column that is taken"),)
+    num_users: int = 3
 """
 
 
@@ -287,7 +286,12 @@ class ExtraConfig(SilentResponseConfig):
         ("overlays", "away", "Away", "network.overlay.kind = 'away': edges must join two different nodes of 0.."),
         ("populations", "signed", "Signed", "population.kind = 'signed': users: labels must be uint8"),
         ("populations", "large", "Large", "population.kind = 'large': users: labels must lie in 0..1"),
-        ("mechanisms", "extra", "ExtraConfig", "mechanism.kind = 'extra': states 'learner', not one of"),
+        (
+            "mechanisms",
+            "extra",
+            "ExtraConfig",
+            "'extra': its column 'num_users' has another meaning in a row",
+        ),
     ],
 )
 def test_what_would_spoil_figures_is_refused(installed, group, kind, where, message):
@@ -295,7 +299,7 @@ def test_what_would_spoil_figures_is_refused(installed, group, kind, where, mess
     plugins.offers.cache_clear()
     tree = {"name": "x", "engine": "vectorised", "population": {"kind": "synthetic", "users": 99, "num_clusters": 1},
             "clusters": {"kind": "kmeans", "count": 1},
-            "mechanism": {"kind": "silent_response", "flip_prob": 0.2}}  # fmt: skip
+            "mechanism": {"kind": "uneven_response", "flip_prob": 0.2}}  # fmt: skip
     if group == "overlays":
         more = {"engine": "events", "mechanism": {"flip_prob": 0.2}, "network": {"overlay": {"kind": kind}}}
     elif group == "populations":
@@ -306,54 +310,54 @@ def test_what_would_spoil_figures_is_refused(installed, group, kind, where, mess
         p2p_sim.run(Scenario.from_tree({**tree, **more}))
 
 
-def hockey_stick(epsilon, alpha, theta, classes, users):
+def hockey_stick(epsilon, matrix, users):
     """δ at ε over everything that could be seen of some users, one of whom changes her label: by enumeration."""
-
-    def law(seen, label):
-        if seen is None:
-            return 1.0 - theta
-        return theta * (1.0 - alpha if seen == label else alpha / (classes - 1))
-
-    worst = 0.0
-    outputs = list(itertools.product((None, *range(classes)), repeat=users))
+    classes, worst = len(matrix), 0.0
+    outputs = list(itertools.product(range(classes), repeat=users))
     for first, second, *others in itertools.product(range(classes), repeat=users + 1):
         delta = 0.0
         for seen in outputs:
-            rest = math.prod(law(s, label) for s, label in zip(seen[1:], others, strict=True))
-            delta += rest * max(0.0, law(seen[0], first) - math.exp(epsilon) * law(seen[0], second))
+            rest = math.prod(matrix[label, s] for s, label in zip(seen[1:], others, strict=True))
+            delta += rest * max(0.0, matrix[first, seen[0]] - math.exp(epsilon) * matrix[second, seen[0]])
         worst = max(worst, delta)
     return worst
 
 
-@pytest.mark.parametrize(("alpha", "theta", "classes"), [(0.1, 0.5, 2), (0.3, 0.9, 2), (0.2, 0.3, 3), (0.5, 1.0, 2)])
+@pytest.mark.parametrize(("alpha", "first", "classes"), [(0.1, 0.3, 2), (0.3, 0.1, 2), (0.2, 0.05, 3), (0.5, 0.5, 2)])
 @pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.05, 0.6])
-def test_epsilon_is_that_of_an_enumeration(installed, alpha, theta, classes, delta):
-    config = own(**{"mechanism.flip_prob": alpha, "mechanism.sampling_rate": theta}).mechanism
-    [bound] = config.build(np.array([2]), classes, delta).privacy(np.array([2]), delta)
-    assert hockey_stick(bound.epsilon_upper, alpha, theta, classes, 2) <= delta * (1 + 1e-9)
+def test_epsilon_is_that_of_an_enumeration(installed, alpha, first, classes, delta):
+    config = own(**{"mechanism.flip_prob": alpha, "mechanism.first_flip_prob": first}).mechanism
+    [bound] = config.deployed(Setup(np.array([2]), classes, delta)).privacy(np.array([2]), delta)
+    matrix = config.transition(classes)
+    assert hockey_stick(bound.epsilon_upper, matrix, 2) <= delta * (1 + 1e-9) + 1e-14
     if bound.epsilon_lower > 0:
-        assert hockey_stick(bound.epsilon_lower * (1 - 1e-9), alpha, theta, classes, 2) >= delta * (1 - 1e-9)
-    if theta < 1.0 and delta < 1e-6:  # planted: silence taken for amplification by subsampling
-        amplified = math.log1p(theta * math.expm1(bound.epsilon_upper))
-        assert hockey_stick(amplified, alpha, theta, classes, 2) > 1e6 * delta
+        assert hockey_stick(bound.epsilon_lower * (1 - 1e-9), matrix, 2) >= delta * (1 - 1e-9)
+    if bound.epsilon_lower > 0 and first != alpha and classes == 2:  # planted: one law for both classes
+        [common] = config.model_copy(update={"first_flip_prob": alpha}).deployed(
+            Setup(np.array([2]), 2, delta)).privacy(np.array([2]), delta)  # fmt: skip
+        assert bool(hockey_stick(common.epsilon_upper, matrix, 2) > delta) is (first < alpha)
 
 
 @pytest.mark.parametrize("planted", [False, True])
 def test_answers_follow_the_law(installed, planted):
-    """Pearson's test at 1e-9; the planted mechanism's users stay silent a little more often where their label is 1."""
-    scenario = own(**{"population.users": 40_000, "clusters.count": 1})
-    result = p2p_sim.run(scenario)
-    labels, release = result.population.labels, result.release
-    seen = np.full(len(labels), 2)
-    seen[release.user] = release.payload
-    if planted:
-        seen[(labels == 1) & (np.arange(len(labels)) % 10 == 0)] = 2
+    """Pearson's test at 1e-9; the planted mechanism flips both classes alike."""
+    more = {"mechanism.first_flip_prob": 0.2} if planted else {}
+    result = p2p_sim.run(own(**{"population.users": 40_000, "clusters.count": 1, **more}))
+    labels, payload = result.population.labels, result.release.payload
     statistic = 0.0
-    for label in (0, 1):
-        law = 0.5 * np.array([0.8, 0.2] if label == 0 else [0.2, 0.8])
-        expected = np.append(law, 0.5) * np.count_nonzero(labels == label)
-        statistic += float(((np.bincount(seen[labels == label], minlength=3) - expected) ** 2 / expected).sum())
-    assert bool(chi2.sf(statistic, 4) < ERROR) is planted
+    for label, law in enumerate([[0.9, 0.1], [0.2, 0.8]]):
+        expected = np.array(law) * np.count_nonzero(labels == label)
+        statistic += float(((np.bincount(payload[labels == label], minlength=2) - expected) ** 2 / expected).sum())
+    assert bool(chi2.sf(statistic, 2) < ERROR) is planted
+
+
+def test_the_law_of_the_table_reaches_the_audit_and_the_advantage(installed):
+    row = p2p_sim.run(own()).row
+    assert row["advantage_uniform"] == row["advantage_local"] == pytest.approx(0.35)
+    assert row["first_flip_prob"] == 0.1
+    audited = audit(own(**{"population.users": 2000}), trials=20_000)
+    assert audited.passed
+    assert audited.epsilon_attacked > 0.7 * audited.bound.epsilon_upper
 
 
 KNOWING = """
@@ -387,7 +391,7 @@ class Shares:
 
 
 def test_a_plug_in_gives_a_noise_law_and_gets_one(installed, folder):
-    """Silence depends on no label, so that the inherited law of answers is right, and learners may use it."""
+    """Its table is the law of what it releases, and learners may use it."""
     install(folder, "knowing", "1.0", {"p2p_sim.learners": {"knowing": "knowing:KnowingConfig"}}, KNOWING)
     plugins.offers.cache_clear()
     row = p2p_sim.run(own(**{"learner.kind": "forward_correction", "population.users": 2000})).row

@@ -340,10 +340,10 @@ def test_what_was_there_before_stays(here):
 
 
 def test_a_plug_in_that_fails_is_named(here, installed, monkeypatch):
-    import own_mechanism
+    import own_learner
 
     learner = ("--set", 'learner={kind="nearest_mean"}', "--out", "out", "--workers", 1)
-    monkeypatch.setattr(own_mechanism, "NearestMean", lambda *_: 1 / 0)
+    monkeypatch.setattr(own_learner, "NearestMean", lambda *_: 1 / 0)
     status, out, err = command("run", "small.toml", *learner)
     assert (status, out, len(err.splitlines())) == (1, "", 1)
     assert "plug-in own-mechanism 1.0: NearestMeanConfig.fit_release failed: ZeroDivisionError: division by zero" in err

@@ -204,7 +204,7 @@ def test_a_mistake_in_a_worker_is_one_line_and_status_2(here, monkeypatch):
 def test_a_plug_in_that_fails_in_a_worker_is_named(here, installed, monkeypatch):
     monkeypatch.setattr("p2p_sim.cli.executors.at_a_time", LocalProcesses)
     monkeypatch.setenv("PYTHONSTARTUP", "")
-    (here / "spoil.py").write_text("import own_mechanism\nown_mechanism.NearestMean = lambda *_: 1 / 0\n")
+    (here / "spoil.py").write_text("import own_learner\nown_learner.NearestMean = lambda *_: 1 / 0\n")
     monkeypatch.syspath_prepend(here)
     monkeypatch.setattr(LocalProcesses, "__post_init__", lambda one: object.__setattr__(one, "imports", "spoil"))
     status, out, err = command("run", "small.toml", "--set", 'learner={kind="nearest_mean"}', "--workers", 2)

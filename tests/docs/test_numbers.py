@@ -33,7 +33,11 @@ def test_the_numbers_of_a_page_come_from_its_sources(path):
         assert re.search(rf"^def {name}\(", (ROOT / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE), test
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if "[[[cog" in Page(path).text])
+WORDS_ALONE = ("docs/row-columns.md",)
+"""Pages whose filled parts have no number."""
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if "[[[cog" in Page(path).text and path not in WORDS_ALONE])
 @pytest.mark.slow_where(lambda path: Path(path).stem in {"mechanisms", "paid-comparison", "who-pays"})
 def test_a_changed_digit_is_seen_and_mended(path):
     page = Page(path)
@@ -55,7 +59,7 @@ def test_a_changed_digit_is_seen_and_mended(path):
 def test_pages_without_numbers_name_no_source():
     without = {path for path in PAGES if not Page(path).used and "[[[cog" not in Page(path).text}
     assert {"docs/index.md", "docs/api.md", "docs/observers.md"} <= without
-    assert len(PAGES) - len(without) == 31
+    assert len(PAGES) - len(without) == 32
 
 
 def test_numbers_from_nowhere_are_seen():

@@ -102,7 +102,7 @@ def test_a_given_row_that_the_source_has_not_is_refused():
         RandomizedResponse(0.1), 1.0, adversaries=adversaries(coalition={"choice": "given", "users": [3, 20]})
     )
     with pytest.raises(InputError, match=r"adversaries.coalition.users: 20 is no row of the source; 0 to 19"):
-        mechanism.release(users, NetworkConfig(), Streams(1, 0))
+        mechanism.run(users, NetworkConfig(), Streams(1, 0))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_sybils_answer_goes_before_the_liars():
 def test_a_lie_is_what_every_message_and_the_release_carry():
     tree = adversaries(liars={"share": 0.5, "answer": "one"})
     users = Population(np.zeros((40, 1)), np.zeros(40, np.uint8), np.array([0, 40]), 3)
-    outcome = LabelExchangeMechanism(RandomizedResponse(0.0, 3), 1.0, "events", tree).release(
+    outcome = LabelExchangeMechanism(RandomizedResponse(0.0, 3), 1.0, "events", tree).run(
         users, NetworkConfig(), Streams(1, 0), record=True
     )
     seen = outcome.transcript.messages

@@ -49,7 +49,7 @@ def p_value(counts: np.ndarray, theta: float = THETA) -> float:
 def test_engine_draws_from_the_joint_law(engine):
     mechanism = LabelExchangeMechanism(RandomizedResponse(ALPHA), THETA, engine)
     network = NetworkConfig(start_window_s=1.0)
-    release = mechanism.release(population(), network, Streams(11, 0)).release
+    release = mechanism.run(population(), network, Streams(11, 0)).release
     assert p_value(outcomes(release.user, release.payload)) > FALSE_ALARM
 
 
@@ -65,7 +65,7 @@ def test_engine_draws_from_the_joint_law(engine):
 def test_faults_that_know_no_user_only_lower_the_sampling_rate(faults, arriving):
     """The control takes the rate of a network without faults, or one percent less where there are none to speak of."""
     mechanism = LabelExchangeMechanism(RandomizedResponse(ALPHA), THETA)
-    release = mechanism.release(population(), NetworkConfig(**faults), Streams(12, 0)).release
+    release = mechanism.run(population(), NetworkConfig(**faults), Streams(12, 0)).release
     if arriving is None:
         arriving = (1 - (1 - 0.7**2) ** 2) * 0.7
     counts = outcomes(release.user, release.payload)
@@ -111,7 +111,7 @@ def test_engines_release_the_same_bytes(alpha, theta):
     users = Population(np.zeros((offsets[-1], 1)), labels, offsets, 2)
     releases = [
         LabelExchangeMechanism(RandomizedResponse(alpha), theta, engine)
-        .release(users, NetworkConfig(start_window_s=0.5), Streams(3, 1))
+        .run(users, NetworkConfig(start_window_s=0.5), Streams(3, 1))
         .release
         for engine in ("events", "vectorised")
     ]
@@ -154,7 +154,7 @@ def test_engines_release_the_same_bytes_on_overlays(overlay, length):
     users = Population(np.zeros((offsets[-1], 1)), labels, offsets, 2)
     network = NetworkConfig(overlay=overlay, peers=RandomWalk(length=length), start_window_s=0.5)
     releases = [
-        LabelExchangeMechanism(RandomizedResponse(0.1), 0.7, engine).release(users, network, Streams(3, 1)).release
+        LabelExchangeMechanism(RandomizedResponse(0.1), 0.7, engine).run(users, network, Streams(3, 1)).release
         for engine in ("events", "vectorised")
     ]
     assert offsets[-1] > BLOCK  # more than one shard

@@ -15,10 +15,9 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import AdversariesConfig
 from p2p_sim.exchange.randomizer import Randomizer
-from p2p_sim.measures import summary
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.mechanism import PARAMETERS
-from p2p_sim.mechanisms.message_payloads import AlibiMessages, PriorMessages, VectorMessages, randomizer_of
+from p2p_sim.mechanisms.message_payloads import AlibiMessages, PriorMessages, VectorMessages
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.network.network_config import NetworkConfig
@@ -43,6 +42,10 @@ MESSAGES = {
 }
 
 
+def classes(number: int) -> Setup:
+    return Setup(np.array([200]), number, 1e-5)
+
+
 def scenario(kind: str = "vector_approximation", engine: str = "events", **more: object) -> Scenario:
     mechanism = {"sampling_rate": 0.7, "randomizer": {**MESSAGES[kind], "epsilon": 1.0}, **more.pop("mechanism", {})}
     learner = {"kind": "knn"}
@@ -64,7 +67,6 @@ def test_both_engines_release_the_same_bytes(kind, release):
     assert events.release.payload.tobytes() == drawn.release.payload.tobytes()
     assert np.array_equal(events.release.user, drawn.release.user)
     assert 0 < len(events.release) < 400
-    assert set(summary.PARAMETERS) | {"sampling_rate"} == set(PARAMETERS)
 
 
 @pytest.mark.parametrize(("kind", "size"), [("vector_approximation", 1), ("alibi", 20), ("rr_with_prior", 1)])
@@ -81,7 +83,7 @@ def test_more_classes_than_a_byte_has_bits_and_clusters_of_several_shards():
     people = Population(np.zeros((n, 1)), labels, np.array([0, 40_000, n]), k)
     noise = VectorApproximation(0.2, k)
     releases = [
-        LabelExchangeMechanism(noise, 0.5, engine, payload_kind="bits").release(people, NetworkConfig(), Streams(1, 0))
+        LabelExchangeMechanism(noise, 0.5, engine).run(people, NetworkConfig(), Streams(1, 0))
         for engine in ("events", "vectorised")
     ]
     assert releases[0].labels.payload.shape == (len(releases[0].labels), 2)
@@ -140,8 +142,8 @@ def test_submissions_follow_the_law(engine):
     truth = np.tile(np.array(labels, np.uint8), clusters)
     people = Population(np.zeros((truth.size, 1)), truth, 3 * np.arange(clusters + 1), 3)
     noise = VectorApproximation(flip, 3)
-    mechanism = LabelExchangeMechanism(noise, 1.0, engine, payload_kind="bits")
-    release = mechanism.release(people, NetworkConfig(), Streams(2, 0)).labels
+    mechanism = LabelExchangeMechanism(noise, 1.0, engine)
+    release = mechanism.run(people, NetworkConfig(), Streams(2, 0)).labels
     channel = vector_law(flip, 3)
     law = view_law(channel, labels, 1.0).reshape((9,) * 3)[:8, :8, :8].ravel()
     # the enumeration has bit j of class j as 2^j, packing as 2^(7-j)
@@ -160,8 +162,8 @@ def channels() -> dict[str, tuple[Randomizer, np.ndarray, int]]:
     """Randomizers, their laws, and how many users can be enumerated."""
     vector = VectorMessages(kind="vector_approximation")
     prior = PriorMessages(kind="rr_with_prior", prior=(0.5, 0.3, 0.2))
-    two, three = vector.randomizer(1.0, 2), vector.randomizer(1.5, 3)
-    some = prior.randomizer(1.0, 3)
+    two, three = vector.randomizer(1.0, classes(2)), vector.randomizer(1.5, classes(3))
+    some = prior.randomizer(1.0, classes(3))
     return {
         "bits of 2": (two, vector_law(two.bit_flip_prob, 2), 5),
         "bits of 3": (three, vector_law(three.bit_flip_prob, 3), 3),
@@ -185,7 +187,7 @@ def test_the_total_variation_is_that_of_the_law_and_the_bound_holds(name):
 
 def test_soft_labels_differ_by_their_total_variation():
     """Detects one off by 0.015; the control is half of it. The best test of two labels compares their two entries."""
-    noise, n = AlibiMessages(kind="alibi").randomizer(2.0, 4), 400_000
+    noise, n = AlibiMessages(kind="alibi").randomizer(2.0, classes(4)), 400_000
     rng = np.random.default_rng(5)
     more = [
         np.sign(soft[:, 0] - soft[:, 1]) for soft in (noise.randomize(np.full(n, y, np.uint8), rng) for y in (0, 1))
@@ -238,16 +240,16 @@ MORE = [(VectorMessages(), 1.0), (AlibiMessages(), 1.0), (PRIOR, 0.2)]
 @pytest.mark.slow_where(lambda config, rate: isinstance(config, AlibiMessages))
 def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config, rate):
     sizes, delta = np.array([80, 200]), 1e-5
-    noise = randomizer_of(config, 0.3, sizes, 4, rate, delta)
+    noise = config.calibrated(0.3, rate, Setup(sizes, 4, delta))
     assert all(noise.exchanged(int(n), rate).epsilon(delta).epsilon_upper <= 0.3 * (1 + 1e-6) for n in sizes)
     assert noise.local_epsilon > 0.5
-    more = config.randomizer(noise.local_epsilon * 1.03, 4)
+    more = config.randomizer(noise.local_epsilon * 1.03, classes(4))
     assert not more.exchanged(80, rate).satisfies(0.3, delta)
 
 
 @pytest.mark.slow
 def test_a_smaller_rate_leaves_room_for_less_noise():
-    often, seldom = (randomizer_of(VectorMessages(), 0.3, np.array([200]), 4, rate, 1e-5) for rate in (1.0, 0.1))
+    often, seldom = (VectorMessages().calibrated(0.3, rate, Setup(np.array([200]), 4, 1e-5)) for rate in (1.0, 0.1))
     assert seldom.local_epsilon > 1.2 * often.local_epsilon
 
 
@@ -341,7 +343,7 @@ def test_what_is_not_known_for_such_messages_is_refused(tmp_path):
 def test_who_answers_with_the_next_class_is_refused_for_it_hides_nobody(role):
     """Labels 0 and 1 are likeliest and sent alone; who adds one says 1 or 2, and leaves her peers' 0 to them."""
     prior = (0.45, 0.45, 0.05, 0.05)
-    noise = PriorMessages(prior=prior).randomizer(2.0, 4)
+    noise = PriorMessages(prior=prior).randomizer(2.0, classes(4))
     channel = top_k_law(np.array(prior), noise.candidates, 2.0)
     shifted = np.vstack([channel, np.roll(channel, 1, axis=1)])  # labels 4 to 7 are those of liars
     hiders = (0,) * 3

@@ -134,7 +134,7 @@ def everything_said(noise, network, roles, sizes, seed) -> set[int]:
     """All labels in the release and in any message when everybody's true label is TRUTH."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     users = Population(np.zeros((offsets[-1], 1)), np.full(offsets[-1], TRUTH, np.uint8), offsets, 3)
-    outcome = LabelExchangeMechanism(noise, 1.0, "events", roles).release(users, network, Streams(seed, 0), record=True)
+    outcome = LabelExchangeMechanism(noise, 1.0, "events", roles).run(users, network, Streams(seed, 0), record=True)
     return set(outcome.release.payload.tolist()) | set(outcome.transcript.view("eavesdropper").label.tolist())
 
 
@@ -279,7 +279,7 @@ def test_a_slow_link_of_the_learner_loses_nothing_but_time():
     users = Population(np.zeros((70_030, 1)), np.zeros(70_030, np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.2), 0.01)
     slow = NetworkConfig(**{**dict(network), "learner_bandwidth_bps": 8 * 65 * 50.0})
-    one, other = (mechanism.release(users, n, Streams(1, 0)) for n in (network, slow))
+    one, other = (mechanism.run(users, n, Streams(1, 0)) for n in (network, slow))
     assert one.release.user.tobytes() == other.release.user.tobytes()
     assert one.release.payload.tobytes() == other.release.payload.tobytes()
     times = np.sort(other.arrival_s)

@@ -153,7 +153,7 @@ def transcript(protocol: Protocol | None, labels: np.ndarray, monkeypatch) -> li
     noise, streams = RandomizedResponse(0.2), Streams(3, 0)
     own = LabelExchangeMechanism(noise, 0.5, "processes")
     mechanism = own if protocol is None else ProtocolMechanism(noise, protocol)
-    outcome = mechanism.release(people, network, streams, record=True)
+    outcome = mechanism.run(people, network, streams, record=True)
     trace = outcome.transcript.trace
     tables = (outcome.transcript.messages, trace.sent, trace.expired)
     return [column.tobytes() for table in tables for column in vars(table).values()]
@@ -199,7 +199,7 @@ def test_true_labels_and_the_population_are_no_attributes_of_anything_near_a_use
 
     case = Replicate(p2p_sim.Scenario.from_tree(tree))
     people = exchange(case).population
-    ProtocolMechanism(RandomizedResponse(0.5), Keeps()).release(people, NetworkConfig(), case.streams)
+    ProtocolMechanism(RandomizedResponse(0.5), Keeps()).run(people, NetworkConfig(), case.streams)
     near, reached = [held[0]._exchange], set()
     for _ in range(3):
         near = [value for one in near for value in getattr(one, "__dict__", {}).values() if id(value) not in reached]

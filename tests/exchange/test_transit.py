@@ -162,7 +162,7 @@ def test_each_users_figure_is_that_of_the_noise(faulty):
     from p2p_sim.replicate.run import prepare
 
     prepared = prepare(Replicate(ready))
-    done = prepared.mechanism.release(result.population, ready.network, Streams(1, 0))
+    done = prepared.mechanism.run(result.population, ready.network, Streams(1, 0))
     epsilons, bound = user_epsilons(done.realised, RandomizedResponse(ALPHA), 1e-5)
     assert epsilons == pytest.approx(LOCAL)
     assert bound.epsilon_upper == pytest.approx(LOCAL)

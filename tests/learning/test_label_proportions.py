@@ -10,7 +10,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Received
 from p2p_sim.learning.logistic_regression import LinearSoftmax, LogisticRegressionConfig
 from p2p_sim.learning.noise_correction import LabelProportionsConfig, bags_of
-from p2p_sim.mechanisms.mechanism import Setup
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.noisy_aggregates import NoisyAggregatesConfig, noise_share, shares_of
 from p2p_sim.mechanisms.outcome import LabelRelease
 
@@ -32,7 +32,7 @@ def people() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def received(epsilon: float, order: np.ndarray | None = None) -> Received:
     """Noisy shares of clusters. order: in which users' true labels are counted; the control."""
     features, labels, offsets = people()
-    scale = NoisyAggregatesConfig(target_epsilon=epsilon).built(Setup(np.diff(offsets), 2, 1e-6)).noise_scale
+    scale = NoisyAggregatesConfig(target_epsilon=epsilon).deployed(Setup(np.diff(offsets), 2, 1e-6)).noise_scale
     counts = (labels if order is None else labels[order]).reshape(CLUSTERS, USERS).sum(axis=1)
     noisy = counts[:, None] + noise_share((CLUSTERS, 1), 1, scale, np.random.default_rng(3))
     soft = np.repeat(shares_of(noisy, np.full(CLUSTERS, USERS), 2), USERS, axis=0)

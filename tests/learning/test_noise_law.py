@@ -7,7 +7,7 @@ import pytest
 
 from p2p_sim import load_scenario, run
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.mechanism import Setup
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.noise_law import NoiseLaw, cluster_shares, to_simplex
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -118,16 +118,16 @@ def released(mechanism: dict) -> tuple[Outcome, NoiseLaw | None]:
 def test_two_stages_publish_a_matrix_for_each_set_of_candidates():
     outcome, law = released({"kind": "rr_with_prior", "target_epsilon": 1.0, "neighbours": 20})
     assert law is not None
-    assert outcome.candidates is not None
+    assert outcome.labels.candidates is not None
     release = outcome.labels
-    among = np.unpackbits(outcome.candidates, axis=1, count=4).astype(bool)
+    among = np.unpackbits(outcome.labels.candidates, axis=1, count=4).astype(bool)
     assert among[np.arange(len(release)), release.payload.astype(int)].all()
     assert len(law.transition) > 2
     own = law.transition[law.groups(len(release))]
     assert (own.sum(axis=1) > 0).tolist() == among.tolist()
     joined = Outcome.join([outcome, outcome])
-    assert joined.candidates is not None
-    assert len(joined.candidates) == 2 * len(release)
+    assert joined.labels.candidates is not None
+    assert len(joined.labels.candidates) == 2 * len(release)
 
 
 def test_the_exchange_and_the_shuffler_release_labels_of_the_cluster():
@@ -177,7 +177,7 @@ def test_labels_released_alike_are_refused_in_one_line():
 
 def test_a_calibrated_mechanism_publishes_its_noise():
     config = scenario({"kind": "randomized_response", "target_epsilon": 1.0}).mechanism
-    mechanism = config.built(Setup(np.array([600]), 4, 1e-5))
+    mechanism = config.deployed(Setup(np.array([600]), 4, 1e-5))
     law = mechanism.noise_law(Outcome(LabelRelease(np.zeros(0, np.int32), np.zeros(0, np.uint8))))
     assert law is not None
     assert math.log(law.transition[0, 0, 0] / law.transition[0, 1, 0]) == pytest.approx(1.0)

@@ -95,7 +95,7 @@ def planted(name: str, given: Judged, wrong) -> float:
     """The coverage when every release's evidence is spoilt."""
     mechanism, found = mechanism_of(name), []
     for run in range(PLANTED):
-        outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, run))
+        outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, run))
         found.append(validated(given.said, wrong(mechanism.evidence(outcome, OFFSETS), outcome), OFFSETS))
     return coverage(found, given.accuracy)
 
@@ -115,7 +115,7 @@ def test_a_variance_that_ignores_repeated_labels_does_not_cover(monkeypatch):
     mechanism = mechanism_of("noisy", 2)
     right, wrong = [], []
     for run in range(2 * PLANTED):
-        outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, run))
+        outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, run))
         evidence = mechanism.evidence(outcome, OFFSETS)
         assert len(evidence.user) < OFFSETS[-1]
         right.append(validated(given.said, evidence, OFFSETS))
@@ -138,7 +138,7 @@ def test_one_prediction_each_and_two_in_an_even_cluster():
     truth = np.repeat(np.arange(2, dtype=np.uint8), 10_000)
     people, offsets = Population(np.zeros((20_000, 1)), truth, np.array([0, 20_000]), 2), np.array([0, 20_000])
     mechanism = mechanism_of("exchange", 2)
-    outcome = mechanism.release(people, NetworkConfig(), Streams(0, 0))
+    outcome = mechanism.run(people, NetworkConfig(), Streams(0, 0))
     evidence = mechanism.evidence(outcome, offsets)
     one = validated(np.zeros(20_000, np.int64), evidence, offsets)
     assert one.identified
@@ -154,7 +154,7 @@ def test_one_prediction_each_and_two_in_an_even_cluster():
 def test_no_true_label_is_used(name):
     """Other true labels beside the same release change nothing."""
     given, mechanism = judged("mixed"), mechanism_of(name)
-    outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, 0))
+    outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, 0))
     found = validated(given.said, mechanism.evidence(outcome, OFFSETS), OFFSETS)
     truth = given.people.labels.copy()
     given.people.labels[:] = np.random.default_rng(0).permutation(truth)
@@ -199,7 +199,7 @@ def test_a_result_judges_a_predictor_by_its_release():
 def test_clusters_that_judge_are_taken_whole():
     """The estimate of two clusters from all of an exchange is that of an exchange of these two alone."""
     given, mechanism = judged("mixed"), mechanism_of("ClusterRR")
-    outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, 0))
+    outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, 0))
     chosen, sizes = np.array([1, 5]), np.diff(OFFSETS)[[1, 5]]
     part = mechanism.evidence(outcome, OFFSETS).within(chosen, OFFSETS)
     rows = np.concatenate([np.arange(OFFSETS[c], OFFSETS[c + 1]) for c in chosen])
@@ -245,7 +245,7 @@ def test_what_says_nothing_is_refused_in_one_line(changed, asked, says):
 
 def test_wrong_predictions_are_refused():
     given, mechanism = judged("mixed"), mechanism_of("shuffled")
-    outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, 0))
+    outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, 0))
     evidence = mechanism.evidence(outcome, OFFSETS)
     nobody = replace(evidence, user=evidence.user[:0], weights=evidence.weights[:0])
     for said, by, says in (

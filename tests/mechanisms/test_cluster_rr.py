@@ -13,7 +13,8 @@ from p2p_sim.cli.printing.run_summary import reservations
 from p2p_sim.exchange.randomizer import signed_weights
 from p2p_sim.measures.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from p2p_sim.measures.summary import summarise
-from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions
+from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRRConfig, released_distributions
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.privacy.claims.clustering_matrices import randomisation_matrix
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
@@ -163,11 +164,11 @@ def test_bad_parameters_get_one_line(mechanism, text):
 def test_a_threshold_above_one_kth_and_labels_out_of_range_get_one_line():
     config = Scenario.from_tree(tree(resampling_prob=0.5, threshold=0.4)).mechanism
     with pytest.raises(InputError, match=r"mechanism.threshold = 0.4: must be at most 1/K = 0.1 for 10 classes"):
-        config.build(np.array([40]), 10, 1e-5)
+        config.deployed(Setup(np.array([40]), 10, 1e-5))
     with pytest.raises(InputError, match="has 1 class"):
-        config.build(np.array([40]), 1, 1e-5)
+        config.deployed(Setup(np.array([40]), 1, 1e-5))
     with pytest.raises(InputError, match=r"labels: must lie in 0..1, found 0 to 3"):
-        config.build(np.array([3]), 2, 1e-5).response.draw(
+        config.deployed(Setup(np.array([3]), 2, 1e-5)).response.draw(
             np.array([0, 3, 1], dtype=np.uint8), np.array([0, 3]), np.random.default_rng(0), np.random.default_rng(0)
         )
 
@@ -188,22 +189,26 @@ def lower_is_sound(mechanism):
     return stated.epsilon_lower <= certified <= stated.epsilon_upper
 
 
-class AsIfReleased(ClusterRR):
+class AsIfReleased(ClusterRRConfig):
     """Planted bug: takes the noisy distributions for released."""
 
-    def _accountant(self, size):
+    def accountant(self, setup, size):
         return ClusterResampling(size, 2, 0.9, 1.0, 0.1, released=True)
 
 
+def curator(kind=ClusterRRConfig, **parameters):
+    return kind(**parameters).deployed(Setup(np.array([200]), 2, 1e-5))
+
+
 def test_nothing_is_said_to_be_attained_by_distributions_that_stay_with_the_curator():
-    response = ClusterResponse(0.9, 1.0, 0.1, 0.0, 2)
-    assert lower_is_sound(ClusterRR(response))
-    assert lower_is_sound(ClusterRR(response, approximate=True))
-    assert not lower_is_sound(AsIfReleased(response))
+    parameters = {"resampling_prob": 0.9, "noise_scale": 1.0, "threshold": 0.1}
+    assert lower_is_sound(curator(**parameters))
+    assert lower_is_sound(curator(**parameters, approximate=True))
+    assert not lower_is_sound(curator(AsIfReleased, **parameters))
 
 
 def test_uniform_resampling_is_exact_without_the_distributions():
-    [found] = ClusterRR(ClusterResponse(0.5, 1.0, 0.5, 0.0, 2)).privacy(np.array([200]), 1e-9)
+    [found] = curator(resampling_prob=0.5, noise_scale=1.0, threshold=0.5).privacy(np.array([200]), 1e-9)
     assert found.epsilon_lower == pytest.approx(np.log(3.0), rel=1e-6)
     assert found.epsilon_upper == pytest.approx(np.log(3.0), rel=1e-12)
 
@@ -214,7 +219,7 @@ def test_approximate_accounting_meets_its_target_in_the_smallest_cluster_too():
     sizes = np.array([12, 100])
 
     def reached(build_for):
-        built = scenario.mechanism.build(np.array(build_for), 2, 1e-5)
+        built = scenario.mechanism.deployed(Setup(np.array(build_for), 2, 1e-5))
         return max(bound.epsilon_upper for bound in built.privacy(sizes, 1e-5))
 
     assert reached([12, 100]) <= 1.0 < reached([100])

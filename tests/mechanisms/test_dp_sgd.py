@@ -13,6 +13,7 @@ from scipy.stats import beta, chi2, norm
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum, softmax
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.network.network_config import NetworkConfig
@@ -208,8 +209,8 @@ def population(labels, features, num_classes=2):
 
 
 def learned(people, streams, **settings):
-    mechanism = DpSgdConfig(**settings).build(people.cluster_sizes, people.num_classes, 1e-5)
-    return mechanism.train(people, streams.generator("dp-sgd")).weights
+    mechanism = DpSgdConfig(**settings).deployed(Setup(people.cluster_sizes, people.num_classes, 1e-5))
+    return mechanism.train(people.labels, people.features, streams.generator("dp-sgd")).weights
 
 
 def noise_is_right(weights, deviation):
@@ -234,8 +235,10 @@ def attack(noise_multiplier, trials=1500):
 
     def sights(label, sigma, count):
         people = population([label, 0], [[3.0], [-3.0]])
-        mechanism = DpSgdConfig(noise_multiplier=sigma, **settings).build(people.cluster_sizes, 2, 1e-5)
-        runs = (mechanism.train(people, Streams(label, i).generator("dp-sgd")) for i in range(count))
+        mechanism = DpSgdConfig(noise_multiplier=sigma, **settings).deployed(Setup(people.cluster_sizes, 2, 1e-5))
+        runs = (
+            mechanism.train(people.labels, people.features, Streams(label, i).generator("dp-sgd")) for i in range(count)
+        )
         return np.array([float((run.weights * direction).sum()) for run in runs])
 
     middle = np.mean([sights(label, 0.05, 20) for label in (0, 1)])  # what the other user contributes
@@ -322,12 +325,12 @@ def test_bad_settings_are_refused(mechanism, message):
 def test_what_cannot_be_accounted_or_split_is_refused():
     sizes = np.array([10])
     with pytest.raises(InputError, match=r"dp_sgd.*delta = 1e-15"):
-        DpSgdConfig(noise_multiplier=1.0).build(sizes, 2, 1e-15)
+        DpSgdConfig(noise_multiplier=1.0).deployed(Setup(sizes, 2, 1e-15))
     with pytest.raises(InputError, match=r"dp_sgd.*steps = 10000000"):
-        DpSgdConfig(noise_multiplier=1.0, sampling_rate=1e-4, epochs=1000.0).build(sizes, 2, 1e-5)
-    mechanism = DpSgdConfig(noise_multiplier=1.0).build(sizes, 2, 1e-5)
+        DpSgdConfig(noise_multiplier=1.0, sampling_rate=1e-4, epochs=1000.0).deployed(Setup(sizes, 2, 1e-5))
+    mechanism = DpSgdConfig(noise_multiplier=1.0).deployed(Setup(sizes, 2, 1e-5))
     people = population([0, 1], [[0.0], [1.0]])
-    outcome = mechanism.release(people, NetworkConfig(), Streams(1, 0))
+    outcome = mechanism.run(people, NetworkConfig(), Streams(1, 0))
     with pytest.raises(InputError, match="no labels"):
         _ = outcome.labels
     with pytest.raises(InputError, match="cannot be split"):

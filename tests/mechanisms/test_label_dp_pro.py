@@ -5,7 +5,6 @@ Statistical tests raise a false alarm with probability at most 1e-9 each.
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ import p2p_sim
 from p2p_sim.audit.model_attack import audit_model
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.dp_sgd import LabelDpProConfig, class_residuals, clipped_gradient_sum, mixed, nearest_mixture
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
@@ -128,8 +128,10 @@ def proven(noise_multiplier, steps=1, trials=900):
 
     def sights(label, count):
         one = people(label)
-        built = LabelDpProConfig(noise_multiplier=noise_multiplier, **settings).build(one.cluster_sizes, 2, 1e-5)
-        models = (built.train(one, Streams(label, i).generator("dp-sgd")) for i in range(count))
+        built = LabelDpProConfig(noise_multiplier=noise_multiplier, **settings).deployed(
+            Setup(one.cluster_sizes, 2, 1e-5)
+        )
+        models = (built.train(one.labels, one.features, Streams(label, i).generator("dp-sgd")) for i in range(count))
         return np.array([model.weights[0, 0] - model.weights[1, 0] for model in models])
 
     seen = [sights(label, trials) for label in (0, 1)]
@@ -177,8 +179,8 @@ def test_projected_steps_stay_within_the_longest_gradient():
     """However much noise: a step has at most the norm C, which an unprojected one exceeds by far."""
     one = people(0)
     settings = {"sampling_rate": 1.0, "epochs": 1.0, "learning_rate": 1.0, "clip": 0.5, "noise_multiplier": 1000.0}
-    built = LabelDpProConfig(**settings).build(one.cluster_sizes, 2, 1e-5)
-    moved = built.train(one, Streams(1, 0).generator("dp-sgd")).weights
+    built = LabelDpProConfig(**settings).deployed(Setup(one.cluster_sizes, 2, 1e-5))
+    moved = built.train(one.labels, one.features, Streams(1, 0).generator("dp-sgd")).weights
     assert np.linalg.norm(moved) <= 0.5 * (1 + 1e-5)
 
 
@@ -198,7 +200,7 @@ def test_bad_settings_are_refused(mechanism, message):
 
 def test_what_cannot_be_accounted_is_refused():
     with pytest.raises(InputError, match=r"label_dp_pro.*delta = 1e-15"):
-        LabelDpProConfig(noise_multiplier=1.0).build(np.array([10]), 2, 1e-15)
+        LabelDpProConfig(noise_multiplier=1.0).deployed(Setup(np.array([10]), 2, 1e-15))
 
 
 @pytest.mark.slow
@@ -211,5 +213,5 @@ def test_an_audit_passes_and_finds_noise_that_is_missing():
     assert done.passed
     assert done.mechanism == "label_dp_pro"
     sound = prepare(case).mechanism
-    weak = replace(sound, accountant=replace(sound.accountant, noise_multiplier=0.05))
+    weak = sound.model_copy(update={"noise_multiplier": 0.05})
     assert not audit_model(case, 3000, mechanism=weak).passed

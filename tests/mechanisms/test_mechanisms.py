@@ -7,15 +7,15 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse, ShuffledRandomizedResponse
+from p2p_sim.mechanisms.deployment import STATEMENTS, Setup
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population, shards
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.results.release_export import export_release
-from p2p_sim.scenario import Scenario
+from p2p_sim.scenario import Scenario, own_columns
 
 KINDS = {
     "randomized_response": {"target_epsilon": 1.0},
@@ -42,7 +42,7 @@ def scenario(kind, users=400, **more):
 def test_every_mechanism_leaves_a_row_with_the_same_columns(kind):
     row = p2p_sim.run(scenario(kind)).row
     assert row["mechanism"] == row["mechanism_kind"] == kind
-    assert set(PARAMETERS) | set(STATEMENTS) <= set(row)
+    assert set(own_columns()) | set(STATEMENTS) <= set(row)
     assert 0.0 <= row["epsilon_lower"] <= row["epsilon_upper"] <= 1.0 + 1e-12
     assert row["trust"] == {"cluster_rr": "curator", "shuffled_response": "shuffler"}.get(kind, "nobody")
     assert list(row) == list(p2p_sim.run(scenario("label_exchange")).row)
@@ -53,7 +53,7 @@ def test_a_release_is_that_of_its_parts(kind):
     """Two shards of 50,000 users each, drawn together and apart."""
     offsets = np.array([0, 50_000, 100_000])
     people = Population(np.zeros((100_000, 1)), np.arange(100_000, dtype=np.uint8) % 2, offsets, 2)
-    mechanism = scenario(kind).mechanism.build(people.cluster_sizes, 2, 1e-5, "vectorised")
+    mechanism = scenario(kind).mechanism.deployed(Setup(people.cluster_sizes, 2, 1e-5, "vectorised"))
     ready = prepare(Replicate(scenario(kind)))
     whole = mechanism.release_on(ready.network, people).labels
     parts = [mechanism.release_on(ready.network, people, part=(i, i + 1)) for i in range(len(list(shards(offsets))))]
@@ -64,13 +64,12 @@ def test_a_release_is_that_of_its_parts(kind):
     assert np.array_equal(joined.payload, whole.payload)
 
 
-class AcrossClusters(ShuffledRandomizedResponse):
+class AcrossClusters(ShuffledResponseConfig):
     """Planted bug: shuffles the whole shard."""
 
-    def release_shard(self, shard, population, streams):
-        release = super().release_shard(shard, population, streams)
-        order = np.random.default_rng(0).permutation(shard.size)
-        return type(release)(release.user, release.payload[order], release.kind)
+    def release(self, labels, features, clusters, streams):
+        release = super().release(labels, features, clusters, streams)
+        return LabelRelease.of(release.payload[np.random.default_rng(0).permutation(labels.size)])
 
 
 def shuffled_within(kind):
@@ -79,14 +78,15 @@ def shuffled_within(kind):
     labels = np.repeat(np.arange(400, dtype=np.uint8) % 3, 100)
     labels[::100] = 9
     people = Population(np.zeros((40_000, 1)), labels, offsets, 10)
-    release = kind(RandomizedResponse(0.0, 10)).release(people, NetworkConfig(), Streams(1, 0)).labels
+    mechanism = kind(flip_prob=0.0).deployed(Setup(people.cluster_sizes, 10, 1e-5))
+    release = mechanism.run(people, NetworkConfig(), Streams(1, 0)).labels
     same = np.sort(release.payload.reshape(400, 100)) == np.sort(labels.reshape(400, 100))
     stayed = int((release.payload[::100] == 9).sum())  # of 400 labels that are unique in their cluster, 4 on average
     return bool(same.all()) and stayed < 25 and bool((np.flatnonzero(release.payload == 9) % 100 > 50).any())
 
 
 def test_a_shuffler_permutes_within_clusters():
-    assert shuffled_within(ShuffledRandomizedResponse)
+    assert shuffled_within(ShuffledResponseConfig)
     assert not shuffled_within(AcrossClusters)
 
 

@@ -1,7 +1,6 @@
 """Noisy counts of bags as a mechanism: the sampler against its law, an attack, who sees what. False alarm 1e-9."""
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ from scipy.stats import chi2
 from p2p_sim.audit.local_attack import audit_aggregates
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.mechanism import Setup
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.noisy_aggregates import (
     Bags,
-    NoiseShares,
     NoiseSharesConfig,
-    NoisyAggregates,
     NoisyAggregatesConfig,
     helper_sums,
     noise_share,
@@ -44,8 +41,17 @@ def counts_of(mechanism, labels, copies: int = COPIES, seed: int = 1):
     """Noisy counts (B, k) of copies of one bag with these labels, and who is counted (B, n)."""
     shard, streams = one_shard(len(labels), copies), Streams(seed, 0)
     bags = Bags.dealt(shard.offsets, None, streams.generator("bags"))
-    noisy, counted = mechanism.noisy_counts(np.tile(np.array(labels, np.uint8), copies), bags, shard, streams)
+    noisy, counted = mechanism.noisy_counts(np.tile(np.array(labels, np.uint8), copies), bags, streams)
     return noisy, counted.reshape(copies, -1)
+
+
+def curator(scale: float, classes: int) -> NoisyAggregatesConfig:
+    return NoisyAggregatesConfig(noise_scale=scale).deployed(Setup(np.array([5]), classes, 1e-5))
+
+
+def shares(colluders: int, leavers: int, leaving: float = 0.0, kind=NoiseSharesConfig) -> NoiseSharesConfig:
+    config = kind(noise_scale=2.0, colluders=colluders, leavers=leavers, leaving=leaving)
+    return config.deployed(Setup(np.array([50]), 2, 1e-5))
 
 
 def misfit(values: np.ndarray, law: np.ndarray, least: int = 20) -> float:
@@ -62,7 +68,7 @@ def misfit(values: np.ndarray, law: np.ndarray, least: int = 20) -> float:
 
 
 def test_the_curator_adds_two_sided_geometric_noise():
-    noisy, counted = counts_of(NoisyAggregates(2.0, 3), (0, 1, 1, 2))
+    noisy, counted = counts_of(curator(2.0, 3), (0, 1, 1, 2))
     assert counted.all()
     for noise in (noisy - [1, 2, 1]).T:
         assert misfit(noise, share_law(1.0, 2.0, 200)) > FALSE_ALARM
@@ -73,7 +79,7 @@ def test_the_curator_adds_two_sided_geometric_noise():
 @pytest.mark.parametrize(("colluders", "leavers"), [(0, 0), (1, 1), (2, 0)])
 def test_users_add_as_many_shares_as_their_law_says(colluders, leavers):
     labels = (1, 0, 0, 1, 1)
-    noisy, _ = counts_of(NoiseShares(2.0, 2, None, colluders, leavers, max(2, colluders + 1)), labels)
+    noisy, _ = counts_of(shares(colluders, leavers), labels)
     honest = 5 - colluders - leavers
     assert misfit(noisy[:, 0] - 3, share_law(5 / honest, 2.0, 200)) > FALSE_ALARM
     assert misfit(noisy[:, 0] - 3, share_law(5 / (honest + 1), 2.0, 200)) < FALSE_ALARM  # control
@@ -126,19 +132,20 @@ def proved(mechanism, left: int = 0, classes: int = 2, trials: int = 200_000) ->
 
 @pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_an_attack_on_the_curator_proves_no_more_than_epsilon(classes):
-    sound, claimed = NoisyAggregates(2.0, classes), 0.5 if classes == 2 else 1.0
+    sound, claimed = curator(2.0, classes), 0.5 if classes == 2 else 1.0
     assert 0.85 * claimed < proved(sound, classes=classes) <= claimed
-    assert proved(NoisyAggregates(1.5, classes), classes=classes) > claimed  # the error: less noise than charged
+    assert proved(curator(1.5, classes), classes=classes) > claimed  # the error: less noise than charged
 
 
 def test_the_noise_of_one_moved_count_is_too_little_for_two():
-    [scale] = {NoisyAggregatesConfig(target_epsilon=0.5).scale(2)}
-    assert proved(NoisyAggregates(scale, 3), classes=3) > 0.5
-    assert proved(NoisyAggregates(NoisyAggregatesConfig(target_epsilon=0.5).scale(3), 3), classes=3) <= 0.5
+    few, enough = (
+        NoisyAggregatesConfig(target_epsilon=0.5).deployed(Setup(np.array([5]), moved, 1e-5)).scale for moved in (2, 3)
+    )
+    assert proved(curator(few, 3), classes=3) > 0.5
+    assert proved(curator(enough, 3), classes=3) <= 0.5
 
 
-@dataclass(frozen=True)
-class SizedForAll(NoiseShares):
+class SizedForAll(NoiseSharesConfig):
     """The error: the noise is shared among all n users, also those who leave."""
 
     def sharers(self, sizes):
@@ -147,13 +154,12 @@ class SizedForAll(NoiseShares):
 
 @pytest.mark.slow
 def test_noise_shares_survive_who_may_leave_and_an_error_there_is_found():
-    given = (2.0, 2, None, 0, 3, 2, 0.5)
-    assert 0.8 * 0.5 < proved(NoiseShares(*given), left=3) <= 0.5
-    assert proved(SizedForAll(*given), left=3) > 0.5
+    assert 0.8 * 0.5 < proved(shares(0, 3, 0.5), left=3) <= 0.5
+    assert proved(shares(0, 3, 0.5, SizedForAll), left=3) > 0.5
 
 
 def test_a_bag_that_too_many_leave_releases_nothing():
-    mechanism = NoiseShares(2.0, 2, None, 0, 2, 2, 0.5)
+    mechanism = shares(0, 2, 0.5)
     noisy, counted = counts_of(mechanism, (1, 0, 1, 1, 0), 2_000)
     assert set(counted.sum(axis=1).tolist()) == {0, 3, 4, 5}
     assert not noisy[~counted.any(axis=1)].any()
@@ -257,9 +263,9 @@ def test_faults_of_the_network_are_refused(kind):
 
 def test_a_bag_must_have_room_for_colluders_leavers_and_helpers():
     config = NoiseSharesConfig(noise_scale=1.0, colluders=2, leavers=3)
-    config.built(Setup(np.array([6, 20]), 2, 1e-5))
+    config.deployed(Setup(np.array([6, 20]), 2, 1e-5))
     with pytest.raises(InputError, match="a bag of 5 users has too few for colluders = 2, leavers = 3 and 3 helpers"):
-        config.built(Setup(np.array([5, 20]), 2, 1e-5))
+        config.deployed(Setup(np.array([5, 20]), 2, 1e-5))
 
 
 @pytest.mark.parametrize(
@@ -278,7 +284,7 @@ def test_an_audit_in_one_run_passes_and_finds_too_little_noise(kind, classes):
     assert sound.passed
     assert sound.attacked.max() > 0.5 * sound.certified.max()
     claimed = prepare(case).mechanism
-    weak = replace(claimed, noise_scale=claimed.noise_scale / 1.5)
+    weak = claimed.model_copy(update={"noise_scale": claimed.noise_scale / 1.5})
     assert not audit_aggregates(case, 20_000, mechanism=weak).passed
 
 

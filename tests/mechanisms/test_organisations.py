@@ -22,6 +22,7 @@ from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.release_export import export_transcript
+from p2p_sim.stacking import pst
 from p2p_sim.stacking.clipped_rows import FeatureGroups
 from p2p_sim.stacking.pst import GroupModels
 from tests.commands import command, unwrapped
@@ -213,9 +214,9 @@ def test_a_ledger_that_forgets_a_release_fails_the_run(monkeypatch):
 
 def test_a_source_that_trains_each_group_at_epsilon_fails_the_run(monkeypatch):
     """Algorithm 4 as printed costs K ε."""
-    honest = organisations.train_groups
+    honest = pst.train_groups
     monkeypatch.setattr(
-        organisations, "train_groups", lambda *given, epsilon, **named: honest(*given, epsilon=2 * epsilon, **named)
+        pst, "train_groups", lambda *given, epsilon, **named: honest(*given, epsilon=2 * epsilon, **named)
     )
     with pytest.raises(RunFailed, match="the ledger"):
         p2p_sim.run(scenario("hypothesis_transfer", groups=[[0], [1, 2]]))

@@ -13,6 +13,7 @@ from scipy.stats import binom, norm
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.pate import PateConfig, taught, teachers_inputs
 from p2p_sim.network.network_config import NetworkConfig
@@ -151,7 +152,7 @@ def test_values_out_of_range_are_refused(call, message):
 
 
 def mechanism(sizes, classes=2, **settings):
-    return PateConfig(**settings).build(sizes, classes, 1e-5)
+    return PateConfig(**settings).deployed(Setup(sizes, classes, 1e-5))
 
 
 def counts_are(counts, law, trials):
@@ -168,13 +169,13 @@ def test_what_is_sampled_has_the_law_that_is_enumerated():
     built = mechanism(
         np.array([10]), noise_multiplier=1.5, test_noise=0.5, teachers=3, queries=2, answers=1, threshold=0.8
     )
-    assert built.accountant == Pate(1.5, 0.75, 1, 2)
+    assert built.accountant(built.setup, 10) == Pate(1.5, 0.75, 1, 2)
     rng, counts = Streams(1, 0).generator("test"), {}
     for _ in range(trials):
         results = tuple(None if c < 0 else int(c) for c in built.answered(np.array(votes), rng))
         counts[results] = counts.get(results, 0) + 1
     assert sum(counts.values()) == trials
-    assert counts_are(counts, laws(votes, built.accountant, 2.4), trials)
+    assert counts_are(counts, laws(votes, built.accountant(built.setup, 10), 2.4), trials)
     assert not counts_are(counts, laws(votes, Pate(0.75, 0.75, 1, 2), 2.4), trials)  # control: half the noise
     assert not counts_are(counts, laws(votes, Pate(1.5, 0.75, 2, 2), 2.4), trials)  # control: goes on after A answers
 
@@ -192,8 +193,8 @@ def test_another_label_changes_one_vote_of_each_query():
     asked = np.arange(9)
 
     def votes(labels):
-        changed = Population(one.features, labels, one.cluster_offsets, 3)
-        return built.votes(changed, asked, Streams(3, 0).generator("shards"))
+        inputs = teachers_inputs(one.features, one.cluster_sizes, True)
+        return built.votes(labels, inputs, asked, Streams(3, 0).generator("shards"))
 
     first = votes(one.labels)
     assert (first.sum(axis=1) == 7).all()
@@ -220,7 +221,7 @@ def test_a_teacher_in_the_span_of_her_rows_is_logistic_regression():
 
 def test_teachers_know_the_clusters_only_if_they_should():
     one = population()
-    with_clusters, without = (teachers_inputs(one, clusters) for clusters in (True, False))
+    with_clusters, without = (teachers_inputs(one.features, one.cluster_sizes, c) for c in (True, False))
     assert with_clusters.shape == (60, 5)
     np.testing.assert_array_equal(with_clusters[:, :3], without)
     np.testing.assert_array_equal(with_clusters[:, 3:].argmax(axis=1), np.repeat([0, 1], 30))
@@ -229,7 +230,7 @@ def test_teachers_know_the_clusters_only_if_they_should():
 def test_the_release_names_users_once_and_no_more_than_the_answers():
     one = population()
     built = mechanism(one.cluster_sizes, 3, noise_multiplier=0.05, teachers=5, queries=30, answers=12, threshold=0.3)
-    release = built.release(one, NetworkConfig(), Streams(1, 0)).labels
+    release = built.run(one, NetworkConfig(), Streams(1, 0)).labels
     assert isinstance(release, LabelRelease)
     assert (len(release), release.kind) == (12, "hard")
     assert (np.diff(release.user) > 0).all()

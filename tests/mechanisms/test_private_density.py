@@ -14,8 +14,10 @@ from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.partitions import Cubes, cube_side
 from p2p_sim.measures.exact_laws import LINE_LAWS, half_l1
 from p2p_sim.measures.point_means import points, quality
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.outcome import DensityRelease
 from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig
+from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters
 from p2p_sim.population.drawn_features import RealLineConfig, UnitCubeConfig
@@ -100,7 +102,7 @@ def test_a_row_has_what_the_density_states(method):
 
 
 def test_statements_at_other_deltas_claim_no_more():
-    mechanism = PrivateDensityConfig().build(np.array([4_000]), 2, 1e-5, "vectorised")
+    mechanism = PrivateDensityConfig().deployed(Setup(np.array([4_000]), 2, 1e-5))
     for delta, lower, upper in ((1e-8, 0.999, math.inf), (1e-5, 0.999, 1.0), (1e-2, 0.0, 1.0)):
         [bound] = mechanism.privacy(np.array([4_000]), delta)
         assert lower <= bound.epsilon_lower <= bound.epsilon_upper == upper
@@ -114,12 +116,12 @@ def test_no_rows_are_refused(method, where, dimensions):
     """One place, far outside, too few, several features: with whole rows private, a refusal would tell of them."""
     labels = np.zeros(40, dtype=np.uint8)
     for high in (1.0, 1e-200):
-        mechanism = PrivateDensityConfig(method=method, high=high).build(np.array([40]), 2, 1e-5, "vectorised")
+        mechanism = PrivateDensityConfig(method=method, high=high).deployed(Setup(np.array([40]), 2, 1e-5))
         people = Population(np.full((40, dimensions), where), labels, np.array([0, 40]), 2)
-        released = mechanism.released(people, Streams(1, 0))
+        released = mechanism.run(people, NetworkConfig(), Streams(1, 0)).release
         assert released.coordinates.shape == (len(released.masses), dimensions)
         spread = Population(where + np.arange(40.0)[:, None] * np.ones(dimensions), labels, np.array([0, 40]), 2)
-        nothing = mechanism.released(spread, Streams(1, 0))
+        nothing = mechanism.run(spread, NetworkConfig(), Streams(1, 0)).release
         if high == 1.0 and where < 1e9:
             assert len(nothing.masses) == 0
             assert nothing.coordinates.shape == (0, dimensions)

@@ -11,7 +11,9 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL, PCL2
 from p2p_sim.histograms.partitions import Cubes
 from p2p_sim.measures.exact_laws import StepLaw
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
+from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.rivals.histograms import NoisyVotes
 from p2p_sim.replicate.replicate import Replicate
@@ -42,7 +44,7 @@ def test_a_row_has_what_the_rule_states(rule):
 def test_the_rule_of_a_scenario_is_the_estimator():
     case = Replicate(scenario(users=500))
     ready = prepare(case)
-    rule = ready.mechanism.released(ready.population, case.streams).predictor
+    rule = ready.mechanism.run(ready.population, NetworkConfig(), case.streams).release.predictor
     own = PCL(1.0, None, case.streams.integer_seed("private-histogram"))
     own.fit(ready.population.features, ready.population.labels)
     grid = np.linspace(0.0, 1.0, 101)[:, None]
@@ -57,9 +59,9 @@ def test_the_rule_of_a_scenario_is_the_estimator():
 def test_no_rows_are_refused(rule, labels, where):
     """One class, one place, and far outside: with whole rows private, a refusal would tell something of them."""
     points = np.full((40, 1), where)
-    mechanism = PrivateHistogramConfig(rule=rule).build(np.array([40]), 2, 1e-5, "vectorised")
+    mechanism = PrivateHistogramConfig(rule=rule).deployed(Setup(np.array([40]), 2, 1e-5))
     people = Population(points, labels, np.array([0, 40]), 2)
-    released = mechanism.released(people, Streams(1, 0))
+    released = mechanism.run(people, NetworkConfig(), Streams(1, 0)).release
     said = released.predictor.probabilities(np.array([[0.1], [where]]))
     assert said.shape == (2, 2)
     assert np.allclose(said.sum(axis=1), 1.0)
@@ -67,9 +69,11 @@ def test_no_rows_are_refused(rule, labels, where):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_no_row_is_refused_where_scaling_overflows(rule):
-    mechanism = PrivateHistogramConfig(rule=rule, high=1e-200).build(np.array([40]), 2, 1e-5, "vectorised")
+    mechanism = PrivateHistogramConfig(rule=rule, high=1e-200).deployed(Setup(np.array([40]), 2, 1e-5))
     people = Population(np.full((40, 1), 1e150), np.zeros(40, dtype=np.uint8), np.array([0, 40]), 2)
-    said = mechanism.released(people, Streams(1, 0)).predictor.probabilities(np.array([[0.1], [1e150]]))
+    said = mechanism.run(people, NetworkConfig(), Streams(1, 0)).release.predictor.probabilities(
+        np.array([[0.1], [1e150]])
+    )
     assert np.allclose(said.sum(axis=1), 1.0)
 
 
@@ -104,10 +108,12 @@ def test_every_rule_runs_on_a_table(tmp_path, rule, features):
 
 
 def test_public_constants_move_features_to_the_unit_cube():
-    mechanism = PrivateHistogramConfig(low=-10.0, high=30.0, side=0.25).build(np.array([400]), 2, 1e-5, "vectorised")
+    mechanism = PrivateHistogramConfig(low=-10.0, high=30.0, side=0.25).deployed(Setup(np.array([400]), 2, 1e-5))
     x = np.random.default_rng(1).uniform(-10.0, 30.0, (400, 1))
     people = Population(x, (x[:, 0] > 10.0).astype(np.uint8), np.array([0, 400]), 2)
-    said = mechanism.released(people, Streams(1, 0)).predictor.probabilities(np.array([[0.0], [20.0]]))
+    said = mechanism.run(people, NetworkConfig(), Streams(1, 0)).release.predictor.probabilities(
+        np.array([[0.0], [20.0]])
+    )
     assert said.argmax(axis=1).tolist() == [0, 1]
 
 
@@ -133,7 +139,7 @@ def test_two_packings_are_two_rules():
 def test_statements_at_other_deltas_claim_no_more():
     """Of counts nothing is known below the δ that they were made for."""
     for rule, least in (("pcl", 0.0), ("pcl2b", 1e-5), ("semi_supervised", 1e-5)):
-        mechanism = PrivateHistogramConfig(rule=rule).build(np.array([400]), 2, 1e-5, "vectorised")
+        mechanism = PrivateHistogramConfig(rule=rule).deployed(Setup(np.array([400]), 2, 1e-5))
         for delta in (1e-8, 1e-5, 1e-2):
             [bound] = mechanism.privacy(np.array([400]), delta)
             assert bound.adjacency == "example"

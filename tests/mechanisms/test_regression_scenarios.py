@@ -27,14 +27,15 @@ from p2p_sim import InputError, Scenario
 from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.toml import set_key
+from p2p_sim.exchange.engines import Exchange
 from p2p_sim.learning.learner import Received
 from p2p_sim.learning.ridge import RidgeConfig, spread, value_figures, value_floor
 from p2p_sim.measures.baseline import warnings_of
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.mechanisms.released_values import LocalValues
-from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.mechanisms.outcome import LabelRelease
+from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
+from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.drawn_features import LinearConfig
 from p2p_sim.population.population import Population
 from p2p_sim.population.source import even_grid, rounded
@@ -84,7 +85,8 @@ def test_a_scenario_gives_what_the_study_computes_on_its_own(method, randomizer,
     streams, law = Streams(5, 0), LabelLaw(0.1, 10, 200)
     people, values = law.draw(streams), tuple(np.linspace(0.0, 1.0, 17).tolist())
     noise = (UnbiasedValues if "unbiased" in method else RrOnBins)(2.0, values)
-    done = LabelExchangeMechanism(noise, 1.0, "vectorised").release(people.population, NetworkConfig(), streams).labels
+    opened = Network.open(NetworkConfig(), people.population, streams)
+    done = Exchange(noise, 1.0, "vectorised").run(people.population, opened, False, None)
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     found = Released(done.user, *_read(noise, done.payload, base), math.nan, math.nan)
 
@@ -203,7 +205,7 @@ def test_the_stated_epsilon_is_that_of_the_enumerated_table(kind):
     prior = tuple((np.arange(17) + 1.0) / np.sum(np.arange(17) + 1.0))
     case = Replicate(numbers(mechanism={"kind": kind, "target_epsilon": 1.5, "prior": list(prior)}))
     ready = prepare(case)
-    noise, delta = ready.mechanism.randomizer, 1e-5
+    noise, delta = ready.mechanism.noise, 1e-5
     assert noise.prior == prior
     (bound,) = ready.mechanism.privacy(np.array([200]), delta)
     assert law_epsilon(noise.law) <= bound.epsilon_upper <= 1.5
@@ -211,7 +213,7 @@ def test_the_stated_epsilon_is_that_of_the_enumerated_table(kind):
     assert law_delta(noise.law, bound.epsilon_upper) <= 1e-12
     assert law_delta(noise.law, bound.epsilon_lower) > delta
     assert {PUBLIC_GRID, PUBLIC_PRIOR} <= set(bound.conditions)
-    plain = dataclasses.replace(ready.mechanism, randomizer=dataclasses.replace(noise, prior=None))
+    plain = ready.mechanism.model_copy(update={"prior": None})
     assert PUBLIC_PRIOR not in plain.privacy(np.array([200]), delta)[0].conditions
 
 
@@ -219,11 +221,12 @@ def test_the_stated_epsilon_is_that_of_the_enumerated_table(kind):
 def test_released_numbers_follow_the_published_law(kind):
     """Frequencies of each number given each of three labels; a distance of 0.02 would be seen at 1e-9."""
     values, count = even_grid(0.0, 1.0, 5), 60_000
-    noise = RrOnBins(1.0, values, debias=True) if kind == "rr_on_bins" else UnbiasedValues(1.0, values)
-    mechanism = LocalValues(noise)
+    configs = {"rr_on_bins": RrOnBinsConfig(target_epsilon=1.0, debias=True)}
+    config = configs.get(kind, UnbiasedValuesConfig(target_epsilon=1.0))
+    mechanism = config.deployed(Setup(np.array([count]), 5, 1e-5, values=values))
     labels = np.repeat(np.array([0, 1, 4], dtype=np.uint8), count // 3)
     people = Population(np.zeros((count, 1)), labels, np.array([0, count]), 5, values=values)
-    outcome = mechanism.release(people, NetworkConfig(), Streams(3, 0))
+    outcome = mechanism.run(people, NetworkConfig(), Streams(3, 0))
     law, told = mechanism.value_law(outcome), outcome.labels.payload
     assert set(np.unique(told)) <= set(law.numbers)
     for label in (0, 1, 4):
@@ -271,22 +274,28 @@ class WrongNormaliser(RrOnBins):
         return ((own + shift) % bins).astype(np.uint8)
 
 
-@dataclasses.dataclass(frozen=True)
-class BinsOfTheData(LocalValues):
+class WronglyNormalised(RrOnBinsConfig):
+    """Sends what `WrongNormaliser` makes of labels."""
+
+    def randomizer(self, setup):
+        noise = super().randomizer(setup)
+        return WrongNormaliser(**{field.name: getattr(noise, field.name) for field in dataclasses.fields(noise)})
+
+
+class BinsOfTheData(RrOnBinsConfig):
     """Chooses the bins of each three users for the shares of their true labels."""
 
-    def release_on(self, opened, population, record=False, part=None):
-        noise, told, rng = self.randomizer, [], opened.streams.generator("flip")
+    def release(self, labels, features, clusters, streams):
+        noise, told, rng = self.noise, [], streams.generator("flip")
         cached = {}
-        for start in range(0, population.num_users, 3):
-            labels = population.labels[start : start + 3]
-            counts = np.bincount(labels, minlength=17) + 1e-3
+        for start in range(0, labels.size, 3):
+            three = labels[start : start + 3]
+            counts = np.bincount(three, minlength=17) + 1e-3
             chosen = cached.setdefault(
                 tuple(counts), dataclasses.replace(noise, prior=tuple((counts / counts.sum()).tolist()))
             )
-            told.append(chosen.numbers[chosen.randomize(labels, rng)])
-        release = LabelRelease(np.arange(population.num_users, dtype=np.int32), np.concatenate(told), "values")
-        return Outcome(release)
+            told.append(chosen.numbers[chosen.randomize(three, rng)])
+        return LabelRelease.of(np.concatenate(told), "values")
 
 
 @pytest.mark.parametrize("kind", ["rr_on_bins", "unbiased_values"])
@@ -299,12 +308,14 @@ def test_an_audit_passes_sound_randomizers(kind):
 
 def test_an_audit_catches_a_wrong_normaliser_and_bins_chosen_on_the_data():
     case = Replicate(numbers(mechanism={"kind": "rr_on_bins", "target_epsilon": 4.0}))
-    noise = prepare(case).mechanism.randomizer
-    assert len(noise.bins) > 2  # with two bins the normaliser is right
-    wrong = WrongNormaliser(**{field.name: getattr(noise, field.name) for field in dataclasses.fields(noise)})
-    assert not audit_local(case, 8_000, mechanism=LocalValues(wrong)).passed
+    sound = prepare(case).mechanism
+    assert len(sound.noise.bins) > 2  # with two bins the normaliser is right
+    wrong = WronglyNormalised(target_epsilon=4.0).deployed(sound.setup)
+    assert not audit_local(case, 8_000, mechanism=wrong).passed
     case = Replicate(numbers())
-    assert not audit_local(case, 4_000, mechanism=BinsOfTheData(prepare(case).mechanism.randomizer)).passed
+    sound = prepare(case).mechanism
+    biased = BinsOfTheData(target_epsilon=sound.target_epsilon, debias=sound.debias, loss=sound.loss)
+    assert not audit_local(case, 4_000, mechanism=biased.deployed(sound.setup)).passed
 
 
 def test_the_scores_of_an_attack_are_the_ratios_of_the_table():

@@ -10,7 +10,8 @@ from scipy.stats import chi2
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior
+from p2p_sim.mechanisms.deployment import Setup
+from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, RRWithPriorConfig
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
@@ -137,8 +138,12 @@ def population(clusters: int = 3, size: int = 400) -> Population:
     return Population(features, labels, np.arange(0, labels.size + 1, size), 4)
 
 
+def two_stages(users: Population) -> RRWithPriorConfig:
+    return RRWithPriorConfig(target_epsilon=1.0, neighbours=20).deployed(Setup(users.cluster_sizes, 4, 1e-5))
+
+
 def released(users: Population, part: tuple[int, int] | None = None) -> np.ndarray:
-    mechanism = LocalRRWithPrior(RRWithPrior(1.0, 4), 2, 20)
+    mechanism = two_stages(users)
     streams = Streams(1, 0)
     return mechanism.release_on(Network.open(NetworkConfig(), users, streams), users, part=part).labels.payload
 
@@ -177,7 +182,7 @@ def test_two_users_may_all_go_second():
     tiny = Population(np.zeros((2, 1)), np.zeros(2, np.uint8), np.array([0, 2]), 4)
     for seed in range(8):
         streams = Streams(seed, 0)
-        mechanism = LocalRRWithPrior(RRWithPrior(1.0, 4), 2, 20)
+        mechanism = two_stages(tiny)
         release = mechanism.release_on(Network.open(NetworkConfig(), tiny, streams), tiny).labels
         assert len(release) == 2
         assert np.all(release.payload < 4)

@@ -12,7 +12,7 @@ from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import order_of
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
-from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, pphtl
+from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, pphtl, pst
 
 FEATURES = 6
 OWNER = {"kind": "random", "count": 1}
@@ -83,9 +83,9 @@ def test_plr_is_the_estimator(table):
 
 
 def test_parts_are_disjoint_and_the_high_level_has_other_rows(table, monkeypatch):
-    honest, seen = organisations.train_groups, []
+    honest, seen = pst.train_groups, []
     monkeypatch.setattr(
-        organisations,
+        pst,
         "train_groups",
         lambda rows, *rest, **named: (seen.append(rows.copy()), honest(rows, *rest, **named))[1],
     )

@@ -4,13 +4,11 @@ import json
 import math
 import pickle
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import kinds_of
 from p2p_sim.privacy import (
     Accountant,
     Coalition,
@@ -33,7 +31,7 @@ from p2p_sim.privacy.where_bounds_hold import Situation
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.rows import load_results
 from p2p_sim.results.statements import STATEMENTS, read_terms
-from p2p_sim.scenario import MechanismConfig
+from p2p_sim.scenario import OWN_MECHANISMS
 from p2p_sim.sweeps.local_workers import LocalProcesses
 from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.run_scenario import run_point
@@ -197,9 +195,8 @@ DISCRETE = (
 
 
 def test_mechanisms_with_noise_of_real_numbers_say_that_floating_point_is_not_meant():
-    kinds = {kinds_of(config)[0]: config for config in get_args(get_args(MechanismConfig)[0])}
-    assert set(kinds) == {*REAL, *DISCRETE}
-    said = {kind: {identifier_of(condition) for condition in config.conditions} for kind, config in kinds.items()}
+    assert set(OWN_MECHANISMS) == {*REAL, *DISCRETE}
+    said = {kind: {identifier_of(condition) for condition in own.conditions} for kind, own in OWN_MECHANISMS.items()}
     assert {kind for kind in REAL if REAL[kind] not in said[kind]} == set()
     assert {kind for kind in DISCRETE if said[kind] & set(REAL.values())} == set()
     for model in (DpSgd(1.0, 0.5, 2), ProjectedSteps(1.0, 0.5, 2)):

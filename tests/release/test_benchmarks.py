@@ -65,7 +65,7 @@ def test_peers_release_what_the_event_engine_releases(peer):
     if peer == "salabim":
         pytest.importorskip("salabim")
     program = peers.with_simpy if peer == "simpy" else peers.with_salabim(peers.salabim_module())
-    release = LabelExchangeMechanism(RandomizedResponse(0.2), 0.6).release(users, clean(1.0), Streams(1, 0)).labels
+    release = LabelExchangeMechanism(RandomizedResponse(0.2), 0.6).run(users, clean(1.0), Streams(1, 0)).labels
     assert program(drawn) == dict(zip(release.user.tolist(), release.payload.tolist(), strict=True))
 
 

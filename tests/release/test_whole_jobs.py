@@ -148,7 +148,7 @@ def program():
 def ours(loss: float) -> tuple[int, int, int]:
     """Events, submissions and ones of our event engine."""
     network = lossy(anchor.WINDOW_S, loss=loss) if loss else clean(anchor.WINDOW_S)
-    outcome = MECHANISM.release(population(USERS, anchor.CLUSTER_SIZE), network, Streams(3, 0))
+    outcome = MECHANISM.run(population(USERS, anchor.CLUSTER_SIZE), network, Streams(3, 0))
     assert outcome.traffic is not None
     labels = outcome.labels
     return outcome.traffic.protocol_events, len(labels.user), int(labels.payload.sum())

@@ -125,7 +125,8 @@ def plan_of_two() -> private_search.PrivateSearchPlan:
 
 def test_the_whole_selection_is_paid_for_and_a_run_alone_costs_less():
     scenario, plan = curated(), plan_of_two()
-    run = prepare(Replicate(plan.calibrated[0])).mechanism.accountant
+    mechanism = prepare(Replicate(plan.calibrated[0])).mechanism
+    run = mechanism.accountant(mechanism.setup, 1)
     one = Composition((run, NoisyScore(plan.score_scale)), (1, 1))
     delta = scenario.privacy.delta
     assert Selection(one, plan.law).epsilon(delta).epsilon_upper == plan.bound.epsilon_upper

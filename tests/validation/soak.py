@@ -106,7 +106,7 @@ def soak(
     for block in range(1, blocks + 1):
         while done < events * block / blocks:
             for index, network in enumerate((NETWORKS[0],) * 3 + (NETWORKS[1],)):
-                outcome = MECHANISM.release(population, network, Streams(index + 1, turn))
+                outcome = MECHANISM.run(population, network, Streams(index + 1, turn))
                 assert outcome.traffic is not None
                 done += outcome.traffic.protocol_events
             keep(done)

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum
 from p2p_sim.population.population import Population
 from p2p_sim.privacy import DpSgd
@@ -70,8 +71,8 @@ def test_whole_runs_with_full_batches_and_next_to_no_noise_agree():
     features, labels = people(200)
     population = Population(features, labels, np.array([0, 200]), CLASSES)
     settings = {"noise_multiplier": 0.05, "sampling_rate": 1.0, "epochs": 20.0, "clip": 1e-3, "learning_rate": 1000.0}
-    built = DpSgdConfig(**settings, feature_norm=3.0).build(np.array([200]), CLASSES, 1e-5)
-    ours = built.train(population, Streams(1, 0).generator("dp-sgd"))
+    built = DpSgdConfig(**settings, feature_norm=3.0).deployed(Setup(np.array([200]), CLASSES, 1e-5))
+    ours = built.train(population.labels, population.features, Streams(1, 0).generator("dp-sgd"))
     inputs = ours.scaling.apply(features)
     model, weight, optimizer = opacus_optimizer(INPUTS + 1, 0.0, 1e-3, 200, rate=1000.0)
     for _ in range(20):
@@ -92,8 +93,8 @@ def test_the_same_multiplier_is_the_same_noise():
     labels = np.array([0, 1] * 50, dtype=np.uint8)
     population = Population(np.zeros((100, dimensions)), labels, np.array([0, 100]), CLASSES)
     settings = {"noise_multiplier": sigma, "clip": clip, "sampling_rate": 0.5, "epochs": 0.5, "learning_rate": 1.0}
-    built = DpSgdConfig(**settings).build(np.array([100]), CLASSES, 1e-5)
-    ours = built.train(population, Streams(1, 0).generator("dp-sgd")).weights[:, :-1]
+    built = DpSgdConfig(**settings).deployed(Setup(np.array([100]), CLASSES, 1e-5))
+    ours = built.train(population.labels, population.features, Streams(1, 0).generator("dp-sgd")).weights[:, :-1]
     model, weight, optimizer = opacus_optimizer(dimensions, sigma, clip, expected)
     step(model, optimizer, np.zeros((10, dimensions), dtype=np.float32), labels[:10])
     theirs = weight.detach().numpy()

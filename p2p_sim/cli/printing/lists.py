@@ -86,20 +86,17 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
     """Scenarios, then sweeps: name, what it shows, what it needs; {"scenarios": [...], "sweeps": [...]}."""
     record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
-        if lines := [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep]:
+        if chosen := [entry for entry in entries if entry.sweep == sweep]:
             table = Table(
                 title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False
             )
             table.add_column(no_wrap=True)
-            for line in lines:
-                table.add_row(*line)
+            for entry in chosen:
+                needs = f" (needs {', '.join(map(_state, entry.needs))})" if entry.needs else ""
+                table.add_row(entry.name, f"{entry.shows}{needs}")
             parts += [table, ""]
-        record["sweeps" if sweep else "scenarios"] = [_record(entry) for entry in entries if entry.sweep == sweep]
+        record["sweeps" if sweep else "scenarios"] = [_record(entry) for entry in chosen]
     return Output(record, [*parts, "Your own file NAME.toml in the current directory is taken before one of these."])
-
-
-def _told(entry: Entry) -> str:
-    return f"{entry.shows} (needs {', '.join(map(_state, entry.needs))})" if entry.needs else entry.shows
 
 
 def _state(need: str) -> str:

@@ -26,18 +26,6 @@ Line = tuple[str, str]
 PROSE, PIPED, UNLIMITED = 80, 100, 100_000
 """Columns of a sentence on a terminal; of a line in a file or a pipe; of a table that is measured."""
 
-PARAMETER_TEXTS = {
-    "flip_prob": "flip probability α",
-    "sampling_rate": "sampling rate θ",
-    "resampling_prob": "resampling probability λ",
-    "noise_scale": "noise scale σ",
-    "threshold": "threshold τ",
-    "bias_correction": "bias correction β",
-    "noise_multiplier": "noise multiplier",
-    "bit_flip_prob": "flip probability of a bit",
-    "stages": "stages",
-}
-"""Parameters of mechanisms in words, by the column of a row."""
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
     "disconnected_clusters": "clusters fall into several parts that never hear of each other",

@@ -11,7 +11,6 @@ from p2p_sim.base.notebook_view import count
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.numbers import (
     ODDITIES,
-    PARAMETER_TEXTS,
     Line,
     at_least,
     at_most,
@@ -155,7 +154,8 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
         phi = means(rows)["heterogeneity"]
         lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
     lines.append(("mechanism", str(first["mechanism_kind"])))
-    lines += [(f"  {text}", span(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()]
+    columns = [column for column in scenario.mechanism.columns if rows[column.name].notna().all()]
+    lines += [(f"  {column}", span(rows[column.name])) for column in columns]
     return [*lines, *([("learner", str(first["learner"]))] if rows["learner"].notna().all() else ())]
 
 
@@ -314,7 +314,8 @@ def _network(rows: Any, verbose: bool) -> list[Line]:
 
 def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
-    record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    columns = [column.name for column in scenario.mechanism.columns]
+    record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows, columns)}
     record["more_on_disk"] = finished.more
     record["statements"] = finished.terms
     print_object(record)

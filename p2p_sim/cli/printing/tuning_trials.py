@@ -2,16 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 from rich.table import Table
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import PARAMETER_TEXTS, Output, Verbatim, span, two_columns
+from p2p_sim.cli.printing.numbers import Output, Verbatim, span, two_columns
 from p2p_sim.figures.column_labels import at_most
 from p2p_sim.measures.intervals import Mean, mean_interval
+from p2p_sim.mechanisms.mechanism import Column
 from p2p_sim.results.rows import Row
 from p2p_sim.tuning.goal import COSTS
 from p2p_sim.tuning.run_search import Tuned
@@ -39,7 +40,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
         ("trials", ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))),
     )
     settings = [(key, str(value)) for key, value in found.trial.settings.items()]
-    settings += _parameters(found.fresh)
+    settings += _parameters(found.fresh, tuning.base.mechanism.columns)
     # ε of the learner together with a coalition, which the goal is not about
     epsilons, with_coalition = [row["epsilon_coalition_upper"] for row in found.fresh], []
     if None not in epsilons:
@@ -59,14 +60,14 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     return two_columns(title, runs, settings, figures)
 
 
-def _parameters(fresh: Sequence[Row]) -> list[tuple[str, str]]:
+def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[tuple[str, str]]:
     """α, θ and the like in the fresh replicates, each of which is calibrated anew where an ε is the target."""
     lines = []
-    for name, text in PARAMETER_TEXTS.items():
-        values = pd.Series([row[name] for row in fresh])
+    for column in columns:
+        values = pd.Series([row[column.name] for row in fresh])
         if values.notna().all():
             varies = values.nunique() > 1
-            lines.append((text, f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
+            lines.append((str(column), f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
     return lines
 
 

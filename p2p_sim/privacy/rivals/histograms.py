@@ -18,12 +18,13 @@ seen at its larger value or more and one at its smaller or less, have probabilit
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+from p2p_sim.privacy.worst_of_several import OnePoint
 
 PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
 ONE_DRAW = Condition(
@@ -143,6 +144,18 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
     basis = "stability-based histogram" + (f", {histograms} composed" if histograms > 1 else "")
     conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
     return PrivacyBound(lower, total_epsilon, min(total_delta, 1.0), "learner", "example", basis, conditions)
+
+
+@dataclass(frozen=True)
+class StatedCounts(OnePoint):
+    """What `counts_epsilon` states at its own δ: the same ε at a larger one, and nothing below."""
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ); infinite below the statement's δ."""
+        bound = self.stated
+        upper = bound.epsilon_upper if delta >= bound.delta * (1.0 - 1e-12) else math.inf
+        lower = bound.epsilon_lower if delta <= bound.delta else 0.0
+        return replace(bound, epsilon_lower=lower, epsilon_upper=upper, delta=delta)
 
 
 def choice_epsilon(epsilon: float) -> PrivacyBound:
