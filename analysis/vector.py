@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.study import ROOT, Frame, command, curves
 from p2p_sim import load_scenario
 from p2p_sim.figures.curves import Curve, Panel, plot_study
-from p2p_sim.learning.class_weights import label_vectors
+from p2p_sim.learning.learner import Received
 from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.networks import CHECKPOINTS
 from p2p_sim.measures.intervals import mean_interval
@@ -129,9 +129,9 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> t
     assert population.holdout is not None
     assert isinstance(circle, CircleConfig)
     assert isinstance(learner, KnnConfig)
-    vectors = label_vectors(release, population.num_classes, "knn")
+    received = Received(population.features, release, population.num_classes, population.cluster_offsets)
     places = population.holdout.features.astype(np.float64)
-    learned = NeighbourMeans(population.features[release.user], vectors, learner.neighbours).at(places)
+    learned = NeighbourMeans(received.rows, received.weights.astype(np.float32), learner.neighbours).at(places)
     at = theorem_2(
         learned, circle.label_distribution(places), done.mechanism.privacy(np.array([2]), 1e-6)[0].epsilon_upper
     )

@@ -5,7 +5,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request
 from p2p_sim.exchange.randomizer import Randomizer
-from p2p_sim.learning.learner import Learner, Received
+from p2p_sim.learning.learner import Learner, Received, one_hot
 from p2p_sim.mechanisms.channels import LocalMechanism
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.evidence import Evidence
@@ -61,5 +61,6 @@ __all__ = [
     "edges_of",
     "local_delta",
     "local_epsilon",
+    "one_hot",
     "shards",
 ]

@@ -131,11 +131,11 @@ class SaysConfig(NearestMeanConfig):
     fault: str = ""
     when: str = "release"
 
-    def fit(self, features, labels, num_classes):
-        return Said(self.fault) if self.when == "truth" else super().fit(features, labels, num_classes)
+    def fit(self, features, weights):
+        return Said(self.fault) if self.when == "truth" else super().fit(features, weights)
 
-    def fit_release(self, features, release, num_classes, cluster_offsets):
-        right = super().fit(features[release.user], release.payload, num_classes)
+    def learn(self, received):
+        right = super().fit(received.rows, received.weights)
         return None if self.fault == "nobody" else Said(self.fault) if self.when == "release" else right
 
 

@@ -14,13 +14,9 @@ class NearestMeanConfig(extend.Learner):
     kind: Literal["nearest_mean"] = "nearest_mean"
     loss: ClassVar[Literal["zero_one"]] = "zero_one"
 
-    def fit(self, features: Any, labels: Any, num_classes: int) -> extend.Predictor:
-        sums = np.eye(num_classes)[labels].T @ features
-        counts = np.bincount(labels, minlength=num_classes)[:, None]
-        return NearestMean(sums / np.maximum(counts, 1))
-
-    def fit_release(self, features: Any, release: Any, num_classes: int, cluster_offsets: Any) -> extend.Predictor:
-        return self.fit(features[release.user], release.payload, num_classes)
+    def fit(self, features: Any, weights: Any) -> extend.Predictor:
+        counts = weights.sum(axis=0)[:, None]
+        return NearestMean(weights.T @ features / np.maximum(counts, 1))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.class_weights import check_accepts
-from p2p_sim.learning.learner import OwnLearner, Received
+from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.learning.logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.mechanisms.noise_law import NoiseLaw, cluster_shares
@@ -83,7 +82,7 @@ class _Evidence:
         return ratios(predicted, offsets, (count * self.shares + strength * means) / (count + strength))
 
 
-class ClusterAndFeaturesConfig(OwnLearner):
+class ClusterAndFeaturesConfig(Learner):
     """p(y|x) of a global model times a factor of cluster and class, with which clusters have their smoothed shares.
 
     The global model is `forward_correction`. A cluster's share of a class is (m q + s g) / (m + s): q is estimated from
@@ -97,13 +96,13 @@ class ClusterAndFeaturesConfig(OwnLearner):
     max_iterations: int = Field(default=1000, ge=1)
     """Most L-BFGS iterations of a global model, at least 1."""
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy: logistic regression, without clusters."""
-        return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, labels, num_classes)
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """Logistic regression on weights (m, K), without clusters."""
+        return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
-    def learned(self, received: Received) -> Predictor:
+    def learn(self, received: Received) -> Predictor:
         """Learn from a release of hard labels whose noise law is public."""
-        check_accepts(received.release, self.kind, self.accepts)
+        self.check_accepts(received)
         whole = _Evidence.of(received, received.law(self.kind))
         penalty, strength = self._chosen(whole)
         model = self._model(whole, penalty)

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.class_weights import ACCEPTED, label_vectors, normalised, one_hot
-from p2p_sim.learning.learner import Loss, OwnLearner, Received
+from p2p_sim.learning.class_weights import VECTORS, normalised
+from p2p_sim.learning.learner import Learner, Loss, Received
 from p2p_sim.learning.networks import Architecture, Settings, Training, image_shape, predicted
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class ConvolutionalConfig(OwnLearner):
+class ConvolutionalConfig(Learner):
     """Train a network on the pixels, with Adam: softmax for hard and soft labels, one sigmoid a bit for bits.
 
     The features are the pixels of square images, grey or in three colours. For bits the shares are scores whose order
@@ -27,7 +27,7 @@ class ConvolutionalConfig(OwnLearner):
     """
 
     kind: Literal["convolutional"] = "convolutional"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = VECTORS
     loss: ClassVar[Loss] = "zero_one"
     architecture: Architecture = "simple"
     """"simple": two convolution and pooling layers with dropout 1/2; "resnet18": ResNet-18 for small images."""
@@ -61,24 +61,23 @@ class ConvolutionalConfig(OwnLearner):
             raise InputError(f"learner.kind = 'convolutional': {needs('PyTorch, about 200 MB (CPU)', 'deep')}")
         self._device()
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._train(features, one_hot(labels, num_classes), bits=False)
+    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
+        """Train on label vectors (m, K) as shares of the classes."""
+        return self._train(features, weights, bits=False)
 
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        targets = label_vectors(received.release, received.num_classes, self.kind)
-        everybody = len(received.release) == len(received.features)
-        return self._train(received.features if everybody else received.rows, targets, received.release.kind == "bits")
+    def learn(self, received: Received) -> Predictor:
+        """Train on a release; bits are the targets of sigmoids."""
+        self.check_accepts(received)
+        return self._train(received.rows, received.weights, bits=received.release.kind == "bits")
 
-    def _train(self, features: NDArray[np.floating], targets: NDArray[np.float32], bits: bool) -> Predictor:
+    def _train(self, features: NDArray[np.floating], targets: NDArray[np.float64], bits: bool) -> Predictor:
         self.check_installed()
         settings = Settings(
             self.architecture, image_shape(features.shape[1]), bits, self.epochs, self.batch,
             self.learning_rate, self.seed or 0, self.threads, self._device(),
         )  # fmt: skip
         images = np.ascontiguousarray(features, dtype=np.float32)
-        return _Trained(Training(settings, images, targets).run(), settings)
+        return _Trained(Training(settings, images, targets.astype(np.float32)).run(), settings)
 
     def _device(self) -> str:
         import torch

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
-from p2p_sim.learning.class_weights import class_weights
-from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
+from p2p_sim.learning.class_weights import SUMS, labels_in
+from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.measures.exact_laws import half_l1
 from p2p_sim.mechanisms.outcome import DensityRelease, Predictor, ReleaseKind
 from p2p_sim.population.population import Population
@@ -58,7 +58,7 @@ def _count_error(release: DensityRelease, own: DensityRelease, users: int) -> fl
 Floats = NDArray[np.float64]
 
 
-class HistogramConfig(OwnLearner):
+class HistogramConfig(Learner):
     """Predict in each cube of [0, 1]^d the class with the largest sum of weights there; 0 in empty cubes.
 
     It is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without its noise: what labels that are private
@@ -66,7 +66,7 @@ class HistogramConfig(OwnLearner):
     """
 
     kind: Literal["histogram"] = "histogram"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = SUMS
     loss: ClassVar[Loss] = "zero_one"
     takes_counts: ClassVar[bool] = True
     side: float | None = Field(default=None, gt=0, le=1)
@@ -82,22 +82,10 @@ class HistogramConfig(OwnLearner):
             raise ValueError(f"low = {self.low:g}: must be below high = {self.high:g}")
         return self
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._counted(features, np.eye(num_classes)[labels], len(labels))
-
-    def fit_counts(self, true: Counted) -> Predictor:
-        """Learn from true labels without privacy, counted."""
-        return self._counted(true.points, true.counts.astype(np.float64), int(true.counts.sum()))
-
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
-        return self._counted(received.rows, weights, len(weights))
-
-    def _counted(self, features: NDArray[np.floating], weights: Floats, rows: int) -> "_Cubes":
-        dimensions = features.shape[1]
-        cubes = Cubes(self.side or cube_side(max(rows, 1), dimensions), unit_cube=True)
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """Sum the weights (m, K) in each cube."""
+        labels = int(labels_in(weights).sum())
+        cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):
             return _Cubes(self, cubes, None, np.zeros((1, weights.shape[1])))
         table, place = CellTable.of(cubes.cells(self._scaled(features)))

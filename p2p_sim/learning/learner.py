@@ -17,9 +17,14 @@ from p2p_sim.population.population import FiniteLaw
 Loss = Literal["log", "zero_one", "squared"]
 
 
+def one_hot(labels: NDArray[np.integer], num_classes: int) -> NDArray[np.float64]:
+    """(m, K) with a single one a row: labels (m,) as weights."""
+    return np.asarray(np.eye(num_classes)[labels])
+
+
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What a learner learns from.
+    """Labels that arrived, and under whose features.
 
     features: (n, d) public features of all users. release: what arrived. num_classes: K.
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
@@ -36,7 +41,18 @@ class Received:
     @property
     def rows(self) -> NDArray[np.floating]:
         """(m, d) features of those whose submissions arrived."""
-        return self.features[self.release.user]
+        everybody = len(self.release) == len(self.features)
+        return self.features if everybody else self.features[self.release.user]
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """(m, K) the weight of each class in each label: 1 for that of a hard label and for a bit that is set."""
+        payload = self.release.payload
+        if self.release.kind == "hard":
+            return one_hot(payload.astype(np.uint8), self.num_classes)
+        if self.release.kind == "bits":
+            payload = np.unpackbits(payload.astype(np.uint8), axis=1, count=self.num_classes)
+        return payload.astype(np.float64)
 
     @property
     def cluster(self) -> NDArray[np.int64]:
@@ -61,17 +77,17 @@ class Received:
 class Counted:
     """Hard labels at the points of a known law, counted.
 
-    points: (P, d). counts: (P, K) labels of each class. cluster: (P,) of each point.
+    rows: (P, d) the points. counts: (P, K) labels of each class. cluster: (P,) of each point.
     """
 
-    points: NDArray[np.float64]
+    rows: NDArray[np.float64]
     counts: NDArray[np.int64]
     cluster: NDArray[np.int64]
 
     @property
-    def num_classes(self) -> int:
-        """K."""
-        return int(self.counts.shape[1])
+    def weights(self) -> NDArray[np.float64]:
+        """(P, K) as many labels of each class."""
+        return self.counts.astype(np.float64)
 
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
@@ -79,18 +95,13 @@ class Counted:
         seen = counts.any(axis=1)
         return Counted(law.points[seen], counts[seen], law.cluster[seen])
 
-    @property
-    def lines(self) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
-        """Each point with each of its labels: features (m, d), labels (m,) and how many there are (m,)."""
-        point, label = np.nonzero(self.counts)
-        return self.points[point], label, self.counts[point, label].astype(np.float64)
-
 
 class Learner(Config):
-    """The base of all learners; `accepts`: releases that it can learn from; `loss`: the loss of its excess risk.
+    """The base of all learners: `fit` is all that one must define.
 
-    takes_counts: whether it learns hard labels at the points of a known law from their counts (`Counted`).
-    uses_noise_law: whether `learned` needs the public law of the labels' noise in `Received.noise`.
+    accepts: releases that it can learn from. loss: the loss of its excess risk.
+    takes_counts: whether several labels may share a row of weights, so that labels at the points of a known law can be
+    counted. uses_noise_law: whether `learn` needs the public law of the labels' noise.
     """
 
     kind: str
@@ -109,11 +120,6 @@ class Learner(Config):
         """Whether what is learned depends on the scales of the features; taken for granted if nothing else is said."""
         return True
 
-    @property
-    def knows_clusters(self) -> bool:
-        """Whether a learner of numbers learns from clusters as such, and does not take their labels for users' own."""
-        return False
-
     def check_installed(self) -> None:
         """Refuse the run if a library is missing; by default no additional library is needed."""
 
@@ -122,60 +128,51 @@ class Learner(Config):
         return self
 
     @abstractmethod
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
+    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
+        """Learn from features (m, d) and the weights (m, K) of the classes in each label; a hard label has a single 1.
 
-    def fit_counts(self, true: Counted) -> Predictor:
-        """Learn from true labels without privacy, counted; of learners with `takes_counts`."""
-        raise NotImplementedError(self.kind)
-
-    def fit_values(self, features: NDArray[np.floating], labels: NDArray[np.float64], values: tuple[float, ...]
-                   ) -> Predictor:  # fmt: skip
-        """Learn from true labels (m,) that are numbers without privacy; of learners with the squared loss.
-
-        values: (K,) the public grid.
+        The columns without privacy learn so from true labels.
         """
-        raise NotImplementedError(self.kind)
 
-    def learned_counts(self, received: Counted) -> Predictor:
+    def learn(self, received: Received) -> Predictor:
+        """Learn from a release; a learner that needs more of it than features and weights defines this, too."""
+        self.check_accepts(received)
+        return self.fit(received.rows, received.weights)
+
+    def learn_counts(self, received: Counted) -> Predictor:
         """Learn from a release of hard labels, counted; of learners with `takes_counts`."""
-        return self.fit_counts(received)
+        return self.fit(received.rows, received.weights)
 
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        r = received
-        return self.fit_release(r.features, r.release, r.num_classes, r.cluster_offsets)
+    def check_accepts(self, received: Received) -> None:
+        """Refuse labels of a kind that the learner does not take.
 
-    @abstractmethod
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64],
-    ) -> Predictor:
-        """Learn from the parts of a `Received`: what a plug-in defines.
-
-        Args:
-            features: (n, d) public features of all users. release: what arrived. num_classes: K.
-            cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+        Raises:
+            InputError: they are of such a kind.
         """
+        kind = received.release.kind
+        if kind not in self.accepts:
+            raise InputError(
+                f"learner.kind = {self.kind!r}: takes {' or '.join(self.accepts)} labels, the release has {kind} ones"
+            )
 
 
-class OwnLearner(Learner):
-    """The base of the simulator's own learners, which take a `Received` whole."""
+class ValueLearner(Learner):
+    """The base of learners of labels that are numbers, with squared loss."""
+
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("values",)
+    loss: ClassVar[Loss] = "squared"
+
+    @property
+    def knows_clusters(self) -> bool:
+        """Whether it learns from clusters as such, and does not take their labels for users' own."""
+        return False
 
     @abstractmethod
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
+    def fit_values(self, features: NDArray[np.floating], numbers: NDArray[np.float64], grid: tuple[float, ...]
+                   ) -> Predictor:  # fmt: skip
+        """Learn from features (m, d) and true numbers (m,) of the public grid (K,), without privacy."""
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from the parts of a `Received`; without clusters all users are one."""
-        offsets = np.array([0, len(features)]) if cluster_offsets is None else cluster_offsets
-        return self.learned(Received(features, release, num_classes, offsets))
+    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
+        """Learn from classes as numbers 0 to K-1."""
+        grid = tuple(map(float, range(weights.shape[1])))
+        return self.fit_values(features, weights @ np.array(grid), grid)

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.class_weights import ACCEPTED, check_accepts, class_weights, label_vectors, normalised, one_hot
-from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.learning.class_weights import SUMS, VECTORS, labelled_rows, labels_in, normalised
+from p2p_sim.learning.learner import Counted, Learner, Loss, Received
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 
 
-class PenalisedLogisticConfig(OwnLearner):
+class PenalisedLogisticConfig(Learner):
     """What learners share that fit scikit-learn's logistic regression with an L2 penalty."""
 
     takes_counts: ClassVar[bool] = True
@@ -25,21 +25,13 @@ class PenalisedLogisticConfig(OwnLearner):
     max_iterations: int = Field(default=1000, ge=1)
     """Largest number of L-BFGS iterations, at least 1; the last iterate is then used."""
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._fit_weighted(features, labels, num_classes)
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """A row for each class with a weight, which is its sample weight."""
+        rows, labels, count = labelled_rows(features, weights)
+        return self._fit_rows(rows, labels, weights.shape[1], count)
 
-    def fit_counts(self, true: Counted) -> Predictor:
-        """Learn from true labels without privacy, counted."""
-        features, labels, weights = true.lines
-        return self._fit_weighted(features, labels, true.num_classes, weights)
-
-    def _fit_weighted(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.integer],
-        num_classes: int,
-        weights: Floats | None = None,
+    def _fit_rows(
+        self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int, weights: Floats | None
     ) -> Predictor:
         """Fit rows that count `weights` (m,) times each; with fewer than two classes among them, predict these."""
         from sklearn.exceptions import ConvergenceWarning
@@ -54,20 +46,11 @@ class PenalisedLogisticConfig(OwnLearner):
             model.fit(features, labels, weights)
         return FittedClassifier(model, num_classes)
 
-    def _hard_labels(self, release: LabelRelease) -> NDArray[np.uint8]:
-        """The release's labels; an InputError if they are of another kind."""
-        check_accepts(release, self.kind, self.accepts)
-        return release.payload.astype(np.uint8)
-
 
 class LogisticRegressionConfig(PenalisedLogisticConfig):
     """scikit-learn's logistic regression with an L2 penalty, multinomial for more than two classes."""
 
     kind: Literal["logistic_regression"] = "logistic_regression"
-
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        return self._fit_weighted(received.rows, self._hard_labels(received.release), received.num_classes)
 
 
 def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:
@@ -115,26 +98,20 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     """
 
     kind: Literal["one_vs_rest"] = "one_vs_rest"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = VECTORS
     loss: ClassVar[Loss] = "zero_one"
+    takes_counts: ClassVar[bool] = False
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._each(features, one_hot(labels, num_classes))
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """A logistic regression for each column of the weights."""
+        return _Sigmoids(tuple(self._entry(features, column) for column in weights.T))
 
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        return self._each(received.rows, label_vectors(received.release, received.num_classes, self.kind))
-
-    def _each(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
-        return _Sigmoids(tuple(self._entry(features, column.astype(np.float64)) for column in vectors.T))
-
-    def _entry(self, features: NDArray[np.floating], share: NDArray[np.float64]) -> Predictor:
+    def _entry(self, features: NDArray[np.floating], share: Floats) -> Predictor:
         rows = len(share)
         weights = np.concatenate([1.0 - share, share])
         used = np.flatnonzero(weights)
         labels = (used >= rows).astype(np.uint8)
-        return self._fit_weighted(features[used % rows], labels, 2, weights[used])
+        return self._fit_rows(features[used % rows], labels, 2, weights[used])
 
 
 @dataclass(frozen=True)
@@ -175,32 +152,25 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     trim: float = Field(default=0.1, ge=0, lt=0.5)
     """Share of a cluster's labels that is taken from each class, at least 0 and below 1/K for K classes."""
 
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release of hard labels."""
-        release, classes = received.release, received.num_classes
-        self._check(classes)
-        labels, num_clusters = self._hard_labels(release), len(received.cluster_offsets) - 1
-        cluster = np.searchsorted(received.cluster_offsets, release.user, side="right") - 1
-        counts = np.bincount(cluster * classes + labels, minlength=num_clusters * classes)
-        shares = trimmed_shares(counts.reshape(num_clusters, classes), self.trim)[cluster]
-        row, label = np.nonzero(shares)
-        return self._fit_weighted(received.rows[row], label, classes, shares[row, label])
+    def learn(self, received: Received) -> Predictor:
+        self.check_accepts(received)
+        return self._fit_shares(received.rows, received.weights, received.cluster)
 
-    def learned_counts(self, received: Counted) -> Predictor:
-        """Learn from a release of hard labels, counted."""
-        classes, cluster = received.num_classes, received.cluster
-        self._check(classes)
-        counts = np.stack([np.bincount(cluster, weights=c) for c in received.counts.T], axis=1)
-        shares = trimmed_shares(counts, self.trim)[cluster] * received.counts.sum(axis=1, keepdims=True)
-        row, label = np.nonzero(shares)
-        return self._fit_weighted(received.points[row], label, classes, shares[row, label])
+    def learn_counts(self, received: Counted) -> Predictor:
+        return self._fit_shares(received.rows, received.weights, received.cluster)
 
-    def _check(self, classes: int) -> None:
+    def _fit_shares(self, rows: NDArray[np.floating], weights: Floats, cluster: NDArray[np.int64]) -> Predictor:
+        """Each label carries the trimmed shares of its cluster, as sample weights."""
+        classes = weights.shape[1]
         if self.trim * classes >= 1:
             raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
+        counts = np.stack([np.bincount(cluster, weights=column) for column in weights.T], axis=1)
+        shares = trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True)
+        row, label = np.nonzero(shares)
+        return self._fit_rows(rows[row], label.astype(np.uint8), classes, shares[row, label])
 
 
-class SoftLogisticRegressionConfig(OwnLearner):
+class SoftLogisticRegressionConfig(Learner):
     """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over weights w.
 
     The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
@@ -210,37 +180,23 @@ class SoftLogisticRegressionConfig(OwnLearner):
     """
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = SUMS
     takes_counts: ClassVar[bool] = True
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
     max_iterations: int = Field(default=1000, ge=1)
     """Most L-BFGS iterations, at least 1."""
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self.fit_weights(features, np.eye(num_classes)[labels])
-
-    def fit_counts(self, true: Counted) -> Predictor:
-        """Learn from true labels without privacy, counted."""
-        return self.fit_weights(true.points, true.counts.astype(np.float64), true.counts.sum(axis=1, dtype=np.float64))
-
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
-        everybody = len(received.release) == len(received.features)
-        return self.fit_weights(received.features if everybody else received.rows, weights)
-
-    def fit_weights(self, features: NDArray[np.floating], weights: Floats, labels: Floats | float = 1.0) -> Predictor:
-        """Fit weights (m, K), each row the sum of so many labels, (m,) or the same for all."""
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """Minimise the loss of weights (m, K) by L-BFGS, from coefficients that are 0."""
         from scipy.optimize import minimize
 
+        labels = labels_in(weights)
         design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
         classes = weights.shape[1]
         targets = weights if classes > 2 else weights[:, 1:]  # two classes: one score, that of the first is 0
         width, scores = design.shape[1], targets.shape[1]
         pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
-        count = float(np.sum(np.broadcast_to(labels, len(features))))
         penalised = np.full((width, 1), self.l2)
         if (weights.sum(axis=0) >= 0.0).all():
             penalised[-1] = 0.0
@@ -253,12 +209,12 @@ class SoftLogisticRegressionConfig(OwnLearner):
 
         found = minimize(
             objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
-            options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, count) ** 0.5},
+            options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, labels.sum()) ** 0.5},
         )  # fmt: skip
         return LinearSoftmax(found.x.reshape(width, scores))
 
 
-def _log_sum(scores: NDArray[np.floating], labels: Floats | float = 1.0) -> tuple[float, NDArray[np.floating]]:
+def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
     """Σ ln Σ e^s over the rows, each of so many labels, and the probabilities times these; a single column is a score
     against one of 0."""
     if scores.shape[1] == 1:
@@ -269,7 +225,7 @@ def _log_sum(scores: NDArray[np.floating], labels: Floats | float = 1.0) -> tupl
         total = p.sum(axis=1, keepdims=True)
         p /= total
         each = top + np.log(total)
-    if isinstance(labels, float):
+    if (labels == 1.0).all():
         return float(each.sum(dtype=np.float64)), p
     return float(labels @ each[:, 0]), labels[:, None] * p
 
@@ -282,5 +238,5 @@ class LinearSoftmax:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Predicted class probabilities (n, K)."""
-        p = _log_sum(features @ self.coefficients[:-1] + self.coefficients[-1])[1]
+        p = _log_sum(features @ self.coefficients[:-1] + self.coefficients[-1], np.ones(len(features)))[1]
         return np.asarray(np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p, dtype=np.float64)

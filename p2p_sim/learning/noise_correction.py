@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.class_weights import check_accepts
-from p2p_sim.learning.learner import OwnLearner, Received
+from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.learning.logistic_regression import LinearSoftmax, SoftLogisticRegressionConfig
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
@@ -17,40 +16,39 @@ UNBIASED: tuple[ReleaseKind, ...] = ("hard", "signed")
 """Kinds of labels that can be weights whose mean is the true label's indicator."""
 
 
-def unbiased_weights(received: Received, learner: str) -> NDArray[np.float64]:
-    """(m, K): signed weights of the released labels; their mean under each true label is its indicator.
-
-    Hard labels get rows of the inverse of their noise law; the mechanism has already done this for signed ones.
-
-    Raises:
-        InputError: the labels are of another kind, their law is not public, or has no inverse.
-    """
-    check_accepts(received.release, learner, UNBIASED)
-    if received.release.kind == "signed":
-        return received.release.payload.astype(np.float64)
-    return received.law(learner).weights(received.release.payload.astype(np.int64))
-
-
-class NoiseAwareLogisticConfig(OwnLearner):
-    """What logistic regressions share that know the noise; without privacy they are plain logistic regression."""
+class UnbiasedLearner(Learner):
+    """What learners share that learn from weights whose mean under each true label is its indicator."""
 
     uses_noise_law: ClassVar[bool] = True
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = UNBIASED
+
+    def learn(self, received: Received) -> Predictor:
+        """Hard labels get rows of the inverse of their noise law; the mechanism has already done this for signed ones.
+
+        Raises:
+            InputError: the labels are of another kind, their law is not public, or has no inverse.
+        """
+        self.check_accepts(received)
+        if received.release.kind == "signed":
+            return self.fit(received.rows, received.weights)
+        labels = received.release.payload.astype(np.int64)
+        return self.fit(received.rows, received.law(self.kind).weights(labels))
+
+
+class FittedToLabels(Learner):
+    """What logistic regressions share that know the noise; without privacy they are plain logistic regression."""
+
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
     max_iterations: int = Field(default=1000, ge=1)
     """Most L-BFGS iterations, at least 1."""
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self.soft.fit(features, labels, num_classes)
-
-    @property
-    def soft(self) -> SoftLogisticRegressionConfig:
-        """The logistic regression on weights with the same penalty."""
-        return SoftLogisticRegressionConfig(l2=self.l2, max_iterations=self.max_iterations)
+    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
+        """Logistic regression on weights (m, K) with the same penalty."""
+        return SoftLogisticRegressionConfig(l2=self.l2, max_iterations=self.max_iterations).fit(features, weights)
 
 
-class BackwardCorrectionConfig(NoiseAwareLogisticConfig):
+class BackwardCorrectionConfig(UnbiasedLearner, FittedToLabels):
     """Logistic regression with the loss T⁻¹ℓ, whose mean over the noise is the loss of the true labels.
 
     This is the backward correction of Patrini et al. (CVPR 2017). A label's weights are a row of T⁻¹ and sum to one, so
@@ -59,11 +57,6 @@ class BackwardCorrectionConfig(NoiseAwareLogisticConfig):
     """
 
     kind: Literal["backward_correction"] = "backward_correction"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = UNBIASED
-
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release of hard labels whose noise law is public, or of signed ones."""
-        return self.soft.fit_weights(received.rows, unbiased_weights(received, self.kind))
 
 
 Floats = NDArray[np.float64]
@@ -147,7 +140,7 @@ class Objective:
         return value + 0.5 * float(np.vdot(pulled, w)), np.ravel(np.vstack([x.T @ back, back.sum(axis=0)]) + pulled)
 
 
-class ForwardCorrectionConfig(NoiseAwareLogisticConfig):
+class ForwardCorrectionConfig(FittedToLabels):
     """Logistic regression whose predictions, passed through the public noise, fit the released labels best.
 
     It maximises Σ log Σ_y p(y|x) T[y, ỹ] over released labels ỹ with an L2 penalty (Patrini et al., CVPR 2017, forward
@@ -157,10 +150,11 @@ class ForwardCorrectionConfig(NoiseAwareLogisticConfig):
     """
 
     kind: Literal["forward_correction"] = "forward_correction"
+    uses_noise_law: ClassVar[bool] = True
 
-    def learned(self, received: Received) -> Predictor:
+    def learn(self, received: Received) -> Predictor:
         """Learn from a release of hard labels whose noise law is public."""
-        check_accepts(received.release, self.kind, self.accepts)
+        self.check_accepts(received)
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
@@ -178,7 +172,7 @@ class ForwardCorrectionConfig(NoiseAwareLogisticConfig):
         return LinearSoftmax(found.x.reshape(objective.shape))
 
 
-class LabelProportionsConfig(OwnLearner):
+class LabelProportionsConfig(FittedToLabels):
     """Logistic regression from the class shares of bags: the mean prediction over a bag's users fits its shares.
 
     It maximises Σ_bags n_b Σ_y s_by log(mean of p(y|x) over the bag's n_b users) with an L2 penalty (Ardehaly and
@@ -189,19 +183,10 @@ class LabelProportionsConfig(OwnLearner):
 
     kind: Literal["label_proportions"] = "label_proportions"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("soft",)
-    l2: float = Field(default=1.0, gt=0)
-    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out; above 0."""
-    max_iterations: int = Field(default=1000, ge=1)
-    """Most L-BFGS iterations, at least 1."""
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy: plain logistic regression."""
-        plain = SoftLogisticRegressionConfig(l2=self.l2, max_iterations=self.max_iterations)
-        return plain.fit(features, labels, num_classes)
-
-    def learned(self, received: Received) -> Predictor:
+    def learn(self, received: Received) -> Predictor:
         """Learn from a release of soft labels that the users of a bag share."""
-        check_accepts(received.release, self.kind, self.accepts)
+        self.check_accepts(received)
         fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
         return fitting.fitted(bags_of(received), received.num_classes)
 

@@ -2,17 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.class_weights import check_accepts
-from p2p_sim.learning.learner import Loss, OwnLearner, Received
+from p2p_sim.learning.learner import Received, ValueLearner
 from p2p_sim.mechanisms.noise_law import ValueLaw
-from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor
 from p2p_sim.population.population import FiniteLaw, People, Population
 
 Floats = NDArray[np.float64]
@@ -40,7 +39,7 @@ class LinearValues:
         return np.asarray(np.eye(len(self.grid))[nearest])
 
 
-class RidgeConfig(OwnLearner):
+class RidgeConfig(ValueLearner):
     """Ridge regression with squared loss, for labels that are numbers.
 
     Unless `l2` is given, the model is the posterior mean if coefficients of standardised features are normal and
@@ -49,8 +48,6 @@ class RidgeConfig(OwnLearner):
     """
 
     kind: Literal["ridge"] = "ridge"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("values",)
-    loss: ClassVar[Loss] = "squared"
     l2: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Penalty on squared coefficients of standardised features, at least 0; absent: d (1 + noise variance / (span/4)²)
     for d features."""
@@ -66,18 +63,12 @@ class RidgeConfig(OwnLearner):
     def knows_clusters(self) -> bool:
         return self.cluster_means
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from true labels whose numbers are their places in the grid."""
-        return self.fit_values(features, labels.astype(np.float64), tuple(map(float, range(num_classes))))
+    def fit_values(self, features: NDArray[np.floating], numbers: Floats, grid: tuple[float, ...]) -> Predictor:
+        return self._fitted(features, numbers, features.std(axis=0), np.array(grid), 0.0)
 
-    def fit_values(
-        self, features: NDArray[np.floating], labels: NDArray[np.float64], values: tuple[float, ...]
-    ) -> Predictor:
-        return self._fitted(features, labels, features.std(axis=0), np.array(values), 0.0)
-
-    def learned(self, received: Received) -> Predictor:
+    def learn(self, received: Received) -> Predictor:
         """Learn from released numbers whose law is public."""
-        check_accepts(received.release, self.kind, self.accepts)
+        self.check_accepts(received)
         law = received.values
         if law is None:
             raise InputError(f"learner.kind = {self.kind!r}: needs numbers whose law the mechanism publishes")

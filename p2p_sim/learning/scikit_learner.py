@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.class_weights import class_weights
-from p2p_sim.learning.learner import Loss, OwnLearner, Received
+from p2p_sim.learning.class_weights import labelled_rows
+from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
-from p2p_sim.learning.noise_correction import UNBIASED, unbiased_weights
+from p2p_sim.learning.noise_correction import UnbiasedLearner
 from p2p_sim.mechanisms.noise_law import to_simplex
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Parameter = bool | int | float | str
 
 
-class EstimatorConfig(OwnLearner):
+class EstimatorConfig(Learner):
     """A scikit-learn classifier with `predict_proba`, such as sklearn.ensemble.HistGradientBoostingClassifier.
 
     A hard label is one row; a soft label is one row for each class, with the class's share as sample weight. Negative
@@ -61,31 +61,19 @@ class EstimatorConfig(OwnLearner):
         except TypeError as error:
             raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._fit(features, labels, num_classes, None)
-
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release."""
-        shares = class_weights(received.release, received.num_classes, self.kind, self.accepts)
-        if received.release.kind == "hard":
-            return self._fit(received.rows, received.release.payload.astype(np.uint8), received.num_classes, None)
-        row, label = np.nonzero(shares)
-        return self._fit(received.rows[row], label, received.num_classes, shares[row, label])
-
-    def _fit(
-        self, features: NDArray[np.floating], labels: NDArray[np.integer], num_classes: int, weights: Floats | None
-    ) -> Predictor:
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """A row for each class with a weight, which is its sample weight unless all are 1."""
+        rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)
         if present.size < 2:
-            return constant_predictor(present, num_classes)
+            return constant_predictor(present, weights.shape[1])
         model = self._model()
         try:
-            model.fit(features, labels) if weights is None else model.fit(features, labels, sample_weight=weights)
-            model.predict_proba(features[:1])  # some refuse only here, such as more neighbours than rows
+            model.fit(rows, labels) if count is None else model.fit(rows, labels, sample_weight=count)
+            model.predict_proba(rows[:1])  # some refuse only here, such as more neighbours than rows
         except (TypeError, ValueError) as error:
             raise InputError(f"learner.estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
-        return FittedClassifier(model, num_classes)
+        return FittedClassifier(model, weights.shape[1])
 
 
 def _classifier(name: str) -> Any:
@@ -106,7 +94,7 @@ def _classifier(name: str) -> Any:
     return found
 
 
-class BoostedTreesConfig(OwnLearner):
+class BoostedTreesConfig(UnbiasedLearner):
     """scikit-learn's histogram gradient boosting: a regression of each class's noise-corrected weight, squared loss.
 
     The mean of a weight under the noise is the true label's indicator, so that the regression function is p(y|x); with
@@ -115,9 +103,7 @@ class BoostedTreesConfig(OwnLearner):
     """
 
     kind: Literal["boosted_trees"] = "boosted_trees"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = UNBIASED
     loss: ClassVar[Loss] = "zero_one"
-    uses_noise_law: ClassVar[bool] = True
     trees: int = Field(default=100, ge=1, le=10_000)
     """Trees of each class, 1 to 10,000; fixed beforehand, since a stop that depends on true labels costs privacy."""
     learning_rate: float = Field(default=0.1, gt=0, le=1)
@@ -131,15 +117,7 @@ class BoostedTreesConfig(OwnLearner):
     def depends_on_scale(self) -> bool:
         return False
 
-    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
-        """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._fit(features, np.eye(num_classes)[labels])
-
-    def learned(self, received: Received) -> Predictor:
-        """Learn from a release of hard labels whose noise law is public, or of signed ones."""
-        return self._fit(received.rows, unbiased_weights(received, self.kind))
-
-    def _fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """Regress weights (m, K) whose rows sum to 1; for two classes one of both is sufficient."""
         from sklearn.ensemble import HistGradientBoostingRegressor
 

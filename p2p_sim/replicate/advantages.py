@@ -7,6 +7,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from p2p_sim.learning.learner import one_hot
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.deployment import Accounted, Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Predictor
@@ -122,6 +123,5 @@ def _public_model(case: Replicate, people: Population) -> Predictor:
     """A logistic regression of the first held-out rows: of nobody whose label is to be guessed."""
     assert people.holdout is not None
     rows = slice(0, LARGEST_PUBLIC)
-    return LogisticRegressionConfig().fit(
-        people.holdout.features[rows], people.holdout.labels[rows], people.num_classes
-    )
+    labels = one_hot(people.holdout.labels[rows], people.num_classes)
+    return LogisticRegressionConfig().fit(people.holdout.features[rows], labels)

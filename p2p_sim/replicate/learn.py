@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import LEARNERS, MECHANISMS, offer_of
 from p2p_sim.learning.histogram import density_figures
-from p2p_sim.learning.learner import Counted, Received
+from p2p_sim.learning.learner import Counted, Received, ValueLearner, one_hot
 from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
 from p2p_sim.learning.plug_in_predictor import checked_predictor
 from p2p_sim.learning.ridge import value_figures, value_floor
@@ -55,7 +55,7 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
         honest = measured(_predicted(case, people, followers, outcome), scenario.learner.loss)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
-    if scenario.learner.loss == "squared":
+    if isinstance(scenario.learner, ValueLearner):
         floor = None if scenario.learner.knows_clusters else value_floor(people, mechanism.value_law(outcome))
     risk, groups = measured(found, scenario.learner.loss), by_group(found, scenario.groups)
     values = value_figures(found.population, found.numbers) if scenario.learner.loss == "squared" else {}
@@ -90,14 +90,14 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
     tally = _tally(people, release) if learner.takes_counts else None
     if people.law is not None and tally is not None:
-        predictor = learner.learned_counts(Counted.of(people.law, tally.counts))
-        return checked_predictor(predictor, offer, (learner, "learned_counts"), classes)
+        predictor = learner.learn_counts(Counted.of(people.law, tally.counts))
+        return checked_predictor(predictor, offer, (learner, "learn_counts"), classes)
     assert isinstance(people, Population)
     assert isinstance(release, LabelRelease)
     law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
     given = people.features, release, classes, people.cluster_offsets
-    predictor = learner.learned(Received(*given, law, mechanism.value_law(outcome)))
-    return checked_predictor(predictor, offer, (learner, "learned"), classes)
+    predictor = learner.learn(Received(*given, law, mechanism.value_law(outcome)))
+    return checked_predictor(predictor, offer, (learner, "learn"), classes)
 
 
 def _tally(people: People, release: Release | Tally) -> Tally | None:
@@ -136,8 +136,9 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
         assert isinstance(people, Population)
         truth = _counted(people, slice(None), people.labels)
     if learner.takes_counts and people.law is not None and truth is not None:
-        return learner.fit_counts(Counted.of(people.law, truth.counts))
+        counted = Counted.of(people.law, truth.counts)
+        return learner.fit(counted.rows, counted.weights)
     assert isinstance(people, Population)
-    if learner.loss == "squared" and people.values is not None:
+    if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
-    return learner.fit(people.features, people.labels, people.num_classes)
+    return learner.fit(people.features, one_hot(people.labels, people.num_classes))

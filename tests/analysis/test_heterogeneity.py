@@ -9,6 +9,7 @@ from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
+from tests.learning.received import received
 
 REPLICATES = 60
 BASE = {
@@ -58,7 +59,7 @@ def test_the_exchange_has_the_analytic_floor(phi, replicates):
     for replicate in range(replicates):
         done = exchange(Replicate(given, replicate))
         learn = given.learner
-        found = learn.fit_release(done.population.features, done.outcome.labels, 2, done.population.cluster_offsets)
+        found = learn.learn(received(done.population.features, done.outcome.labels, 2, done.population.cluster_offsets))
         measured.append(assess(done.population, found, found, "zero_one").excess_risk)
         floors.append(exchange_floor(done.population, 0.01, "zero_one"))
     for values in (measured, floors):

@@ -346,11 +346,11 @@ def test_a_plug_in_that_fails_is_named(here, installed, monkeypatch):
     monkeypatch.setattr(own_learner, "NearestMean", lambda *_: 1 / 0)
     status, out, err = command("run", "small.toml", *learner)
     assert (status, out, len(err.splitlines())) == (1, "", 1)
-    assert "plug-in own-mechanism 1.0: NearestMeanConfig.fit_release failed: ZeroDivisionError: division by zero" in err
+    assert "plug-in own-mechanism 1.0: NearestMeanConfig.fit failed: ZeroDivisionError: division by zero" in err
     assert f"set {DEBUG}=1" in err
     assert not (here / "out").exists()
     base = p2p_sim.load_scenario("small.toml", [learner[1]])
-    with pytest.raises(InputError, match=r"NearestMeanConfig\.fit_release failed: ZeroDivisionError"):
+    with pytest.raises(InputError, match=r"NearestMeanConfig\.fit failed: ZeroDivisionError"):
         p2p_sim.sweep(base, {"mechanism.flip_prob": [0.1]})
     monkeypatch.setenv(DEBUG, "1")
     with pytest.raises(ZeroDivisionError):

@@ -209,7 +209,7 @@ def test_a_plug_in_that_fails_in_a_worker_is_named(here, installed, monkeypatch)
     monkeypatch.setattr(LocalProcesses, "__post_init__", lambda one: object.__setattr__(one, "imports", "spoil"))
     status, out, err = command("run", "small.toml", "--set", 'learner={kind="nearest_mean"}', "--workers", 2)
     assert (status, out, len(err.splitlines())) == (1, "", 1)
-    assert "plug-in own-mechanism 1.0: NearestMeanConfig.fit_release failed: ZeroDivisionError: division by zero" in err
+    assert "plug-in own-mechanism 1.0: NearestMeanConfig.fit failed: ZeroDivisionError: division by zero" in err
 
 
 def test_ctrl_c_ends_the_workers_and_says_what_is_kept(here):

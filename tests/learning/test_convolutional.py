@@ -12,6 +12,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.figures.privacy_utility import plot_privacy_utility
 from p2p_sim.learning import networks
 from p2p_sim.learning.convolutional import ConvolutionalConfig
+from p2p_sim.learning.learner import one_hot
 from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.metrics import assess, predict
 from p2p_sim.learning.networks import CHECKPOINTS, Settings, Training, image_shape
@@ -27,6 +28,7 @@ from p2p_sim.report.description import key_figures
 from p2p_sim.results.results_directory import load_results
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.run_scenario import run_all
+from tests.learning.received import received
 
 pytestmark = pytest.mark.figures
 
@@ -72,7 +74,7 @@ def test_without_pytorch_one_line_names_the_extra(monkeypatch):
         ConvolutionalConfig().check_installed()
     pixels, labels = images(3)
     with pytest.raises(InputError, match="deep"):
-        ConvolutionalConfig().fit(pixels, labels, CLASSES)
+        ConvolutionalConfig().fit(pixels, one_hot(labels, CLASSES))
 
 
 @pytest.mark.parametrize("features", [50, 225, 2 * 28**2])
@@ -117,7 +119,7 @@ def test_without_a_reference_its_columns_are_empty_and_everything_stands_it(tmp_
 def test_a_single_figure_is_that_of_both():
     sample = CircleConfig(users=200, num_classes=4, holdout=300).sample((), Streams(3, 0))
     people = Population(sample.users.features, sample.users.labels, np.array([0, 200]), 4, sample.holdout)
-    one, two = (KnnConfig(neighbours=k).fit(people.features, people.labels, 4) for k in (5, 150))
+    one, two = (KnnConfig(neighbours=k).fit(people.features, one_hot(people.labels, 4)) for k in (5, 150))
     both, alone = assess(people, one, two), assess(people, one, None)
     assert alone == dataclasses.replace(both, nonprivate_error_rate=None)
     assert both.nonprivate_error_rate == assess(people, two, None).error_rate
@@ -127,10 +129,10 @@ def test_a_single_figure_is_that_of_both():
 @pytest.mark.parametrize("kind", ["hard", "soft", "bits"])
 def test_it_learns_from_labels_of_each_kind(kind):
     pixels, labels = images(300)
-    one_hot = np.eye(CLASSES, dtype=np.float32)[labels]
-    payload = {"hard": labels, "soft": 0.8 * one_hot + 0.2 / CLASSES, "bits": np.packbits(one_hot > 0, axis=1)}[kind]
+    vectors = one_hot(labels, CLASSES).astype(np.float32)
+    payload = {"hard": labels, "soft": 0.8 * vectors + 0.2 / CLASSES, "bits": np.packbits(vectors > 0, axis=1)}[kind]
     release = LabelRelease(np.arange(100, 300, dtype=np.int32), payload[100:], kind)
-    found = ConvolutionalConfig(epochs=12, batch=20).fit_release(pixels, release, CLASSES)
+    found = ConvolutionalConfig(epochs=12, batch=20).learn(received(pixels, release, CLASSES))
     probabilities = found.probabilities(pixels[:100])
     assert probabilities.sum(axis=1) == pytest.approx(np.ones(100))
     # labels that say nothing of the pixels would be met with chance 1/3: 80 of 100 has probability below 1e-20
@@ -143,7 +145,7 @@ def test_hardly_any_label_is_no_error(tmp_path, monkeypatch, kept):
     monkeypatch.setenv(CHECKPOINTS, str(tmp_path))
     pixels, labels = images(5)
     release = LabelRelease(np.arange(kept, dtype=np.int32), labels[:kept], "hard")
-    found = ConvolutionalConfig(epochs=1).fit_release(pixels, release, CLASSES).probabilities(pixels)
+    found = ConvolutionalConfig(epochs=1).learn(received(pixels, release, CLASSES)).probabilities(pixels)
     assert found.sum(axis=1) == pytest.approx(np.ones(5))
 
 
@@ -260,7 +262,7 @@ def test_resnet18_has_its_published_size_and_trains():
     assert sum(part.numel() for part in network.parameters()) == 11_173_962  # with a 3x3 stem and ten classes
     pixels, labels = images(6)
     config = ConvolutionalConfig(architecture="resnet18", epochs=1, device="cpu")
-    assert config.fit(pixels, labels, CLASSES).probabilities(pixels).shape == (6, CLASSES)
+    assert config.fit(pixels, one_hot(labels, CLASSES)).probabilities(pixels).shape == (6, CLASSES)
 
 
 @with_torch

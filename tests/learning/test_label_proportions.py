@@ -51,17 +51,17 @@ def test_it_beats_the_majority_label_of_every_bag():
     """Nearly every bag has the same majority; the control counts shuffled labels, whose shares tell nothing."""
     given, learner = received(1.0), LabelProportionsConfig()
     majority = given.release.payload.argmax(axis=1).astype(np.uint8)
-    plain = accuracy(LogisticRegressionConfig().fit(given.features, majority, 2))
-    best, found = accuracy(TRUE), accuracy(learner.learned(given))
+    plain = accuracy(LogisticRegressionConfig().fit(given.features, np.eye(2)[majority]))
+    best, found = accuracy(TRUE), accuracy(learner.learn(given))
     assert found > plain + 0.08
     assert found > best - 0.02
     mixed = received(1.0, np.random.default_rng(4).permutation(len(people()[1])))
-    assert accuracy(learner.learned(mixed)) < plain + 0.08
+    assert accuracy(learner.learn(mixed)) < plain + 0.08
 
 
 def test_mean_predictions_of_bags_are_the_shares():
     given = received(8.0)
-    found = LabelProportionsConfig(l2=1e-3).learned(given).probabilities(given.features)
+    found = LabelProportionsConfig(l2=1e-3).learn(given).probabilities(given.features)
     gaps = np.abs(found.reshape(CLUSTERS, USERS, 2).mean(axis=1) - given.release.payload[::USERS])
     assert gaps.mean() < 0.04
 
@@ -78,7 +78,7 @@ def test_bags_are_the_users_of_a_cluster_with_equal_shares():
 @pytest.mark.parametrize("arrived", [0, 1])
 def test_few_labels_are_no_failure(arrived):
     release = LabelRelease(np.zeros(arrived, np.int32), np.full((arrived, 3), 1 / 3, np.float32), "soft")
-    found = LabelProportionsConfig().learned(Received(np.ones((4, 2)), release, 3, np.array([0, 2, 4])))
+    found = LabelProportionsConfig().learn(Received(np.ones((4, 2)), release, 3, np.array([0, 2, 4])))
     assert found.probabilities(np.ones((2, 2))).sum(axis=1) == pytest.approx(np.ones(2))
 
 

@@ -15,6 +15,7 @@ from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
+from tests.learning.received import received
 
 SKEWED = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.3, 0.7]])
 DRAWS = 100_000
@@ -164,7 +165,7 @@ def test_a_learner_refuses_labels_whose_law_is_not_public(learner):
     config = load_scenario("quickstart", [f"learner.kind = '{learner}'"]).learner
     release = LabelRelease(np.arange(2, dtype=np.int32), np.zeros(2, np.uint8))
     with pytest.raises(InputError, match="noise law"):
-        config.fit_release(np.zeros((2, 1)), release, 2, np.array([0, 2]))
+        config.learn(received(np.zeros((2, 1)), release, 2, np.array([0, 2])))
 
 
 def test_labels_released_alike_are_refused_in_one_line():

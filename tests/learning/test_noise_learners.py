@@ -84,9 +84,9 @@ def test_backward_correction_is_exact_on_average():
 
     def found(thought: np.ndarray) -> np.ndarray:
         mean = p @ SKEWED @ NoiseLaw.common(thought).weights(np.arange(3))
-        return soft.fit_weights(features, mean).probabilities(features)
+        return soft.fit(features, mean).probabilities(features)
 
-    without = soft.fit_weights(features, p).probabilities(features)
+    without = soft.fit(features, p).probabilities(features)
     assert np.abs(found(SKEWED) - without).max() < 1e-4
     assert np.abs(found(TRANSPOSED) - without).mean() > 0.03
     assert np.abs(found(SKEWED @ SKEWED) - without).mean() > 0.03
@@ -100,10 +100,10 @@ def test_released_labels_of_many_users(learner):
     """12,000 users, whose labels are noisy in five ways: the 95% interval of the distance to the noiseless fit's
     predictions ends below 0.08; without correction it begins above 0.3, and with planted mistakes above 0.15."""
     features, labels, _ = people()
-    without = LogisticRegressionConfig().fit(features, labels.astype(np.uint8), 3).probabilities(features)
+    without = LogisticRegressionConfig().fit(features, np.eye(3)[labels]).probabilities(features)
 
     def interval(learner, thought):
-        learned = [learner.learned(received(NoiseLaw.common(thought), seed)) for seed in range(5)]
+        learned = [learner.learn(received(NoiseLaw.common(thought), seed)) for seed in range(5)]
         return mean_interval([np.abs(one.probabilities(features) - without).sum(axis=1).mean() for one in learned])
 
     assert interval(learner, SKEWED).high < 0.08
@@ -116,11 +116,9 @@ def test_labels_of_clusters_give_the_model_of_users():
     """From labels of random users of the cluster; plain logistic regression learns the mixture, however many there
     are, and so does backward correction."""
     given = received(NoiseLaw.common(SKEWED, "cluster"))
-    forward = distance(ForwardCorrectionConfig().learned(given), given.features)
-    backward = distance(BackwardCorrectionConfig().learned(given), given.features)
-    mistaken = distance(
-        ForwardCorrectionConfig().learned(replace(given, noise=NoiseLaw.common(SKEWED))), given.features
-    )
+    forward = distance(ForwardCorrectionConfig().learn(given), given.features)
+    backward = distance(BackwardCorrectionConfig().learn(given), given.features)
+    mistaken = distance(ForwardCorrectionConfig().learn(replace(given, noise=NoiseLaw.common(SKEWED))), given.features)
     assert forward < 0.1 < 0.2 < min(backward, mistaken)
 
 
@@ -159,9 +157,9 @@ def test_without_noise_it_is_logistic_regression(classes):
     labels = np.minimum(labels, classes - 1).astype(np.uint8)
     release = LabelRelease(np.arange(len(labels), dtype=np.int32), labels)
     given = Received(features, release, classes, offsets, NoiseLaw.common(np.eye(classes)))
-    plain = LogisticRegressionConfig().fit(features, labels, classes).probabilities(features)
+    plain = LogisticRegressionConfig().fit(features, np.eye(classes)[labels]).probabilities(features)
     for learner in LEARNERS:
-        assert np.abs(learner.learned(given).probabilities(features) - plain).max() < 2e-3
+        assert np.abs(learner.learn(given).probabilities(features) - plain).max() < 2e-3
 
 
 def test_trees_find_what_is_not_linear():
@@ -174,7 +172,7 @@ def test_trees_find_what_is_not_linear():
 
     def error(thought: np.ndarray) -> float:
         given = Received(features, release, 3, np.array([0, 6000]), NoiseLaw.common(thought))
-        learned = BoostedTreesConfig(trees=30).learned(given).probabilities(features)
+        learned = BoostedTreesConfig(trees=30).learn(given).probabilities(features)
         assert learned.sum(axis=1) == pytest.approx(np.ones(6000))
         return float(np.abs(learned - np.eye(3)[labels]).sum(axis=1).mean())
 
@@ -209,7 +207,7 @@ def test_clusters_help_where_features_do_not_tell_them_apart(source):
     assert strengths[0] <= 10 < strengths[1]
     truth = np.eye(3)[shifted if source == "user" else (labels + (np.arange(len(labels)) // USERS) % 2) % 3]
     wrong = [
-        float((one.learned(apart).probabilities(features).argmax(axis=1) != truth.argmax(axis=1)).mean())
+        float((one.learn(apart).probabilities(features).argmax(axis=1) != truth.argmax(axis=1)).mean())
         for one in (learner, ForwardCorrectionConfig())
     ]
     assert wrong[0] < wrong[1] - 0.05
@@ -227,7 +225,7 @@ def test_few_labels_are_no_failure(learner, arrived):
     release = LabelRelease(np.zeros(arrived, np.int32), np.ones(arrived, np.uint8))
     for source in ("user", "cluster"):
         law = NoiseLaw.common(SKEWED, source)
-        found = learner.learned(Received(np.ones((4, 2)), release, 3, np.array([0, 2, 4]), law))
+        found = learner.learn(Received(np.ones((4, 2)), release, 3, np.array([0, 2, 4]), law))
         assert found.probabilities(np.ones((2, 2))).sum(axis=1) == pytest.approx(np.ones(2))
 
 

@@ -10,6 +10,7 @@ from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, Trimm
 from p2p_sim.measures.risk import best_logistic_risk, log_risk
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
+from tests.learning.received import received
 
 
 def expected_share(total: int, honest_ones: int, inverted: int, trim: float) -> float:
@@ -49,7 +50,7 @@ def lied(law, lie, share: float, seed: int = 1, users: int = 40_000):
 def excess(law, learner, features, release, offsets) -> float:
     """Expected log loss above the best affine logistic model's, nats."""
     best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
-    predicted = learner.fit_release(features, release, 2, offsets).probabilities(law.points)
+    predicted = learner.learn(received(features, release, 2, offsets)).probabilities(law.points)
     return log_risk(law.mass, law.label_distribution, predicted) - best
 
 
@@ -90,11 +91,11 @@ def test_without_trimming_a_cluster_of_equal_users_is_plain_regression():
     release = LabelRelease(users, rng.integers(0, 3, users.size).astype(np.uint8))
     at = rng.normal(size=(50, 3))
     one, two = (
-        learner.fit_release(features, release, 3, offsets).probabilities(at)
+        learner.learn(received(features, release, 3, offsets)).probabilities(at)
         for learner in (TrimmedClustersConfig(trim=0.0), PLAIN)
     )
     assert one == pytest.approx(two, abs=2e-3)
-    trimmed = TrimmedClustersConfig(trim=0.3).fit_release(features, release, 3, offsets).probabilities(at)
+    trimmed = TrimmedClustersConfig(trim=0.3).learn(received(features, release, 3, offsets)).probabilities(at)
     assert np.abs(trimmed - two).max() > 0.1
 
 
@@ -102,24 +103,24 @@ def test_clusters_without_labels_are_left_out():
     features = np.array([[0.0], [0.0], [1.0], [1.0], [9.0]])
     offsets = np.array([0, 2, 4, 5])
     release = LabelRelease(np.array([0, 1, 2, 3], dtype=np.int32), np.array([0, 0, 1, 1], dtype=np.uint8))
-    with_empty = TRIMMED.fit_release(features, release, 2, offsets).probabilities(features)
-    without = TRIMMED.fit_release(features[:4], release, 2, offsets[:3]).probabilities(features)
+    with_empty = TRIMMED.learn(received(features, release, 2, offsets)).probabilities(features)
+    without = TRIMMED.learn(received(features[:4], release, 2, offsets[:3])).probabilities(features)
     assert np.array_equal(with_empty, without)
     nothing = LabelRelease(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
-    assert TRIMMED.fit_release(features, nothing, 2, offsets).probabilities(features).tolist() == [[0.5, 0.5]] * 5
+    assert TRIMMED.learn(received(features, nothing, 2, offsets)).probabilities(features).tolist() == [[0.5, 0.5]] * 5
 
 
 def test_the_nonprivate_twin_is_plain_logistic_regression():
     rng = np.random.default_rng(3)
     features, labels = rng.normal(size=(500, 2)), rng.integers(0, 2, 500).astype(np.uint8)
-    one = TRIMMED.fit(features, labels, 2)
-    two = PLAIN.fit(features, labels, 2)
+    one = TRIMMED.fit(features, np.eye(2)[labels])
+    two = PLAIN.fit(features, np.eye(2)[labels])
     assert np.array_equal(one.probabilities(features), two.probabilities(features))
 
 
 def test_what_cannot_be_trimmed_is_refused():
     release = LabelRelease(np.arange(3, dtype=np.int32), np.zeros((3, 2), dtype=np.uint8), "bits")
     with pytest.raises(InputError, match=r"learner\.kind = 'trimmed_clusters': takes hard labels"):
-        TRIMMED.fit_release(np.zeros((3, 1)), release, 2, np.array([0, 3]))
+        TRIMMED.learn(received(np.zeros((3, 1)), release, 2, np.array([0, 3])))
     with pytest.raises(InputError, match=r"learner\.trim = 0\.2: must be below 1/5 for 5 classes"):
-        TRIMMED.fit_release(np.zeros((3, 1)), release, 5, np.array([0, 3]))
+        TRIMMED.learn(received(np.zeros((3, 1)), LabelRelease(release.user, np.zeros(3, np.uint8)), 5))

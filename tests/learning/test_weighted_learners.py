@@ -13,6 +13,7 @@ from p2p_sim.learning.scikit_learner import EstimatorConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.scenario import Scenario
+from tests.learning.received import received
 
 FEATURES, DIGITS = load_digits(return_X_y=True)
 FEATURES = FEATURES / 16.0
@@ -25,7 +26,7 @@ def release(payload, kind):
 @pytest.mark.parametrize(("labels", "classes"), [(DIGITS, 10), (DIGITS % 2, 2)])
 def test_hard_labels_give_scikit_learns_model_by_either_solver(labels, classes):
     labels = labels.astype(np.uint8)
-    ours = SoftLogisticRegressionConfig().fit_release(FEATURES, release(labels, "hard"), classes)
+    ours = SoftLogisticRegressionConfig().learn(received(FEATURES, release(labels, "hard"), classes))
     solvers = [("lbfgs", 1e-8), ("saga", 1e-6)]
     for solver, tol in solvers if classes == 2 else solvers[:1]:
         model = LogisticRegression(solver=solver, tol=tol, max_iter=5000).fit(FEATURES, labels)
@@ -38,7 +39,7 @@ def test_signed_weights_minimise_the_modified_loss():
     x = rng.normal(size=(60, 2))
     weights = signed_weights(rng.integers(3, size=60), rng.dirichlet(np.ones(3), size=60), 0.4)
     assert weights.min() < 0
-    model = SoftLogisticRegressionConfig(l2=5.0, max_iterations=5000).fit_release(x, release(weights, "signed"), 3)
+    model = SoftLogisticRegressionConfig(l2=5.0, max_iterations=5000).learn(received(x, release(weights, "signed"), 3))
 
     def loss(w):
         scores = np.hstack([x, np.ones((60, 1))]) @ w
@@ -57,7 +58,7 @@ def test_a_class_of_negative_weight_leaves_a_minimum(classes):
     x = rng.normal(size=(200, 2))
     weights = signed_weights(np.zeros(200, dtype=int), np.full(classes, 1.0 / classes), 0.5)
     assert weights[:, 1].sum() < -10.0
-    w = SoftLogisticRegressionConfig().fit_release(x, release(weights, "signed"), classes).coefficients
+    w = SoftLogisticRegressionConfig().learn(received(x, release(weights, "signed"), classes)).coefficients
     design, targets = np.hstack([x, np.ones((200, 1))]), weights if classes > 2 else weights[:, 1:]
 
     def gradient(w):
@@ -78,7 +79,7 @@ def test_debiased_labels_recover_the_shares_of_a_table():
     truth = (rng.random(point.size) < np.array([0.1, 0.4, 0.45, 0.9])[point]).astype(np.uint8)
     noise = RandomizedResponse(0.4)
     payload = noise.debiased(noise.randomize(truth, rng))
-    model = MajorityTableConfig().fit_release(point[:, None].astype(float), release(payload, "signed"), 2)
+    model = MajorityTableConfig().learn(received(point[:, None].astype(float), release(payload, "signed"), 2))
     found = model.probabilities(np.arange(4.0)[:, None])[:, 1]
     assert np.abs(found - [0.1, 0.4, 0.45, 0.9]).max() < 6.5 * 0.5 / np.sqrt(50_000) / 0.2  # 1e-9 a test
     assert model.probabilities(np.array([[7.0]])).argmax() == 0  # unseen: the class that leads overall
@@ -86,13 +87,13 @@ def test_debiased_labels_recover_the_shares_of_a_table():
 
 def test_table_is_the_majority_of_each_row():
     x = np.array([[0.0], [0.0], [0.0], [1.0]])
-    model = MajorityTableConfig().fit(x, np.array([0, 2, 2, 1], dtype=np.uint8), 3)
+    model = MajorityTableConfig().fit(x, np.eye(3)[[0, 2, 2, 1]])
     assert model.probabilities(np.array([[0.0], [1.0]])).argmax(axis=1).tolist() == [2, 1]
 
 
 def test_scikit_learns_learner_refuses_negative_weights():
     with pytest.raises(InputError, match="'logistic_regression': takes hard labels, the release has signed ones"):
-        LogisticRegressionConfig().fit_release(FEATURES[:2], release(np.array([[1.2, -0.2]] * 2), "signed"), 2)
+        LogisticRegressionConfig().learn(received(FEATURES[:2], release(np.array([[1.2, -0.2]] * 2), "signed"), 2))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +103,8 @@ def test_scikit_learns_learner_refuses_negative_weights():
 def test_any_classifier_of_scikit_learn_learns_from_hard_and_soft_labels(estimator, parameters):
     config = EstimatorConfig(estimator=estimator, parameters=parameters)
     labels = DIGITS.astype(np.uint8)
-    hard = config.fit_release(FEATURES, release(labels, "hard"), 10).probabilities(FEATURES)
-    soft = config.fit_release(FEATURES, release(np.eye(10)[labels], "soft"), 10).probabilities(FEATURES)
+    hard = config.learn(received(FEATURES, release(labels, "hard"), 10)).probabilities(FEATURES)
+    soft = config.learn(received(FEATURES, release(np.eye(10)[labels], "soft"), 10)).probabilities(FEATURES)
     for found in (hard, soft):
         assert (found.argmax(axis=1) == labels).mean() > 0.8
     assert np.abs(hard - soft).max() < 1e-9 or "Forest" in estimator  # which draws its rows by weight
@@ -134,4 +135,4 @@ def test_a_parameter_out_of_range_is_one_line(estimator, parameter):
     value = 5_000 if parameter == "n_neighbors" else -1
     config = EstimatorConfig(estimator=f"sklearn.{estimator}", parameters={parameter: value})
     with pytest.raises(InputError, match=f"learner.estimator = 'sklearn.{estimator}': .*{parameter}"):
-        config.fit(FEATURES, DIGITS.astype(np.uint8), 10)
+        config.fit(FEATURES, np.eye(10)[DIGITS])

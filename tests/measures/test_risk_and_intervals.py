@@ -13,6 +13,7 @@ from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.risk import bayes_error_rate, best_logistic_risk, error_rate, heterogeneity, log_risk
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
+from tests.learning.received import received
 
 
 def test_heterogeneity_is_the_full_l1_distance():
@@ -72,20 +73,20 @@ def test_one_replicate_has_no_interval():
 def test_learner_copes_with_a_single_class_and_with_nothing():
     features, learner = np.zeros((4, 1)), LogisticRegressionConfig()
     one = LabelRelease(np.array([1, 2], np.int32), np.ones(2, np.uint8))
-    assert learner.fit_release(features, one, 2).probabilities(features).tolist() == [[0.0, 1.0]] * 4
+    assert learner.learn(received(features, one, 2)).probabilities(features).tolist() == [[0.0, 1.0]] * 4
     none = LabelRelease(np.empty(0, np.int32), np.empty(0, np.uint8))
-    assert learner.fit_release(features, none, 2).probabilities(features)[0].tolist() == [0.5, 0.5]
+    assert learner.learn(received(features, none, 2)).probabilities(features)[0].tolist() == [0.5, 0.5]
 
 
 def test_learner_refuses_payloads_it_does_not_take():
     release = LabelRelease(np.arange(2, dtype=np.int32), np.zeros((2, 3)), "bits")
     with pytest.raises(Exception, match="takes hard labels, the release has bits"):
-        LogisticRegressionConfig().fit_release(np.zeros((2, 1)), release, 3)
+        LogisticRegressionConfig().learn(received(np.zeros((2, 1)), release, 3))
 
 
 def test_missing_classes_get_probability_zero():
     features = np.array([[0.0], [0.1], [1.0], [1.1]])
-    predictor = LogisticRegressionConfig().fit(features, np.array([0, 0, 2, 2], np.uint8), 4)
+    predictor = LogisticRegressionConfig().fit(features, np.eye(4)[[0, 0, 2, 2]])
     found = predictor.probabilities(features)
     assert found.shape == (4, 4)
     assert np.all(found[:, [1, 3]] == 0.0)

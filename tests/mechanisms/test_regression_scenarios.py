@@ -115,7 +115,7 @@ def test_the_floor_is_what_a_learner_reaches_who_gets_exact_means():
     for told in (of_cluster, mean):
         release = LabelRelease(np.arange(40, dtype=np.int32), told, "values")
         received = Received(law.points, release, 17, users.cluster_offsets, None, published)
-        model = RidgeConfig(l2=0.0).learned(received)
+        model = RidgeConfig(l2=0.0).learn(received)
         f = law.label_distribution @ np.array(config.known_values)
         found.append(float(law.mass @ (model.numbers(law.points) - f) ** 2))
     floor = value_floor(users, published)

@@ -13,7 +13,7 @@ from scipy.stats import binomtest, chi2
 from benchmarks.timing import peak_bytes
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.learning.class_weights import label_vectors, one_hot
+from p2p_sim.learning.learner import one_hot
 from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, OneVsRestConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
@@ -28,6 +28,7 @@ from p2p_sim.privacy.rivals.vector_approximation import (
 from p2p_sim.replicate.run import run
 from p2p_sim.results.release_export import export_release
 from p2p_sim.scenario import Scenario
+from tests.learning.received import received
 
 FALSE_ALARM = 1e-9
 CIRCLE = {"kind": "circle", "num_classes": 5, "users": 2000, "holdout": 500}
@@ -193,7 +194,7 @@ def test_learners_that_know_no_bits_refuse_them():
         scenario({"kind": "vector_approximation", "target_epsilon": 1.0}, learner={"kind": "logistic_regression"})
     release = LabelRelease(np.arange(2, dtype=np.int32), np.zeros((2, 3)), "signed")
     with pytest.raises(InputError, match="takes bits or hard or soft labels, the release has signed ones"):
-        KnnConfig().fit_release(np.zeros((2, 1)), release, 3)
+        KnnConfig().learn(received(np.zeros((2, 1)), release, 3))
 
 
 # -- learners --------------------------------------------------------------------------------------------------------
@@ -212,8 +213,8 @@ def random_release(kind: str, m: int, k: int) -> LabelRelease:
 def test_neighbours_are_averaged(kind):
     rng = np.random.default_rng(1)
     features, points, release = rng.normal(size=(300, 2)), rng.normal(size=(40, 2)), random_release(kind, 300, 11)
-    predicted = KnnConfig(neighbours=17).fit_release(features, release, 11).probabilities(points)
-    vectors = label_vectors(release, 11, "knn")
+    predicted = KnnConfig(neighbours=17).learn(received(features, release, 11)).probabilities(points)
+    vectors = received(features, release, 11).weights
     for point, shares in zip(points, predicted, strict=True):
         near = np.argsort(np.sum((features - point) ** 2, axis=1))[:17]
         mean = vectors[near].mean(axis=0)
@@ -225,16 +226,18 @@ def test_neighbours_of_few_or_no_labels():
     few = LabelRelease(np.arange(3, dtype=np.int32), np.array([0, 1, 1], np.uint8))
     none = LabelRelease(np.zeros(0, np.int32), np.zeros(0, np.uint8))
     learner = KnnConfig(neighbours=200)
-    assert np.allclose(learner.fit_release(features, few, 3).probabilities(features), [[1 / 3, 2 / 3, 0]] * 3)
-    assert np.allclose(learner.fit_release(features, none, 3).probabilities(features), 1 / 3)
-    assert np.allclose(learner.fit(features, few.payload, 3).probabilities(features[:1]), [[1 / 3, 2 / 3, 0]])
+    assert np.allclose(learner.learn(received(features, few, 3)).probabilities(features), [[1 / 3, 2 / 3, 0]] * 3)
+    assert np.allclose(learner.learn(received(features, none, 3)).probabilities(features), 1 / 3)
+    assert np.allclose(learner.fit(features, one_hot(few.payload, 3)).probabilities(features[:1]), [[1 / 3, 2 / 3, 0]])
 
 
 def test_one_vs_rest_is_one_logistic_regression_a_bit():
     features, release = np.random.default_rng(1).normal(size=(300, 2)), random_release("bits", 300, 3)
-    predicted = OneVsRestConfig(l2=0.5).fit_release(features, release, 3).probabilities(features)
-    bits = label_vectors(release, 3, "knn").astype(np.uint8)
-    single = [LogisticRegressionConfig(l2=0.5).fit(features, bits[:, j], 2).probabilities(features) for j in range(3)]
+    predicted = OneVsRestConfig(l2=0.5).learn(received(features, release, 3)).probabilities(features)
+    bits = received(features, release, 3).weights.astype(np.uint8)
+    single = [
+        LogisticRegressionConfig(l2=0.5).fit(features, one_hot(bits[:, j], 2)).probabilities(features) for j in range(3)
+    ]
     scores = np.stack([one[:, 1] for one in single], axis=1)
     assert np.allclose(predicted, scores / scores.sum(axis=1, keepdims=True), atol=1e-4)
 
@@ -243,6 +246,6 @@ def test_one_vs_rest_on_certain_soft_labels_is_that_on_hard_ones():
     features, release = np.random.default_rng(1).normal(size=(200, 2)), random_release("hard", 200, 4)
     soft = LabelRelease(release.user, one_hot(release.payload, 4), "soft")
     learner = OneVsRestConfig()
-    hard = learner.fit_release(features, release, 4).probabilities(features)
-    assert np.allclose(hard, learner.fit_release(features, soft, 4).probabilities(features))
-    assert np.allclose(hard, learner.fit(features, release.payload, 4).probabilities(features))
+    hard = learner.learn(received(features, release, 4)).probabilities(features)
+    assert np.allclose(hard, learner.learn(received(features, soft, 4)).probabilities(features))
+    assert np.allclose(hard, learner.fit(features, one_hot(release.payload, 4)).probabilities(features))

@@ -182,11 +182,11 @@ def test_counts_teach_what_the_users_teach(learner):
     received = Tally.of(people.point[release.user], release.payload, shape).counts
     true = Tally.of(people.point, people.labels, shape).counts
     assert len(Tally(received)) == len(release)
-    by_user = given.learner.learned(Received(people.features, release, 2, people.cluster_offsets))
-    by_count = given.learner.learned_counts(Counted.of(law, received))
-    bare, bare_count = (
-        given.learner.fit(people.features, people.labels, 2), given.learner.fit_counts(Counted.of(law, true)),
-    )  # fmt: skip
+    by_user = given.learner.learn(Received(people.features, release, 2, people.cluster_offsets))
+    by_count = given.learner.learn_counts(Counted.of(law, received))
+    everybody = Counted.of(law, true)
+    bare = given.learner.fit(people.features, np.eye(2)[people.labels])
+    bare_count = given.learner.fit(everybody.rows, everybody.weights)
 
     def same(one, other):
         return np.allclose(one.probabilities(law.points), other.probabilities(law.points), rtol=0, atol=1e-5)
@@ -195,7 +195,7 @@ def test_counts_teach_what_the_users_teach(learner):
     assert same(bare, bare_count)
     assert not same(by_user, bare_count)
     received[0] += (30, 0)
-    assert not same(by_user, given.learner.learned_counts(Counted.of(law, received)))
+    assert not same(by_user, given.learner.learn_counts(Counted.of(law, received)))
 
 
 def test_counts_say_of_a_cluster_what_its_users_say():
