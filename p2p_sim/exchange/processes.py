@@ -1,8 +1,7 @@
-"""The protocol as SimPy processes: one process for each user, one event for each message.
+"""The protocol as SimPy processes: one process for each user, one event for each message of any protocol.
 
-`LabelExchangeProtocol` is the protocol of the clustering paper as its users live it; `ProcessExchange` carries the
-messages of any protocol. Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for
-the label exchange both leave the same behind to the last bit, and `batched_exchange` is some hundred times faster.
+Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for the label exchange
+(`LabelExchangeProtocol`) both leave the same behind to the last bit, and `batched_exchange` is a hundred times faster.
 """
 
 import math
@@ -21,7 +20,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER
-from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request, Steps
+from p2p_sim.exchange.protocol import LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
 from p2p_sim.network.event_queue import Clock
@@ -35,26 +34,10 @@ SEEN_AS = {
 """The kind of a message on a leg, as an observer sees it."""
 
 
-@dataclass(frozen=True)
-class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
-
-    sampling_rate: float
-
-    def user(self, me: Me) -> Steps:
-        """Ask a random user of the cluster, perhaps oneself; with probability θ pass on what she replied."""
-        reply = yield me.ask()
-        if reply is not None and me.coin("submit", self.sampling_rate):
-            me.submit(reply)
-
-
 @dataclass
 class PendingRequest:
-    """A request of a user.
-
-    attempt: numbered through all that she asks. begin_s, deadline: from and until when it counts, seconds. reply: the
-    event that her process waits for. answered_s: when the first reply came in time; infinity: none did.
-    """
+    """A request: its number among all that a user asks, from and until when it counts (seconds), the event that her
+    process waits for, and when the first reply came in time (infinity: none did)."""
 
     user: int
     attempt: int
@@ -232,8 +215,6 @@ class ProcessExchange(ExchangeRun):
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
         return over
-
-    # -- requests and replies ----------------------------------------------------------------------------------------
 
     def _request(self, user: int, attempt: int, draw: int, timeout_s: float) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""

@@ -122,3 +122,16 @@ class Me:
     def submit(self, reply: Reply | int) -> None:
         """Pass a label on to the learner."""
         self._exchange.submit(self.number, reply)
+
+
+@dataclass(frozen=True)
+class LabelExchangeProtocol(Protocol):
+    """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
+
+    sampling_rate: float
+
+    def user(self, me: Me) -> Steps:
+        """Ask a random user of the cluster, perhaps oneself; with probability θ pass on what she replied."""
+        reply = yield me.ask()
+        if reply is not None and me.coin("submit", self.sampling_rate):
+            me.submit(reply)

@@ -19,9 +19,9 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import whole
 from p2p_sim.replicate import row as rows
 from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import Completed, exchange
 from p2p_sim.replicate.true_labels import Labels
-from p2p_sim.results.rows import Row
 from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]

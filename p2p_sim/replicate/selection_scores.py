@@ -15,8 +15,8 @@ from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
-from p2p_sim.results.rows import Row
 
 HELD_BACK = 1.0 / 3.0
 """Share of the released labels that judge; the others teach."""

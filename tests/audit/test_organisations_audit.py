@@ -112,8 +112,8 @@ def test_whole_rows_are_replaced_and_a_long_one_that_scales_all_is_caught(monkey
     """Two labels of one row would have the same length."""
     sound = pst.train_groups
 
-    def scaled(given, *others):
-        return sound(given / max(1.0, np.linalg.norm(given, axis=1).max() / 5.0), *others)
+    def scaled(given, *others, **named):
+        return sound(given / max(1.0, np.linalg.norm(given, axis=1).max() / 5.0), *others, **named)
 
     asked = Replicate(case().scenario.replace(**{"population.users": 2_400}))
     monkeypatch.setattr(pst, "train_groups", scaled)

@@ -131,7 +131,7 @@ FOUND = {
         (lambda: says("classes"), r"must give an array of floating-point numbers \(30, 2\), not float64 \(30, 3\)"),
         (lambda: says("integers"), r"must give an array of floating-point numbers \(30, 2\), not int64"),
     ],
-    "SaysConfig.learned": [(lambda: says("nobody"), "must give a predictor with a method probabilities, not NoneType")],
+    "SaysConfig.learn": [(lambda: says("nobody"), "must give a predictor with a method probabilities, not NoneType")],
     "DrawnConfig.sample": [
         (lambda: drawn("nothing"), "population.kind = 'drawn': must give a Sample, not NoneType"),
         (lambda: drawn("nan features"), "users: features must be finite"),

@@ -199,6 +199,6 @@ def test_the_histogram_learner_is_the_rule_without_noise():
 
     rng = np.random.default_rng(3)
     x, y = rng.random((3_000, 2)), rng.integers(0, 2, 3_000).astype(np.uint8)
-    ours, theirs = HistogramConfig().fit(x, y, 2), HistogramClassifier().fit(x, y)
+    ours, theirs = HistogramConfig().fit(x, np.eye(2)[y]), HistogramClassifier().fit(x, y)
     grid = rng.random((5_000, 2))
     assert np.array_equal(ours.probabilities(grid).argmax(axis=1), theirs.predict(grid))
