@@ -49,6 +49,11 @@ class Sources:
         chance = some(self.rate / self.sources, self.trials)
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
+    def noisy_window(self, log_tail: float) -> tuple[int, int]:
+        """Where nearly all noisy ones of a data set lie, for how large tables are."""
+        others, alpha = self.sources - 1, self.flip_prob
+        return bernstein_window(others * alpha, others * alpha * (1.0 - alpha), others, log_tail)
+
     @property
     def load(self) -> float:
         """Expected submissions for each source, t/S."""
@@ -116,10 +121,11 @@ class DeltaEvaluator:
         s, tail = self.setting, self.log_tail
         if math.isinf(tail):
             return True
-        alpha, most = s.flip_prob, max(self.submissions.counts)
-        (low, high), others = self._window(s.sources - 1, alpha), s.world(0)
+        most, others = max(self.submissions.counts), s.world(0)
+        low, high = s.noisy_window(tail)
         columns = 2 * (high - low + 1) // spacing(others, most, tail)
-        first, last = self._window(most, low / s.sources)[0], self._window(most, (high + 1) / s.sources)[1]
+        shares, _ = others.shares(np.array([low, high + 1], dtype=np.float64))
+        first, last = self._window(most, float(shares[0]))[0], self._window(most, float(shares[1]))[1]
         return columns * (last - first + 1) <= LARGEST_TABLE
 
     @cached_property

@@ -70,7 +70,7 @@ class DirectViews:
         step = min(spacing(world, counts[-1], log_tail) for world in worlds) if sparse else 1
         tail_x = log_tail - math.log(step)
         low, weights = _laws(worlds, tail_x, step)
-        parts = list(_tables(worlds[0].sources, counts, low, weights, log_tail, step))
+        parts = list(_tables(worlds[0], counts, low, weights, log_tail, step))
         rows = [len(a) // group for group, a, _ in parts]
         most, of_x = max(rows), [world.rounding(tail_x) for world in worlds]
         sums = max(count for _, count in of_x) + 2
@@ -85,7 +85,7 @@ class DirectViews:
             np.concatenate([b for _, _, b in parts]),
             lower,
             upper,
-            rounding(most) + max(error for error, _ in of_x) + sums * UNIT,
+            rounding(most) + max(error for error, _ in of_x) + sums * UNIT + _kernel_error(worlds[0], most),
             submissions.lost + 2.0 * tail_mass(log_tail),
             (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
             2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
@@ -136,7 +136,7 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
     """For each t in `counts`, A and B as arrays (k, len(worlds)), k = 0..t."""
     low, weights = _laws(worlds, -math.inf, 1)
     for t in counts:
-        for _, a, b in _tables(worlds[0].sources, [t], low, weights, -math.inf, 1):
+        for _, a, b in _tables(worlds[0], [t], low, weights, -math.inf, 1):
             yield a, b
 
 
@@ -152,18 +152,19 @@ def _laws(worlds: Sequence[OtherUsers], log_tail: float, step: int) -> tuple[int
 
 
 def _tables(
-    sources: int, counts: Sequence[int], low: int, weights: Floats, log_tail: float, step: int
+    world: OtherUsers, counts: Sequence[int], low: int, weights: Floats, log_tail: float, step: int
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """How many of the t are taken together, and A and B for these, as arrays ((k, t), worlds).
 
-    A row is Σ_j Bin(k; t, j/sources) Pr[X = j]; k runs over all that matter for any of these t and j, and above t the
+    A row is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; k runs over all that matter for any of these t and j, and above t the
     probability is 0. B has j + 1 in place of j.
     """
     at = low + step * np.arange(len(weights))
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
-        odds = noisy / (sources - noisy)
-    first, last = _windows(np.array(counts), low / sources, float(noisy[-1]) / sources, log_tail - _FURTHER)
+        share, rest = world.shares(noisy)
+        odds = noisy / (world.sources - noisy) if world.kernel is None else share / rest
+    first, last = _windows(np.array(counts), float(share[0]), float(share[-1]), log_tail - _FURTHER)
     taken, narrow = 0, max(1, _TOGETHER // noisy.size)
     while taken < len(counts):
         most = max((5 * int(last[taken] - first[taken] + 8)) // 4, narrow // len(counts))
@@ -185,6 +186,11 @@ def _tables(
             np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, index])
         yield size, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
         taken += size
+
+
+def _kernel_error(world: OtherUsers, rows: int) -> float:
+    """Charged for odds that are off by more than the 2u of j/S: each step of a product repeats their error."""
+    return 0.0 if world.kernel is None else 4.0 * (rows + 1) * world.kernel.error
 
 
 def _windows(counts: Ints, least: float, largest: float, log_tail: float) -> tuple[Ints, Ints]:

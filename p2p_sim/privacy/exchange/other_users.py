@@ -23,6 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats, bernstein_window, binomial_pmf, centred_rounding
+from p2p_sim.privacy.exchange.majority_kernel import Kernel
 
 _BELOW = 16.0
 """By so much the logarithm of what is skipped lies below that of a truncation."""
@@ -40,6 +41,7 @@ class OtherUsers:
         zeros, ones: others with unknown noisy bits, by true label.
         flip_prob: α in [0, 1/2].
         known_ones: others whose noisy bit is known to be one.
+        kernel: how a submission depends on the noisy ones; None: it is the noisy bit of one source.
     """
 
     sources: int
@@ -47,6 +49,13 @@ class OtherUsers:
     ones: int
     flip_prob: float
     known_ones: int = 0
+    kernel: Kernel | None = None
+
+    def shares(self, noisy: Floats) -> tuple[Floats, Floats]:
+        """The probability that a submission is a one, and that it is a zero, by the number of noisy ones."""
+        if self.kernel is None:
+            return noisy / self.sources, (self.sources - noisy) / self.sources
+        return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float) -> tuple[int, Floats]:
         """First value and probabilities of X, the noisy ones among all but the target.
@@ -93,7 +102,7 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> int:
     """
     scale = _scale(world, submissions)
     step = 1
-    if math.isinf(log_tail) or scale <= 0.0:
+    if math.isinf(log_tail) or scale <= 0.0 or (world.kernel is not None and world.kernel.requests is None):
         return step
     larger = math.pi * math.sqrt(scale / (_BELOW - log_tail))
     for _ in range(3):  # larger steps need more
@@ -117,7 +126,8 @@ def _scale(world: OtherUsers, submissions: int) -> float:
     """2 N q α (1-α)."""
     if world.sources == 1:
         return 0.0
-    fetched_not = math.exp(submissions * math.log1p(-1.0 / world.sources))
+    requests = submissions * (1 if world.kernel is None else world.kernel.requests or 0)
+    fetched_not = math.exp(requests * math.log1p(-1.0 / world.sources))
     return 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
 
 

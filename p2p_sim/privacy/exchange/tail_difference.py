@@ -63,15 +63,17 @@ class CutOffViews:
         """
         first, weights = world.noisy_ones(log_tail)
         noisy = first + np.arange(len(weights) + 1, dtype=np.float64)
-        share, rest = noisy / world.sources, (world.sources - noisy) / world.sources
+        share, rest = world.shares(noisy)
         error, count = world.rounding(log_tail)
         most = max(submissions.counts)
         slack = BETAINC_ERROR + MISPLACED + error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
+        if world.kernel is not None:  # arguments are off by more than u, and so are the logarithms of B(k)/A(k)
+            slack += (40.0 * math.sqrt(most) + 4.0 * most) * world.kernel.error
         others, load = world.zeros + world.ones, most / world.sources
         width = math.sqrt(others * world.flip_prob * (1.0 - world.flip_prob) / (1.0 + load))
         step = max(1, int(width / NODES))
         chosen = slice(step // 2, len(weights), step)
-        nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world.sources)
+        nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world)
         missed, tiny = 6.0 * tail_mass(log_tail), count * SUBNORMAL * len(weights) + _SMALLEST
         if quadrature:
             ends = np.append(share[:-1][chosen], share[1:][chosen]), np.append(rest[:-1][chosen], rest[1:][chosen])
@@ -79,8 +81,8 @@ class CutOffViews:
         if step == 1:
             return CutOffViews(weights, share, rest, nodes, None, None, submissions, slack, missed, tiny)
         between = slice(0, len(weights), step)
-        check = _Nodes.of(step * weights[between], noisy[:-1][between], world.sources)
-        full = _Nodes.of(weights, noisy[:-1], world.sources)
+        check = _Nodes.of(step * weights[between], noisy[:-1][between], world)
+        full = _Nodes.of(weights, noisy[:-1], world)
         return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny)
 
     def deltas(self, keep: float, lose: float, relative_error: float) -> tuple[Floats, Floats]:
@@ -156,13 +158,28 @@ class _Nodes:
     up: tuple[Floats, Floats]
 
     @staticmethod
-    def of(weights: Floats, noisy: Floats, sources: int) -> "_Nodes":
+    def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
+        sources = world.sources
+        if world.kernel is not None:
+            return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
         middle, rest = noisy + 0.5, sources - noisy - 0.5
         with np.errstate(divide="ignore"):
             logs = [np.log(weights), np.log1p(-0.5 / middle), np.log1p(-0.5 / rest)]
         weights, less, fewer = (np.maximum(log, _NEVER) for log in logs)
         more = np.log1p(0.5 / middle), np.log1p(0.5 / rest)
         return _Nodes(weights, np.log(middle / sources), np.log(rest / sources), (less, more[1]), (more[0], fewer))
+
+    @staticmethod
+    def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
+        """The same of any kernel: its values at X (share, rest) and at X + 1; what is common is ln `more` and ln `rest`.
+
+        A share's logarithm in A, ln(share/more), and a rest's in B, ln(less/rest), are differences from these.
+        """
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
+        none = np.zeros_like(share)
+        weights, down, fewer = (np.maximum(log, _NEVER) for log in logs)
+        return _Nodes(weights, np.log(more), np.log(rest), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
         """ln B(k)/A(k)."""

@@ -1,0 +1,241 @@
+"""The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
+
+A data set is m, how many others hold label 1, up to half of them. Any of them attains the lower end. For the upper end
+let the noisy bits of b others be revealed; by choosing whom, what remains is, for every data set from m' to m' + b, an
+exchange in which m' of the other S - 1 - b hold label 1, with a kernel that one `dominating_kernel` dominates:
+
+    max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
+
+In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², at the share p of noisy
+ones. The kernel p̃ is steeper than g by a share of about ζ = b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is
+chosen by how much larger V is than needed: a heuristic, on which nothing that is certified rests.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import bernstein_window, some
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, Views
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, TabulatedKernel, dominating_kernel
+from p2p_sim.privacy.exchange.other_users import OtherUsers
+from p2p_sim.privacy.randomized_response import local_epsilon, outward
+
+ROOM = 0.008
+"""Share by which ε may be raised above that of the worst data set, so that fewer data sets need a look."""
+EXHAUSTIVE = 128
+"""Most sources of whom every data set is evaluated."""
+_BATCH = 24
+"""Most data sets that are evaluated together."""
+_LOOKS = 9
+"""Data sets among which the worst is looked for, in a large cluster."""
+_WIDEST = 0.05
+"""Largest share of others that are revealed."""
+_COARSE = 0.15
+"""By what share δ may change within a block of submissions where an upper end has room."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Data sets from `first` to `last`, certified by `ones`: all of them, or the first if `revealed` bits are known.
+
+    evaluator: evaluates δ of these.
+    """
+
+    first: int
+    last: int
+    ones: Sequence[int]
+    evaluator: DeltaEvaluator
+    revealed: int = 0
+
+    @cached_property
+    def views(self) -> Views:
+        """The learner's views."""
+        return self.evaluator.views(self.ones)
+
+    def delta(self, epsilon: float) -> float:
+        """Certified δ(ε) of these data sets."""
+        return self.evaluator.one(self.views, epsilon, True)
+
+
+@dataclass(frozen=True)
+class MajoritySources(Sources):
+    """The users who can be asked, what a submission is of the noisy ones among them, and the law of the submissions.
+
+    Args:
+        sources, flip_prob, trials, rate: as of `ClusterExchange`.
+        kernel: of the submissions.
+        asked: peers of whom each submitter asks, for the probability that somebody asks the target.
+    """
+
+    kernel: Kernel
+    requests: int
+
+    def world(self, ones: int) -> OtherUsers:
+        """The world in which `ones` of the others hold label 1."""
+        return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
+
+    def noisy_window(self, log_tail: float) -> tuple[int, int]:
+        if isinstance(self.kernel, TabulatedKernel):
+            return self.kernel.first, self.kernel.first + len(self.kernel.table) - 2
+        others, mean = self.sources - 1, (self.sources - 1) / 2.0
+        return bernstein_window(mean, others * self.flipped, others, log_tail)
+
+    @property
+    def exposed(self) -> Bracket:
+        """Probability that somebody who submits asks the target, an upper bound of what δ may be."""
+        asks = some(1.0 / self.sources, self.requests) if self.sources > 1 else 1.0
+        return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
+
+
+@dataclass(frozen=True)
+class MajorityCluster(MajoritySources):
+    """All data sets of a cluster; `kernel` is a `MajorityKernel`."""
+
+    kernel: MajorityKernel
+
+    def drawn(self, ones: int) -> float:
+        """D = g(1-g)/g'² at the share of noisy ones."""
+        p = self._share(ones)
+        [share], [rest] = self.kernel.shares(np.array([p]), 1)
+        return max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """ε(δ) over all data sets and both directions."""
+        local, log_delta = local_epsilon(self.flip_prob), math.log(delta)
+        if local == 0.0:
+            return Bracket(0.0, 0.0)
+        # ε of the worst data set that was looked at, raised where others shall need fewer looks
+        exact = DeltaEvaluator(self, log_delta)
+        worst = self._worst(exact, exact.attained(0, delta))
+        lower = exact.attained(worst, delta)
+        if math.isinf(lower):
+            return Bracket(local, local)
+        upper = exact.raised([worst], delta, lower)
+        if self.sources > EXHAUSTIVE:
+            upper = min(local, upper * (1.0 + ROOM))
+
+        def holds(block: Block) -> bool:
+            nonlocal lower, upper
+            if block.delta(upper) <= delta:
+                return True
+            if not block.revealed:  # its own ε is larger
+                upper = min(local, block.evaluator.raised(block.ones, delta, upper))
+                lower = max(lower, exact.attained(exact.worst(block.ones, upper), delta))
+            return not block.revealed
+
+        self._cover(log_delta, holds)
+        return Bracket(min(lower, local), min(upper, local))
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ at several ε, over all data sets and both directions."""
+        local = local_epsilon(self.flip_prob)
+        inside = [epsilon for epsilon in epsilons if epsilon < local]
+        if not inside:
+            return [Bracket(0.0, 0.0)] * len(epsilons)
+        log_delta = self._log_delta(max(inside))
+        exact = DeltaEvaluator(self, log_delta)
+        views = exact.views([self._worst(exact, max(inside))])
+        found = {epsilon: exact.deltas(views, epsilon) for epsilon in inside}
+        if self.sources > EXHAUSTIVE:  # δ is raised by what raising ε would be worth: ln δ is about -ε² V/2
+            more = {epsilon: 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(b.upper, 1e-300))) for epsilon, b in found.items()}
+            found = {epsilon: Bracket(b.lower, min(1.0, b.upper * more[epsilon])) for epsilon, b in found.items()}
+
+        def holds(block: Block) -> bool:
+            if block.revealed:
+                return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in found.items())
+            for epsilon, bracket in found.items():
+                own = exact.deltas(block.views, epsilon)
+                found[epsilon] = Bracket(max(bracket.lower, own.lower), max(bracket.upper, own.upper))
+            return True
+
+        self._cover(log_delta, holds)
+        return [found.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified for all data sets."""
+        if epsilon >= local_epsilon(self.flip_prob) or delta >= 1.0:
+            return True
+        exact = DeltaEvaluator(self, math.log(delta))
+        if exact.at(self._worst(exact, epsilon), epsilon).upper > delta:
+            return False
+        return self._cover(math.log(delta), lambda block: block.delta(epsilon) <= delta)
+
+    @cached_property
+    def _half(self) -> int:
+        return (self.sources - 1) // 2
+
+    def _share(self, ones: int) -> float:
+        """The mean share of noisy ones."""
+        return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
+
+    def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
+        """The data set with the largest δ just below ε among some."""
+        if self.sources <= EXHAUSTIVE:
+            looks = range(self._half + 1)
+        else:
+            looks = sorted({0, *np.linspace(1, self._half, _LOOKS - 1).round().astype(int).tolist()})
+        epsilon *= 1.0 - 1e-6
+        if exact.direct and self.sources <= EXHAUSTIVE:
+            return exact.worst(looks, epsilon)
+        return max(looks, key=lambda ones: exact.at(ones, epsilon).upper)
+
+    def _cover(self, log_delta: float, holds: Callable[[Block], bool]) -> bool:
+        """Certify all data sets up to half, block by block; False if one does not hold of which nobody is revealed.
+
+        Args:
+            log_delta: logarithm of the δ of interest. holds: whether a block holds, else a smaller one is tried.
+        """
+        exact, first, trust = DeltaEvaluator(self, log_delta), 0, 1.0
+        needed = min(map(self.variance, {0, *np.linspace(0, self._half, 64).astype(int).tolist()})) / (1.0 + ROOM) ** 2
+        while first <= self._half:
+            revealed = min(int(trust * self._revealable(first, needed)), self._half - first)
+            block = self._block(first, revealed, log_delta)
+            if block is None:
+                last = min(first + _BATCH - 1, self._half) if exact.direct else first
+                block = Block(first, last, range(first, last + 1), exact)
+            if holds(block):
+                first, trust = block.last + 1, min(1.5 * trust, 2.0)
+            elif not block.revealed:
+                return False
+            else:
+                trust *= 0.5
+        return True
+
+    def _revealable(self, ones: int, needed: float) -> float:
+        """How many others may be revealed before V, about, is what is needed: b."""
+        p = self._share(ones)
+        [share], [rest] = self.kernel.shares(np.array([p]), 1)
+        drawn = self.drawn(ones) / self.load
+        stretch = math.sqrt(drawn / max(needed / self.sources - self.flipped, 1e-9 * drawn)) - 1.0
+        b = 4.0 * stretch * float(share * rest) / self.kernel.slope(p) * self.sources
+        return min(max(b, 0.0), _WIDEST * self.sources)
+
+    def _block(self, first: int, revealed: int, log_delta: float) -> Block | None:
+        """The block of b + 1 data sets; None if b is too small or there is no dominating kernel."""
+        if revealed < 2 or self.sources <= EXHAUSTIVE:
+            return None
+        left, alpha = self.sources - revealed, self.flip_prob
+        log_tail = DeltaEvaluator(replace(self, sources=left), log_delta, _COARSE).log_tail
+        mean, spread = first * (1.0 - alpha) + (left - 1 - first) * alpha, (left - 1) * alpha * (1.0 - alpha)
+        low, high = bernstein_window(mean, spread, left - 1, log_tail)
+        kernel = dominating_kernel(self.kernel, self.sources, revealed=revealed, first=low, last=high + 1)
+        if kernel is None:
+            return None
+        remaining = MajoritySources(left, alpha, self.trials, self.rate, kernel, self.requests)
+        return Block(first, first + revealed, (first,), DeltaEvaluator(remaining, log_delta, _COARSE), revealed)
+
+    def _log_delta(self, epsilon: float) -> float:
+        """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
+        guess = -36.0
+        for _ in range(6):
+            exact = DeltaEvaluator(self, guess)
+            value = exact.at(self._worst(exact, epsilon), epsilon).lower
+            if value > math.exp(guess - 4.0) or guess < -600.0:
+                return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
+            guess *= 2.0
+        return guess
