@@ -25,9 +25,9 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, Tab
 from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
-ROOM = 0.008
+ROOM = 0.014
 """Share by which ε may be raised above that of the worst data set, so that fewer data sets need a look."""
-EXHAUSTIVE = 128
+EXHAUSTIVE = 256
 """Most sources of whom every data set is evaluated."""
 _BATCH = 24
 """Most data sets that are evaluated together."""
@@ -35,6 +35,8 @@ _LOOKS = 9
 """Data sets among which the worst is looked for, in a large cluster."""
 _WIDEST = 0.05
 """Largest share of others that are revealed."""
+_SMALLEST = 2000
+"""One over the share of others that are revealed at least, so that no more data sets than that are evaluated."""
 _COARSE = 0.15
 """By what share δ may change within a block of submissions where an upper end has room."""
 
@@ -43,7 +45,7 @@ _COARSE = 0.15
 class Block:
     """Data sets from `first` to `last`, certified by `ones`: all of them, or the first if `revealed` bits are known.
 
-    evaluator: evaluates δ of these.
+    evaluator: evaluates δ of these. smallest: whether there is no smaller block to try.
     """
 
     first: int
@@ -51,6 +53,7 @@ class Block:
     ones: Sequence[int]
     evaluator: DeltaEvaluator
     revealed: int = 0
+    smallest: bool = True
 
     @cached_property
     def views(self) -> Views:
@@ -123,12 +126,13 @@ class MajorityCluster(MajoritySources):
             nonlocal lower, upper
             if block.delta(upper) <= delta:
                 return True
-            if not block.revealed:  # its own ε is larger
+            if block.smallest:
                 upper = min(local, block.evaluator.raised(block.ones, delta, upper))
+            if not block.revealed:
                 lower = max(lower, exact.attained(exact.worst(block.ones, upper), delta))
-            return not block.revealed
+            return block.smallest
 
-        self._cover(log_delta, holds)
+        self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
         return Bracket(min(lower, local), min(upper, local))
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
@@ -142,28 +146,34 @@ class MajorityCluster(MajoritySources):
         views = exact.views([self._worst(exact, max(inside))])
         found = {epsilon: exact.deltas(views, epsilon) for epsilon in inside}
         if self.sources > EXHAUSTIVE:  # δ is raised by what raising ε would be worth: ln δ is about -ε² V/2
-            more = {epsilon: 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(b.upper, 1e-300))) for epsilon, b in found.items()}
+            more = {
+                epsilon: 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(b.upper, 1e-300))) for epsilon, b in found.items()
+            }
             found = {epsilon: Bracket(b.lower, min(1.0, b.upper * more[epsilon])) for epsilon, b in found.items()}
 
         def holds(block: Block) -> bool:
-            if block.revealed:
+            if not block.smallest:
                 return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in found.items())
             for epsilon, bracket in found.items():
-                own = exact.deltas(block.views, epsilon)
-                found[epsilon] = Bracket(max(bracket.lower, own.lower), max(bracket.upper, own.upper))
+                own = block.evaluator.deltas(block.views, epsilon)
+                lower = 0.0 if block.revealed else own.lower
+                found[epsilon] = Bracket(max(bracket.lower, lower), max(bracket.upper, own.upper))
             return True
 
-        self._cover(log_delta, holds)
+        self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
         return [found.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all data sets."""
         if epsilon >= local_epsilon(self.flip_prob) or delta >= 1.0:
             return True
-        exact = DeltaEvaluator(self, math.log(delta))
-        if exact.at(self._worst(exact, epsilon), epsilon).upper > delta:
+        log_delta = math.log(delta)
+        exact = DeltaEvaluator(self, log_delta)
+        largest = exact.at(self._worst(exact, epsilon), epsilon).upper
+        if largest > delta:
             return False
-        return self._cover(math.log(delta), lambda block: block.delta(epsilon) <= delta)
+        share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0  # ln δ is about -ε² V/2
+        return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     @cached_property
     def _half(self) -> int:
@@ -184,23 +194,24 @@ class MajorityCluster(MajoritySources):
             return exact.worst(looks, epsilon)
         return max(looks, key=lambda ones: exact.at(ones, epsilon).upper)
 
-    def _cover(self, log_delta: float, holds: Callable[[Block], bool]) -> bool:
-        """Certify all data sets up to half, block by block; False if one does not hold of which nobody is revealed.
+    def _cover(self, log_delta: float, holds: Callable[[Block], bool], share: float) -> bool:
+        """Certify all data sets up to half, block by block; False if a smallest one does not hold.
 
         Args:
             log_delta: logarithm of the δ of interest. holds: whether a block holds, else a smaller one is tried.
+            share: V that is needed, beside the smallest of a data set.
         """
-        exact, first, trust = DeltaEvaluator(self, log_delta), 0, 1.0
-        needed = min(map(self.variance, {0, *np.linspace(0, self._half, 64).astype(int).tolist()})) / (1.0 + ROOM) ** 2
+        exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
+        needed = share * min(map(self.variance, {0, *np.linspace(0, self._half, 64).astype(int).tolist()}))
         while first <= self._half:
-            revealed = min(int(trust * self._revealable(first, needed)), self._half - first)
-            block = self._block(first, revealed, log_delta)
+            revealed = max(int(trust * self._revealable(first, needed)), least)
+            block = self._block(first, revealed, log_delta, smallest=revealed == least)
             if block is None:
                 last = min(first + _BATCH - 1, self._half) if exact.direct else first
                 block = Block(first, last, range(first, last + 1), exact)
             if holds(block):
                 first, trust = block.last + 1, min(1.5 * trust, 2.0)
-            elif not block.revealed:
+            elif block.smallest:
                 return False
             else:
                 trust *= 0.5
@@ -215,10 +226,11 @@ class MajorityCluster(MajoritySources):
         b = 4.0 * stretch * float(share * rest) / self.kernel.slope(p) * self.sources
         return min(max(b, 0.0), _WIDEST * self.sources)
 
-    def _block(self, first: int, revealed: int, log_delta: float) -> Block | None:
+    def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> Block | None:
         """The block of b + 1 data sets; None if b is too small or there is no dominating kernel."""
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
+        revealed = min(revealed, self.sources - 1 - first)
         left, alpha = self.sources - revealed, self.flip_prob
         log_tail = DeltaEvaluator(replace(self, sources=left), log_delta, _COARSE).log_tail
         mean, spread = first * (1.0 - alpha) + (left - 1 - first) * alpha, (left - 1) * alpha * (1.0 - alpha)
@@ -227,7 +239,8 @@ class MajorityCluster(MajoritySources):
         if kernel is None:
             return None
         remaining = MajoritySources(left, alpha, self.trials, self.rate, kernel, self.requests)
-        return Block(first, first + revealed, (first,), DeltaEvaluator(remaining, log_delta, _COARSE), revealed)
+        evaluator = DeltaEvaluator(remaining, log_delta, _COARSE)
+        return Block(first, first + revealed, (first,), evaluator, revealed, smallest)
 
     def _log_delta(self, epsilon: float) -> float:
         """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
