@@ -156,13 +156,13 @@ def _tables(
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """How many of the t are taken together, and A and B for these, as arrays ((k, t), worlds).
 
-    A row is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; k runs over all that matter for any of these t and j, and above t the
-    probability is 0. B has j + 1 in place of j.
+    A row is Σ_j Bin(k; t, j/S) Pr[X = j], or has the world's kernel in place of j/S; k runs over all that matter for
+    any of these t and j, and above t the probability is 0. B has j + 1 in place of j.
     """
     at = low + step * np.arange(len(weights))
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
-        share, rest = world.shares(noisy)
+        share, rest = world.shares(noisy.astype(np.float64))
         odds = noisy / (world.sources - noisy) if world.kernel is None else share / rest
     first, last = _windows(np.array(counts), float(share[0]), float(share[-1]), log_tail - _FURTHER)
     taken, narrow = 0, max(1, _TOGETHER // noisy.size)

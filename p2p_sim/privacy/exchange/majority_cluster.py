@@ -185,14 +185,10 @@ class MajorityCluster(MajoritySources):
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
         """The data set with the largest δ just below ε among some."""
-        if self.sources <= EXHAUSTIVE:
-            looks = range(self._half + 1)
-        else:
-            looks = sorted({0, *np.linspace(1, self._half, _LOOKS - 1).round().astype(int).tolist()})
-        epsilon *= 1.0 - 1e-6
         if exact.direct and self.sources <= EXHAUSTIVE:
-            return exact.worst(looks, epsilon)
-        return max(looks, key=lambda ones: exact.at(ones, epsilon).upper)
+            return exact.worst(range(self._half + 1), epsilon)
+        looks = sorted({0, *np.linspace(0, self._half, _LOOKS).round().astype(int).tolist()})
+        return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[Block], bool], share: float) -> bool:
         """Certify all data sets up to half, block by block; False if a smallest one does not hold.

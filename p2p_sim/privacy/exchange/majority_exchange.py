@@ -125,8 +125,8 @@ class PluralityExchange(ShuffledLabels):
     """Privacy of one user's label among K classes where users submit the plurality of peers' noisy labels.
 
     All that reaches the learner is made from the noisy labels of peers drawn uniformly, whoever they are, with ties
-    broken by a coin: a post-processing of all noisy labels, shuffled. So the bound is that of shuffled labels, ε₀ at most,
-    for any numbers of peers and any number of submissions; the sampling rate does not matter.
+    broken by a coin: a post-processing of all noisy labels, shuffled. So the bound is that of shuffled labels, at most
+    ε₀, for any numbers of peers and of submissions; the sampling rate does not matter.
     """
 
     basis = "bound for shuffled labels, every data set"

@@ -26,9 +26,9 @@ sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) 
 at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*, which makes the sum no smaller.
 In the other direction the signs of ψ and the events are swapped.
 
-*Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with probability
-g((r + x)/S), x the ones among the rest. `dominating_kernel` passes the comparison with r = 0..b at once. If g is linear
-it is x/(S-b), where the exchange among S-b sources has it.
+*Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with
+probability g((r + x)/S), x the ones among the rest. `dominating_kernel` passes the comparison with r = 0..b at once. If
+g is linear it is x/(S-b), as in the exchange among S-b sources.
 """
 
 import math
@@ -127,9 +127,9 @@ def dominating_kernel(
     if share[0] <= 0.0 or rest[-1] <= 0.0:
         return None
     # the largest p(x+1)/p(x) and the smallest (1-p(x+1))/(1-p(x)) of r = 0..b, by x
-    starts = {"size": window, "origin": -(window // 2)}
-    rise = scipy.ndimage.maximum_filter1d(share[1:] / share[:-1], **starts)[:count] * (1.0 + _MARGIN)
-    fall = scipy.ndimage.minimum_filter1d(rest[1:] / rest[:-1], **starts)[:count] * (1.0 - _MARGIN)
+    start = -(window // 2)
+    rise = scipy.ndimage.maximum_filter1d(share[1:] / share[:-1], window, origin=start)[:count] * (1.0 + _MARGIN)
+    fall = scipy.ndimage.minimum_filter1d(rest[1:] / rest[:-1], window, origin=start)[:count] * (1.0 - _MARGIN)
     # from the middle, where p̃/(1-p̃) is g(x/S)/(1-g((x+b)/S)), by the smallest steps up and down
     middle = count // 2
     value = centre = float(share[middle] / (share[middle] + rest[middle + revealed]))

@@ -171,9 +171,9 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The same of any kernel: its values at X (share, rest) and at X + 1; what is common is ln `more` and ln `rest`.
+        """Logarithms of any kernel, of its shares and rests at X, and `more` and `less` at X + 1.
 
-        A share's logarithm in A, ln(share/more), and a rest's in B, ln(less/rest), are differences from these.
+        Common to A and B are ln `more` and ln `rest`; A differs by ln(share/more), B by ln(less/rest).
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
