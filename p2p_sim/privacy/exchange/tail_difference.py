@@ -19,6 +19,7 @@ import scipy
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, tail_mass
 from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.exchange.submission_counts import SubmissionCounts
+from p2p_sim.privacy.exchange.tail_quadrature import TailQuadrature
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
@@ -39,7 +40,7 @@ _NEVER = -1e30
 @dataclass(frozen=True)
 class CutOffViews:
     """One world's noisy ones X: probabilities (W,); shares X/S and (X + 1)/S, merged to (W + 1,) where X is without
-    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them."""
+    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them; tails are summed at `few` points if they are given."""
 
     weights: Floats
     share: Floats
@@ -51,6 +52,7 @@ class CutOffViews:
     slack: float
     missed: float
     tiny: float
+    few: TailQuadrature | None = None
 
     @staticmethod
     def of(
@@ -78,12 +80,13 @@ class CutOffViews:
         if quadrature:
             ends = np.append(share[:-1][chosen], share[1:][chosen]), np.append(rest[:-1][chosen], rest[1:][chosen])
             return CutOffViews(step * weights[chosen], *ends, nodes, None, None, submissions, slack, missed, tiny)
+        few = TailQuadrature.of(weights, share, most, log_tail - 6.0) if world.kernel is not None else None
         if step == 1:
-            return CutOffViews(weights, share, rest, nodes, None, None, submissions, slack, missed, tiny)
+            return CutOffViews(weights, share, rest, nodes, None, None, submissions, slack, missed, tiny, few)
         between = slice(0, len(weights), step)
         check = _Nodes.of(step * weights[between], noisy[:-1][between], world)
         full = _Nodes.of(weights, noisy[:-1], world)
-        return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny)
+        return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny, few)
 
     def deltas(self, keep: float, lose: float, relative_error: float) -> tuple[Floats, Floats]:
         """Lower and upper bounds (1, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
@@ -101,9 +104,9 @@ class CutOffViews:
             for direction in (0, 1):
                 cut = self._cut(t, threshold if direction else -threshold, guesses[direction])
                 guesses[direction] = cut
-                a, b = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
+                a, b, off = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
                 gain, loss = (keep * b, lose * a) if direction else (keep * a, lose * b)
-                error = (self.slack + relative_error) * (gain + loss) + (keep + lose) * self.tiny
+                error = (self.slack + relative_error) * (gain + loss) + (keep + lose) * (self.tiny + off)
                 lower[0, direction] += low * max(gain - loss - error, 0.0)
                 upper[0, direction] += high * (max(gain - loss, 0.0) + error)
         sums = (len(self.submissions.counts) + 4) * UNIT
@@ -121,26 +124,28 @@ class CutOffViews:
             return found
         return self.full.first_above(t, threshold, found)
 
-    def _at_most(self, t: int, k: int) -> tuple[float, float]:
-        """A and B of "at most k ones"."""
+    def _at_most(self, t: int, k: int) -> tuple[float, float, float]:
+        """A and B, and by how much they may be off, of "at most k ones"."""
         if k < 0:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         if k >= t:
-            return 1.0, 1.0
-        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), self.rest)
+            return 1.0, 1.0, 0.0
+        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), False)
 
-    def _at_least(self, t: int, k: int) -> tuple[float, float]:
-        """A and B of "at least k ones"."""
+    def _at_least(self, t: int, k: int) -> tuple[float, float, float]:
+        """A and B, and by how much they may be off, of "at least k ones"."""
         if k <= 0:
-            return 1.0, 1.0
+            return 1.0, 1.0, 0.0
         if k > t:
-            return 0.0, 0.0
-        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), self.share)
+            return 0.0, 0.0, 0.0
+        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), True)
 
-    def _tails(self, tail: Callable[[Floats], Floats], share: Floats) -> tuple[float, float]:
-        values = tail(share)
+    def _tails(self, tail: Callable[[Floats], Floats], ones: bool) -> tuple[float, float, float]:
+        if self.few is not None:
+            return self.few.sums(tail(self.few.points if ones else 1.0 - self.few.points))
+        values = tail(self.share if ones else self.rest)
         at, above = values[: len(self.weights)], values[-len(self.weights) :]
-        return float(self.weights @ at), float(self.weights @ above)
+        return float(self.weights @ at), float(self.weights @ above), 0.0
 
 
 @dataclass(frozen=True)
