@@ -25,7 +25,7 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, Tab
 from p2p_sim.privacy.exchange.other_users import OtherUsers
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
-ROOM = 0.014
+ROOM = 0.016
 """Share by which ε may be raised above that of the worst data set, so that fewer data sets need a look."""
 EXHAUSTIVE = 256
 """Most sources of whom every data set is evaluated."""
@@ -37,8 +37,14 @@ _WIDEST = 0.05
 """Largest share of others that are revealed."""
 _SMALLEST = 2000
 """One over the share of others that are revealed at least, so that no more data sets than that are evaluated."""
-_COARSE = 0.15
+_COARSE = 0.25
 """By what share δ may change within a block of submissions where an upper end has room."""
+
+
+class BlockEvaluator(DeltaEvaluator):
+    """Evaluates one data set at few ε, for which tails at cut-offs are faster than tables of any size."""
+
+    direct = False
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,7 @@ class MajorityCluster(MajoritySources):
         """The data set with the largest δ just below ε among some."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
-        looks = sorted({0, *np.linspace(0, self._half, _LOOKS).round().astype(int).tolist()})
+        looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[Block], bool], share: float) -> bool:
@@ -206,11 +212,11 @@ class MajorityCluster(MajoritySources):
                 last = min(first + _BATCH - 1, self._half) if exact.direct else first
                 block = Block(first, last, range(first, last + 1), exact)
             if holds(block):
-                first, trust = block.last + 1, min(1.5 * trust, 2.0)
+                first, trust = block.last + 1, min(1.1 * trust, 2.0)
             elif block.smallest:
                 return False
             else:
-                trust *= 0.5
+                trust *= 0.6
         return True
 
     def _revealable(self, ones: int, needed: float) -> float:
@@ -235,7 +241,7 @@ class MajorityCluster(MajoritySources):
         if kernel is None:
             return None
         remaining = MajoritySources(left, alpha, self.trials, self.rate, kernel, self.requests)
-        evaluator = DeltaEvaluator(remaining, log_delta, _COARSE)
+        evaluator = BlockEvaluator(remaining, log_delta, _COARSE)
         return Block(first, first + revealed, (first,), evaluator, revealed, smallest)
 
     def _log_delta(self, epsilon: float) -> float:

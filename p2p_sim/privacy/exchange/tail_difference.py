@@ -40,7 +40,8 @@ _NEVER = -1e30
 @dataclass(frozen=True)
 class CutOffViews:
     """One world's noisy ones X: probabilities (W,); shares X/S and (X + 1)/S, merged to (W + 1,) where X is without
-    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them; tails are summed at `few` points if they are given."""
+    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them; tails are summed
+    at `few` points if they are given."""
 
     weights: Floats
     share: Floats

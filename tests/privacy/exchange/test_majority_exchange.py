@@ -7,6 +7,7 @@ import random
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.exchange import majority_cluster
@@ -14,6 +15,7 @@ from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, calibrate_majority
 from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel, dominating_kernel
+from p2p_sim.privacy.exchange.tail_quadrature import TailQuadrature
 from tests.reference import majority
 
 MIXTURES = [{3: 1.0}, {5: 1.0}, {1: 0.5, 5: 0.5}, {1: 0.25, 3: 0.75}, {3: 0.5, 7: 0.5}]
@@ -272,3 +274,24 @@ def test_pluralities_of_many_classes_lie_below_the_bound_for_shuffled_labels(n, 
         assert bracket.lower <= truth <= bracket.upper
         above += truth > KaryExchange(n, alpha, 1.0, classes).delta(epsilon).upper
     assert above > 0 or peers < 5
+
+
+@pytest.mark.parametrize(("submissions", "log_off"), [(100_000, -40.0), (20_000, -60.0)])
+def test_sums_at_few_points_are_those_of_all_values(submissions, log_off):
+    """Within what is charged, in either tail; control: with far fewer points than were certified they are not."""
+    noisy, p = np.arange(9_000.0, 11_001.0), MajorityKernel(((3, 1.0),))
+    share, _ = p.shares(noisy, 100_000)
+    weights = binom.pmf(noisy[:-1], 100_000, 0.1)
+    few = TailQuadrature.of(weights, share, submissions, log_off)
+    assert few is not None
+    assert 2 * few.points.size < noisy.size
+    for ones in np.quantile(submissions * share, [0.2, 0.4, 0.6]).astype(int).tolist():
+        for tail in (binom.cdf, binom.sf):
+            values = tail(ones, submissions, share)
+            at, above, off = few.sums(tail(ones, submissions, few.points))
+            assert abs(at - weights @ values[:-1]) <= off
+            assert abs(above - weights @ values[1:]) <= off
+            assert off <= 1e-9
+    coarse = TailQuadrature._with_moments(weights, share, max(1, few.points.shape[1] // 10), 0.0)
+    found = coarse.sums(binom.cdf(ones, submissions, coarse.points))
+    assert abs(found[0] - weights @ binom.cdf(ones, submissions, share)[:-1]) > found[2]
