@@ -16,8 +16,8 @@ from p2p_sim.privacy.binomial_windows import Floats
 
 POINTS = 21
 """N. The values' errors grow by less than 4, the Lebesgue constant."""
-_WIDTHS = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25)
-"""Half widths of pieces that are tried, in standard deviations of the share of ones among t."""
+_WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0, 40.0)
+"""Half widths of pieces that are tried, in standard deviations of the share of ones among t; values of ρ."""
 _VALUES = 2e-11
 """Charged, as a share of a piece's largest value, for errors of the values (3e-12, times 4) and of the weights."""
 
@@ -50,7 +50,7 @@ class TailQuadrature:
             if not 0 < 2 * pieces * POINTS < share.size:
                 return None
             half = (high - low) / (2.0 * pieces)
-            off = min(_log_off(low, high, half, submissions, rho) for rho in (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0))
+            off = min(_log_off(low, high, half, submissions, rho) for rho in _RADII)
             if off <= log_off:
                 return TailQuadrature._with_moments(weights, share, pieces, math.exp(off))
         return None

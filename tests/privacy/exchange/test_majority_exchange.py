@@ -276,7 +276,7 @@ def test_pluralities_of_many_classes_lie_below_the_bound_for_shuffled_labels(n, 
     assert above > 0 or peers < 5
 
 
-@pytest.mark.parametrize(("submissions", "log_off"), [(100_000, -40.0), (20_000, -60.0)])
+@pytest.mark.parametrize(("submissions", "log_off"), [(100_000, -40.0), (20_000, -60.0), (10_000, -40.0)])
 def test_sums_at_few_points_are_those_of_all_values(submissions, log_off):
     """Within what is charged, in either tail; control: with far fewer points than were certified they are not."""
     noisy, p = np.arange(9_000.0, 11_001.0), MajorityKernel(((3, 1.0),))
