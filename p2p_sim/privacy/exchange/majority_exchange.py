@@ -3,15 +3,14 @@
 Each user asks k peers, k odd and perhaps drawn, and submits the majority of their noisy labels with probability θ. The
 mathematics stands in `majority_kernel` (what changes) and `majority_cluster` (all data sets).
 
-**Other observers.** Whatever an observer sees is made from noisy labels, which are drawn once: ε₀ holds for all. A peer
-who does not see the release saw the target's noisy label if she asked for it: δ(ε) = q (1-α-αe^ε), q = E 1-(1-1/n)^k.
-An eavesdropper sees all: ε₀ is exact. *A coalition* of c members, pooled with the learner, also knows which answer it
-gave to whom, so that what is left of those users' submissions are majorities of their other requests. Reveal these,
-too: then the target's noisy label is known with probability q' of about (ck + (n-c)(1-(1-c/n)^k)(k-1))/n at most, and
-else a `dominating_kernel` of as many revealed others bounds δ. For δ below q'(1-α) that is ε₀ but for ln(1 - δ/q'), so
-ε₀ is what is stated.
+**Other observers.** Whatever an observer sees is made from noisy labels, which are drawn once: ε₀ holds for all
+(`Eavesdropper` states it, also about a coalition or a peer), and is exact for an eavesdropper. A peer who does not see
+the release knows the target's noisy label if she asked for it: δ(ε) = q (1-α-αe^ε), q = E 1-(1-1/n)^k. Of c members of
+a coalition some asked the target with probability q = E 1-(1-1/n)^(ck), so that for δ well below q its ε is close to ε₀.
+For larger δ one could reveal all that those users got who are members or asked one; given that none of them asked the
+target, what is left are majorities with as many revealed noisy labels, which a `dominating_kernel` bounds.
 
->>> from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange
+>>> from p2p_sim.privacy import MajorityExchange
 >>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)
 >>> 0.606 < bound.epsilon_lower <= bound.epsilon_upper < 0.618
 True

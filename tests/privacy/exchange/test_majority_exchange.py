@@ -276,9 +276,9 @@ def test_pluralities_of_many_classes_lie_below_the_bound_for_shuffled_labels(n, 
     assert above > 0 or peers < 5
 
 
-@pytest.mark.parametrize(("submissions", "log_off"), [(100_000, -40.0), (20_000, -60.0), (10_000, -40.0)])
+@pytest.mark.parametrize(("submissions", "log_off"), [(100_000, -40.0), (20_000, -60.0)])
 def test_sums_at_few_points_are_those_of_all_values(submissions, log_off):
-    """Within what is charged, in either tail; control: with far fewer points than were certified they are not."""
+    """Within what is charged, in either tail; control: with the points of one piece they are not."""
     noisy, p = np.arange(9_000.0, 11_001.0), MajorityKernel(((3, 1.0),))
     share, _ = p.shares(noisy, 100_000)
     weights = binom.pmf(noisy[:-1], 100_000, 0.1)
@@ -292,6 +292,6 @@ def test_sums_at_few_points_are_those_of_all_values(submissions, log_off):
             assert abs(at - weights @ values[:-1]) <= off
             assert abs(above - weights @ values[1:]) <= off
             assert off <= 1e-9
-    coarse = TailQuadrature._with_moments(weights, share, max(1, few.points.shape[1] // 10), 0.0)
+    coarse = TailQuadrature._with_moments(weights, share, 1, 0.0)
     found = coarse.sums(binom.cdf(ones, submissions, coarse.points))
     assert abs(found[0] - weights @ binom.cdf(ones, submissions, share)[:-1]) > found[2]
