@@ -77,8 +77,9 @@ class MajorityKernel(Kernel):
 
     @property
     def error(self) -> float:  # type: ignore[override]  # it is read only
-        """u for p, k times; a power 2u, twice; k terms; the weights."""
-        return (2.0 * self.requests + 16.0) * UNIT
+        """u for p or q, k times; two powers, 2u each; products and weights; u for each term of the sum."""
+        terms = sum((k + 1) // 2 for k, _ in self.weights)
+        return (self.requests + terms + 16.0) * UNIT
 
     def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
         p, q = noisy / sources, (sources - noisy) / sources
