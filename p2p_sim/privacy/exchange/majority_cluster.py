@@ -48,7 +48,7 @@ class BlockEvaluator(DeltaEvaluator):
 
 
 @dataclass(frozen=True)
-class Block:
+class DataSetBlock:
     """Data sets from `first` to `last`, certified by `ones`: all of them, or the first if `revealed` bits are known.
 
     evaluator: evaluates δ of these. smallest: whether there is no smaller block to try.
@@ -78,7 +78,7 @@ class MajoritySources(Sources):
     Args:
         sources, flip_prob, trials, rate: as of `ClusterExchange`.
         kernel: of the submissions.
-        asked: peers of whom each submitter asks, for the probability that somebody asks the target.
+        requests: peers whom each submitter asks, at most, for the probability that somebody asks the target.
     """
 
     kernel: Kernel
@@ -128,7 +128,7 @@ class MajorityCluster(MajoritySources):
         if self.sources > EXHAUSTIVE:
             upper = min(local, upper * (1.0 + ROOM))
 
-        def holds(block: Block) -> bool:
+        def holds(block: DataSetBlock) -> bool:
             nonlocal lower, upper
             if block.delta(upper) <= delta:
                 return True
@@ -157,7 +157,7 @@ class MajorityCluster(MajoritySources):
             }
             found = {epsilon: Bracket(b.lower, min(1.0, b.upper * more[epsilon])) for epsilon, b in found.items()}
 
-        def holds(block: Block) -> bool:
+        def holds(block: DataSetBlock) -> bool:
             if not block.smallest:
                 return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in found.items())
             for epsilon, bracket in found.items():
@@ -196,7 +196,7 @@ class MajorityCluster(MajoritySources):
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
-    def _cover(self, log_delta: float, holds: Callable[[Block], bool], share: float) -> bool:
+    def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
         """Certify all data sets up to half, block by block; False if a smallest one does not hold.
 
         Args:
@@ -210,7 +210,7 @@ class MajorityCluster(MajoritySources):
             block = self._block(first, revealed, log_delta, smallest=revealed == least)
             if block is None:
                 last = min(first + _BATCH - 1, self._half) if exact.direct else first
-                block = Block(first, last, range(first, last + 1), exact)
+                block = DataSetBlock(first, last, range(first, last + 1), exact)
             if holds(block):
                 first, trust = block.last + 1, min(1.1 * trust, 2.0)
             elif block.smallest:
@@ -228,7 +228,7 @@ class MajorityCluster(MajoritySources):
         b = 4.0 * stretch * float(share * rest) / self.kernel.slope(p) * self.sources
         return min(max(b, 0.0), _WIDEST * self.sources)
 
-    def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> Block | None:
+    def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
         """The block of b + 1 data sets; None if b is too small or there is no dominating kernel."""
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
@@ -242,7 +242,7 @@ class MajorityCluster(MajoritySources):
             return None
         remaining = MajoritySources(left, alpha, self.trials, self.rate, kernel, self.requests)
         evaluator = BlockEvaluator(remaining, log_delta, _COARSE)
-        return Block(first, first + revealed, (first,), evaluator, revealed, smallest)
+        return DataSetBlock(first, first + revealed, (first,), evaluator, revealed, smallest)
 
     def _log_delta(self, epsilon: float) -> float:
         """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
