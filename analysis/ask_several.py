@@ -1,0 +1,141 @@
+"""What asking several peers is worth: how often the cluster's majority is missed, against ε at the learner.
+
+Run as `python -m analysis.ask_several`; some CPU minutes. docs/better-exchange.md shows the figure.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from analysis.study import Frame, command
+from p2p_sim.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.privacy import MajorityExchange, ShuffledResponse
+from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
+from p2p_sim.privacy.randomized_response import local_epsilon
+
+Floats = NDArray[np.float64]
+NAME = "ask-several"
+DELTA, SHARE = 1e-5, 0.6
+"""δ of all figures; share of a cluster's users who hold the majority's label."""
+EXCHANGE, THREE, FIVE, MIXED = "label exchange (ask 1)", "ask 3", "ask 5", "half ask 1, half ask 5"
+SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) = sin²(πp/2)"
+PEERS: dict[str, Mapping[int, float]] = {
+    EXCHANGE: {1: 1.0}, THREE: {3: 1.0}, FIVE: {5: 1.0}, MIXED: {1: 0.5, 5: 0.5},
+}  # fmt: skip
+SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
+"""Cluster sizes and flip probabilities of the table."""
+SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
+"""Cluster size and flip probabilities of the figure."""
+SMALLEST = 1e-6
+"""Errors below this are not drawn."""
+
+
+@dataclass(frozen=True)
+class ArcsineKernel(Kernel):
+    """g(p) = sin²(πp/2), for which g'/√(g(1-g)) = π everywhere: no share of ones costs a user more than another.
+
+    No number of peers has this g; mixtures of asking 1, 3, 5, … come near. For clusters of whom every data set is
+    evaluated.
+    """
+
+    requests = 10**6
+    error = 2.0**-50
+
+    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+        angle = 0.5 * math.pi * noisy / sources
+        return np.sin(angle) ** 2, np.cos(angle) ** 2
+
+    def slope(self, p: float) -> float:
+        """g'(p)."""
+        return 0.5 * math.pi * math.sin(math.pi * p)
+
+
+def missed(size: int, flip_prob: float, kernel: Kernel, submissions: int) -> float:
+    """Probability that the majority of the submissions is not the cluster's, ties by a coin; θ = 1.
+
+    Given N noisy ones, Bin(m, 1-α) + Bin(n-m, α), each submission is a one with probability g(N/n).
+    """
+    ones = round(SHARE * size)
+    noisy = np.convolve(
+        binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
+        binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
+    )
+    share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
+    half = submissions / 2
+    wrong = binom.cdf(math.ceil(half) - 1, submissions, share)
+    if submissions % 2 == 0:
+        wrong += 0.5 * binom.pmf(submissions // 2, submissions, share)
+    return float(noisy @ wrong)
+
+
+def missed_by_all(size: int, flip_prob: float) -> float:
+    """The same where the learner has every noisy label once, as from a shuffler."""
+    ones = round(SHARE * size)
+    noisy = np.convolve(
+        binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
+        binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
+    )
+    counts = np.arange(size + 1)
+    return float(noisy @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
+
+
+def figures(task: tuple[str, int, float]) -> dict[str, Any]:
+    """ε at the learner and error of one way to pass labels on, at a cluster size and a flip probability."""
+    way, size, flip_prob = task
+    if way == RESPONSE:
+        upper = lower = local_epsilon(flip_prob)
+        error = missed_by_all(size, flip_prob)
+    elif way == SHUFFLER:
+        bound = ShuffledResponse(size, flip_prob).epsilon(DELTA)
+        lower, upper, error = bound.epsilon_lower, bound.epsilon_upper, missed_by_all(size, flip_prob)
+    elif way == ARCSINE:
+        kernel = ArcsineKernel()
+        cluster = MajorityCluster(size, flip_prob, size, 1.0, kernel, kernel.requests)  # type: ignore[arg-type]
+        bracket = cluster.epsilon(DELTA)
+        lower, upper, error = bracket.lower, bracket.upper, missed(size, flip_prob, kernel, size)
+    else:
+        bound = MajorityExchange(size, flip_prob, 1.0, PEERS[way]).epsilon(DELTA)
+        lower, upper = bound.epsilon_lower, bound.epsilon_upper
+        error = missed(size, flip_prob, MajorityKernel(tuple(sorted(PEERS[way].items()))), size)
+    requests = sum(k * weight for k, weight in PEERS[way].items()) if way in PEERS else None
+    return {
+        "way": way, "cluster_size": size, "flip_prob": flip_prob, "epsilon_local": local_epsilon(flip_prob),
+        "epsilon_lower": lower, "epsilon_upper": upper, "error": error, "requests": requests,
+    }  # fmt: skip
+
+
+def main(frame: Frame) -> list[Path]:
+    """Compute the table and both panels of the figure."""
+    ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
+    flips = FLIPS[::5] if frame.small else FLIPS
+    table = frame.each(figures, [(way, *setting) for way in PEERS for setting in SETTINGS])
+    drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
+    panels = []
+    for column, label, shown in (
+        ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
+        ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
+    ):
+        curves = []
+        for way in shown:
+            lines = [line for line in drawn if line["way"] == way and line["error"] > SMALLEST]
+            points = sorted((line[column], line["error"]) for line in lines)
+            x, y = zip(*points, strict=True)
+            curves.append(Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE))
+        panels.append(Panel(label, "probability that the majority is missed", curves))
+    figure = frame.out / "ask-several.png"
+    note = (
+        f"{SIZE} users in a cluster, {SHARE:.0%} of them of one label, each submits (θ = 1). No sampling error: sums."
+    )
+    plot_panels(panels, figure, note)
+    return [figure, frame.table("table.csv", table), frame.table("curves.csv", drawn)]
+
+
+if __name__ == "__main__":
+    command(NAME, main)
