@@ -52,12 +52,15 @@ class LabelExchangeProtocol(Protocol):
 class PendingRequest:
     """A request of a user.
 
-    attempt: numbered through all that she asks. begin_s, deadline: from and until when it counts, seconds. reply: the
-    event that her process waits for. answered_s: when the first reply came in time; infinity: none did.
+    question, attempt: which of her questions it belongs to, and which attempt it is, both from 0. number: of its random
+    numbers. begin_s, deadline: from and until when it counts, seconds. reply: the event that her process waits for.
+    answered_s: when the first reply came in time; infinity: none did.
     """
 
     user: int
+    question: int
     attempt: int
+    number: int
     begin_s: float
     deadline: float
     reply: simpy.Event
@@ -107,16 +110,13 @@ class ProcessExchange(ExchangeRun):
 
     def trace(self) -> MessageTrace:
         """What happened besides deliveries, with every request; attempts count from 0 for each question."""
-        trace, each = super().trace(), self._config.on_timeout.attempts
-        sent, requests = trace.sent, self.questions
-        question, attempt = np.divmod(np.array([request.attempt for request in requests], dtype=np.int64), each)
+        requests = self.questions
         return replace(
-            trace,
-            sent=replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each)),
+            super().trace(),
             requests=Requests(
                 np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
-                question,
-                attempt,
+                np.array([request.question for request in requests], dtype=np.int64),
+                np.array([request.attempt for request in requests], dtype=np.int64),
                 np.array([request.begin_s for request in requests]),
                 np.array([request.deadline for request in requests]),
                 np.array([request.answered_s for request in requests]),
@@ -141,11 +141,14 @@ class ProcessExchange(ExchangeRun):
         """Ask; wait for a reply or for the time-out; ask again, fall back on one's own label, or give up."""
         rule = self._config.on_timeout
         # her attempts are numbered through all that she asks: each number has random numbers of its own
-        earlier = self._number(user, "request", rule.attempts)
+        earlier, question = self._number(user, "request", rule.attempts), self._number(user, "question")
         for attempt in range(rule.attempts):
             self.ledger.count("retries", int(attempt > 0))
             draw = earlier if rule.retry == "same_peer" else earlier + attempt
-            reply: Reply | None = yield self._request(user, earlier + attempt, draw, self._config.timeout_s(attempt))
+            begin, event = self.clock.now, self.clock.event()
+            deadline = begin + self._config.timeout_s(attempt)
+            request = PendingRequest(user, question, attempt, earlier + attempt, begin, deadline, event)
+            reply: Reply | None = yield self._request(request, draw)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
@@ -190,7 +193,7 @@ class ProcessExchange(ExchangeRun):
         number = self._number(sender, "push")
         for copy in range(self.journey.copies):
             self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
-                       owner=sender, attempt=number, copy=copy, payload=payload)  # fmt: skip
+                       owner=sender, attempt=number, again=-1, copy=copy, payload=payload)  # fmt: skip
 
     def _on_push(self, sender: int, peer: int, payload: float) -> None:
         self._deliver(REQUEST, sender, peer, payload)
@@ -235,9 +238,9 @@ class ProcessExchange(ExchangeRun):
 
     # -- requests and replies ----------------------------------------------------------------------------------------
 
-    def _request(self, user: int, attempt: int, draw: int, timeout_s: float) -> simpy.Event:
+    def _request(self, question: PendingRequest, draw: int) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
-        question = PendingRequest(user, attempt, self.clock.now, self.clock.now + timeout_s, self.clock.event())
+        user = question.user
         self.questions.append(question)
         self.ledger.count("fetches", 1)
         if self._config.request_timeout_s is not None:
@@ -251,7 +254,7 @@ class ProcessExchange(ExchangeRun):
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
         self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
-                   owner=user, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
+                   owner=user, attempt=question.number, again=question.attempt, copy=copy, hop=hop)  # fmt: skip
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
         """A request arrives: it is forwarded on its walk, or answered."""
@@ -268,7 +271,8 @@ class ProcessExchange(ExchangeRun):
         # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
             self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived),
-                       owner=user, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
+                       owner=user, attempt=question.number, again=question.attempt, copy=number,
+                       payload=label)  # fmt: skip
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
@@ -289,11 +293,12 @@ class ProcessExchange(ExchangeRun):
 
     def _send(
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
-        attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
+        attempt: int = 0, again: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
         """Put a message on its way; no receiver: the learner.
 
         Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
+        `attempt` numbers random numbers; `again` is the attempt that the trace has: of a question, or -1.
         """
         j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
         ends = None if receiver is None else (_one(sender), _one(receiver))
@@ -306,7 +311,7 @@ class ProcessExchange(ExchangeRun):
         goes = j.kept(message)
         arriving = message.only(goes)
         arrives = arriving.sent_s + j.travel(arriving)
-        self.ledger.sent(SEEN_AS[leg], message, goes, arrives, self.source)
+        self.ledger.sent(SEEN_AS[leg], replace(message, attempt=again), goes, arrives, self.source)
         if not arrives.size:
             count("messages_lost", 1)
             return

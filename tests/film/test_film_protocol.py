@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import p2p_sim
-from p2p_sim.exchange.transcript import REPLY, SUBMISSION
+from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
 from p2p_sim.film import film_html, film_of
 from p2p_sim.film.film_record import LATE
 from p2p_sim.film.story import story_of
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.replicate.observed_network import observe
+from tests.browser import violations
 from tests.film.test_film import data_of
 from tests.mechanisms.test_protocols import RETRIES, mine
 from tests.plug_ins import EXAMPLE
@@ -52,6 +53,14 @@ def test_the_first_reply_is_what_a_user_of_the_example_got(installed):
         assert {0, 1} <= set(users[name])
     taken = np.array(users["gave"]) >= 0
     assert np.array_equal(np.array(users["gave"])[taken], np.array(users["got"])[taken])  # both peers must agree
+
+
+def test_attempts_are_those_of_a_question_whatever_peers_were_drawn_before(folder):
+    run = observe(mine(folder, "me.random_peer(); yield me.ask(); me.random_peer(); yield me.ask()").replace(**RETRIES))
+    film, sent = film_of(run), run.trace.sent
+    asked = np.bincount(sent.attempt[sent.kind == REQUEST], minlength=3)
+    assert asked[0] == 2 * run.num_users  # two questions each
+    assert asked[1] + asked[2] == film.run["retries"] == run.counts["retries"] > asked[1] > asked[2] > 0
 
 
 def test_the_opening_tells_the_noise_and_the_end_what_a_noisy_label_tells(installed):
@@ -122,5 +131,6 @@ def test_the_film_of_the_example_plays_and_counts_on_the_page_are_the_runs(opene
     for name, number in film.run.items():
         assert page.inner_text(f"#now-{name}") == page.inner_text(f"#run-{name}") == f"{number:,}"
     assert film.run["unanswered"] > 0 < film.run["retries"]
+    assert violations(page) == []
     page.evaluate("film.timeline.unanswered.fill(0); jump(END)")  # the control
     assert page.inner_text("#now-unanswered") == "0" != page.inner_text("#run-unanswered")

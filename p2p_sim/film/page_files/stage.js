@@ -82,10 +82,10 @@ let palette = {}, scale = 1;
 const place = (user) => user === LEARNER ? film.learner : [film.users.x[user], film.users.y[user]];
 const colours = () => {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["bad", "ask", "submit", "ink", "paper", "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"]) palette[name] = style.getPropertyValue("--" + name).trim();
+  for (const name of ["bad", "ask", "idle", "submit", "ink", "paper", "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"]) palette[name] = style.getPropertyValue("--" + name).trim();
 };
 const LABELS = 24, TONES = 8; // labels that look different, and their colours
-const tone = (label) => label < 0 ? palette.ask : palette["l" + label % LABELS % TONES];
+const tone = (label) => label < 0 ? film.protocol ? palette.idle : palette.ask : palette["l" + label % LABELS % TONES];
 const outlines = new Map(); // the shapes of labels, from their symbols
 const outline = (label) => {
   const name = label < 0 ? "lx" : "l" + label % LABELS;
