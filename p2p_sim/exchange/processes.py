@@ -52,15 +52,13 @@ class LabelExchangeProtocol(Protocol):
 class PendingRequest:
     """A request of a user.
 
-    question, attempt: which of her questions it belongs to, and which attempt it is, both from 0. number: of its random
-    numbers. begin_s, deadline: from and until when it counts, seconds. reply: the event that her process waits for.
-    answered_s: when the first reply came in time; infinity: none did.
+    earlier: numbers used before its question. attempt: from 0. begin_s, deadline: from and until when a reply counts,
+    seconds. reply: the event that her process waits for. answered_s: when the first came in time; infinity: none did.
     """
 
     user: int
-    question: int
+    earlier: int
     attempt: int
-    number: int
     begin_s: float
     deadline: float
     reply: simpy.Event
@@ -115,7 +113,7 @@ class ProcessExchange(ExchangeRun):
             super().trace(),
             requests=Requests(
                 np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
-                np.array([request.question for request in requests], dtype=np.int64),
+                np.array([request.earlier for request in requests], dtype=np.int64),
                 np.array([request.attempt for request in requests], dtype=np.int64),
                 np.array([request.begin_s for request in requests]),
                 np.array([request.deadline for request in requests]),
@@ -141,14 +139,11 @@ class ProcessExchange(ExchangeRun):
         """Ask; wait for a reply or for the time-out; ask again, fall back on one's own label, or give up."""
         rule = self._config.on_timeout
         # her attempts are numbered through all that she asks: each number has random numbers of its own
-        earlier, question = self._number(user, "request", rule.attempts), self._number(user, "question")
+        earlier = self._number(user, "request", rule.attempts)
         for attempt in range(rule.attempts):
             self.ledger.count("retries", int(attempt > 0))
             draw = earlier if rule.retry == "same_peer" else earlier + attempt
-            begin, event = self.clock.now, self.clock.event()
-            deadline = begin + self._config.timeout_s(attempt)
-            request = PendingRequest(user, question, attempt, earlier + attempt, begin, deadline, event)
-            reply: Reply | None = yield self._request(request, draw)
+            reply: Reply | None = yield self._request(user, earlier, attempt, draw)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
@@ -193,7 +188,7 @@ class ProcessExchange(ExchangeRun):
         number = self._number(sender, "push")
         for copy in range(self.journey.copies):
             self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
-                       owner=sender, attempt=number, again=-1, copy=copy, payload=payload)  # fmt: skip
+                       owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload)  # fmt: skip
 
     def _on_push(self, sender: int, peer: int, payload: float) -> None:
         self._deliver(REQUEST, sender, peer, payload)
@@ -238,9 +233,10 @@ class ProcessExchange(ExchangeRun):
 
     # -- requests and replies ----------------------------------------------------------------------------------------
 
-    def _request(self, question: PendingRequest, draw: int) -> simpy.Event:
+    def _request(self, user: int, earlier: int, attempt: int, draw: int) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
-        user = question.user
+        deadline = self.clock.now + self._config.timeout_s(attempt)
+        question = PendingRequest(user, earlier, attempt, self.clock.now, deadline, self.clock.event())
         self.questions.append(question)
         self.ledger.count("fetches", 1)
         if self._config.request_timeout_s is not None:
@@ -254,7 +250,7 @@ class ProcessExchange(ExchangeRun):
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
         self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
-                   owner=user, attempt=question.number, again=question.attempt, copy=copy, hop=hop)  # fmt: skip
+                   owner=user, earlier=question.earlier, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
         """A request arrives: it is forwarded on its walk, or answered."""
@@ -270,9 +266,8 @@ class ProcessExchange(ExchangeRun):
             return
         # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
-            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived),
-                       owner=user, attempt=question.number, again=question.attempt, copy=number,
-                       payload=label)  # fmt: skip
+            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived), owner=user,
+                       earlier=question.earlier, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
@@ -293,16 +288,16 @@ class ProcessExchange(ExchangeRun):
 
     def _send(
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
-        attempt: int = 0, again: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
+        earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
         """Put a message on its way; no receiver: the learner.
 
         Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
-        `attempt` numbers random numbers; `again` is the attempt that the trace has: of a question, or -1.
+        The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
         """
         j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
-        ends = None if receiver is None else (_one(sender), _one(receiver))
-        message = j.message(leg, _one(owner), np.array([self.clock.now]), attempt, copy=copy, hop=hop, ends=ends)
+        now, ends = np.array([self.clock.now]), None if receiver is None else (_one(sender), _one(receiver))
+        message = j.message(leg, _one(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
         message = message.only(j.exists(message))
         if not message.user.size:
             return
@@ -311,7 +306,7 @@ class ProcessExchange(ExchangeRun):
         goes = j.kept(message)
         arriving = message.only(goes)
         arrives = arriving.sent_s + j.travel(arriving)
-        self.ledger.sent(SEEN_AS[leg], replace(message, attempt=again), goes, arrives, self.source)
+        self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
         if not arrives.size:
             count("messages_lost", 1)
             return

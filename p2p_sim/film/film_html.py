@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.exchange.transcript import REPLY, SUBMISSION
-from p2p_sim.film.film_record import DID, DID_IN_PROTOCOL, Film, busiest, doing, ends, film_of, flying
+from p2p_sim.film.film_record import Film, busiest, doing, ends, film_of, flying
 from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
-from p2p_sim.film.story import LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
+from p2p_sim.film.story import DID, DID_IN_PROTOCOL, LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.observed_network import ObservedNetwork
 

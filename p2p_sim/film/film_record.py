@@ -303,28 +303,12 @@ def _until(times: Floats, at: Floats) -> Integers:
     return np.searchsorted(np.sort(times), at, side="right")
 
 
-DID = {
-    0: "has not begun",
-    1: "waits for a reply",
-    2: "has a noisy label",
-    3: "the learner has her submission",
-    4: "got no label: it failed",
-}
-"""What a user did so far, by the number of her marker."""
-DID_IN_PROTOCOL = {
-    0: "has not asked",
-    1: "asked, and waits for a label",
-    2: "got a label",
-    3: "the learner has a label from her",
-    4: "asked, and got no label",
-}
-"""The same in a protocol of its own, in which users ask, answer and submit as often as they like."""
 Flight = tuple[int, float, float, float, float]
 """Kind of a message (0: it failed), where it began (x, y), and where it is (x, y)."""
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """What each user of a film did until a moment (u,), the keys of DID."""
+    """What each user of a film did until a moment (u,), the keys of `story.DID`."""
     found, fates, users = film.found, film.fates, film.users
     state = np.where(fates.asked_s[users] <= at_s, 1, 0)
     state[fates.failed_s[users] <= at_s] = 4

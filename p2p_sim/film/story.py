@@ -82,6 +82,22 @@ USER, PEER = "Ada", "Ben"
 SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
 LABELS = 24
 """Labels that differ in shape or in one of eight colours; further ones look like the first ones again."""
+DID = {
+    0: "has not begun",
+    1: "waits for a reply",
+    2: "has a noisy label",
+    3: "the learner has her submission",
+    4: "got no label: it failed",
+}
+"""What a user did so far, by the number of her marker."""
+DID_IN_PROTOCOL = {
+    0: "has not asked",
+    1: "asked, and waits for a label",
+    2: "got a label",
+    3: "the learner has a label from her",
+    4: "asked, and got no label",
+}
+"""The same in a protocol of its own, in which users ask, answer and submit as often as they like."""
 
 
 @dataclass(frozen=True)
