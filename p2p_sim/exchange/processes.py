@@ -36,10 +36,11 @@ SEEN_AS = {
 
 @dataclass
 class PendingRequest:
-    """A request: its number among all that a user asks, from and until when it counts (seconds), the event that her
-    process waits for, and when the first reply came in time (infinity: none did)."""
+    """A request: numbers used before its question, which attempt it is (from 0), from and until when a reply counts
+    (seconds), the event that her process waits for, and when the first came in time (infinity: none did)."""
 
     user: int
+    earlier: int
     attempt: int
     begin_s: float
     deadline: float
@@ -90,16 +91,13 @@ class ProcessExchange(ExchangeRun):
 
     def trace(self) -> MessageTrace:
         """What happened besides deliveries, with every request; attempts count from 0 for each question."""
-        trace, each = super().trace(), self._config.on_timeout.attempts
-        sent, requests = trace.sent, self.questions
-        question, attempt = np.divmod(np.array([request.attempt for request in requests], dtype=np.int64), each)
+        requests = self.questions
         return replace(
-            trace,
-            sent=replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each)),
+            super().trace(),
             requests=Requests(
                 np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
-                question,
-                attempt,
+                np.array([request.earlier for request in requests], dtype=np.int64),
+                np.array([request.attempt for request in requests], dtype=np.int64),
                 np.array([request.begin_s for request in requests]),
                 np.array([request.deadline for request in requests]),
                 np.array([request.answered_s for request in requests]),
@@ -128,7 +126,7 @@ class ProcessExchange(ExchangeRun):
         for attempt in range(rule.attempts):
             self.ledger.count("retries", int(attempt > 0))
             draw = earlier if rule.retry == "same_peer" else earlier + attempt
-            reply: Reply | None = yield self._request(user, earlier + attempt, draw, self._config.timeout_s(attempt))
+            reply: Reply | None = yield self._request(user, earlier, attempt, draw)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
@@ -173,7 +171,7 @@ class ProcessExchange(ExchangeRun):
         number = self._number(sender, "push")
         for copy in range(self.journey.copies):
             self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
-                       owner=sender, attempt=number, copy=copy, payload=payload)  # fmt: skip
+                       owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload)  # fmt: skip
 
     def _on_push(self, sender: int, peer: int, payload: float) -> None:
         self._deliver(REQUEST, sender, peer, payload)
@@ -216,9 +214,10 @@ class ProcessExchange(ExchangeRun):
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
         return over
 
-    def _request(self, user: int, attempt: int, draw: int, timeout_s: float) -> simpy.Event:
+    def _request(self, user: int, earlier: int, attempt: int, draw: int) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
-        question = PendingRequest(user, attempt, self.clock.now, self.clock.now + timeout_s, self.clock.event())
+        deadline = self.clock.now + self._config.timeout_s(attempt)
+        question = PendingRequest(user, earlier, attempt, self.clock.now, deadline, self.clock.event())
         self.questions.append(question)
         self.ledger.count("fetches", 1)
         if self._config.request_timeout_s is not None:
@@ -232,7 +231,7 @@ class ProcessExchange(ExchangeRun):
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
         self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
-                   owner=user, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
+                   owner=user, earlier=question.earlier, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
         """A request arrives: it is forwarded on its walk, or answered."""
@@ -248,8 +247,8 @@ class ProcessExchange(ExchangeRun):
             return
         # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
-            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived),
-                       owner=user, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
+            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived), owner=user,
+                       earlier=question.earlier, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
@@ -270,15 +269,16 @@ class ProcessExchange(ExchangeRun):
 
     def _send(
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
-        attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
+        earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
         """Put a message on its way; no receiver: the learner.
 
         Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
+        The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
         """
         j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
-        ends = None if receiver is None else (_one(sender), _one(receiver))
-        message = j.message(leg, _one(owner), np.array([self.clock.now]), attempt, copy=copy, hop=hop, ends=ends)
+        now, ends = np.array([self.clock.now]), None if receiver is None else (_one(sender), _one(receiver))
+        message = j.message(leg, _one(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
         message = message.only(j.exists(message))
         if not message.user.size:
             return
@@ -287,7 +287,7 @@ class ProcessExchange(ExchangeRun):
         goes = j.kept(message)
         arriving = message.only(goes)
         arrives = arriving.sent_s + j.travel(arriving)
-        self.ledger.sent(SEEN_AS[leg], message, goes, arrives, self.source)
+        self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
         if not arrives.size:
             count("messages_lost", 1)
             return

@@ -215,7 +215,7 @@ class Ledger:
                 np.full(size, kind, dtype=np.int8),
                 (messages.sender + first).astype(np.int32),
                 np.full(size, LEARNER, dtype=np.int32) if learner else (messages.receiver + first).astype(np.int32),
-                np.full(size, -1 if messages.leg == "push" else messages.attempt, dtype=np.int16),
+                np.full(size, messages.attempt, dtype=np.int16),
                 messages.sent_s.copy(),
                 coming,
                 np.full(size, messages.hop > 0, dtype=np.bool_),

@@ -61,7 +61,7 @@ class Spans:
 class Requests:
     """Requests of users' processes, also where a user had nobody to ask. All arrays have one entry a request.
 
-    user: user index. question, attempt: which of her questions it belongs to, and which attempt it is, both from 0.
+    user: user index. question: a number that all attempts of a question share. attempt: which it is, from 0.
     begin_s, deadline_s: from and until when a reply counts, seconds. answered_s: when the first came in time; infinity:
     none did.
     """

@@ -11,12 +11,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
-from p2p_sim.exchange.transcript import REPLY
-from p2p_sim.film.film_record import DID, Film, busiest, doing, ends, film_of, flying
+from p2p_sim.exchange.transcript import REPLY, SUBMISSION
+from p2p_sim.film.film_record import Film, busiest, doing, ends, film_of, flying
 from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
-from p2p_sim.film.story import LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
+from p2p_sim.film.story import DID, DID_IN_PROTOCOL, LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.observed_network import ObservedNetwork
 
@@ -35,6 +34,8 @@ COUNTS_TEXT = (
     ("retries", "of these, asked again (retries)"),
     ("unanswered", "users who got no label"),
 )
+UNANSWERED = "questions that got no label"
+"""The last of them in a protocol of its own, whose users have any number of questions."""
 NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
 
 
@@ -45,11 +46,8 @@ def film_html(found: ObservedNetwork) -> str:
         found: a run, from `observed_network.observe`. Of more than 300 users the film shows a sample, and says so.
 
     Raises:
-        InputError: users follow a protocol of their own.
         RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.
     """
-    if found.sampling_rate is None:
-        raise InputError("a film shows the label exchange; of a protocol of its own see the figures and the transcript")
     return _page(film_of(found))
 
 
@@ -79,7 +77,8 @@ def _page(film: Film) -> str:
         "clusters": f"{len(found.cluster_sizes):,}",
         "members": bool(found.member.any()),
         "drawn": _drawn(film),
-        "counts_text": COUNTS_TEXT,
+        "counts_text": COUNTS_TEXT if found.protocol is None else (*COUNTS_TEXT[:-1], ("unanswered", UNANSWERED)),
+        "protocol": found.protocol,
         "run": film.run,
         "nobody": NOBODY,
         "epsilon": at_most(statement.epsilon_upper),
@@ -110,10 +109,10 @@ def _protects(statement: PrivacyBound) -> str:
 def _subtitle(film: Film) -> str:
     found = film.found
     users, clusters = found.num_users, len(found.cluster_sizes)
-    return (
-        f"{count(users, 'user')} in {count(clusters, 'cluster')} exchange noisy labels for "
-        f"{_seconds(film.end_s, film)} s: replicate {found.replicate}, θ = {found.sampling_rate:g}."
-    )
+    people, long = f"{count(users, 'user')} in {count(clusters, 'cluster')}", f"for {_seconds(film.end_s, film)} s"
+    if found.protocol is not None:
+        return f"{people} follow a protocol, {found.protocol}, {long}: replicate {found.replicate}."
+    return f"{people} exchange noisy labels {long}: replicate {found.replicate}, θ = {found.sampling_rate:g}."
 
 
 def _sample(film: Film) -> str | None:
@@ -154,20 +153,29 @@ def _symbol(state: int, label: int) -> str:
 
 def _labels(film: Film) -> dict[str, Any]:
     """How labels look, and what users who hold one look like."""
+    did = DID if film.found.protocol is None else DID_IN_PROTOCOL
     first, classes = min(int(film.found.labels.noisy[0]), 0), film.found.labels.num_classes
     return {
         "labels": [(k, SHAPES[k % len(SHAPES)]) for k in range(min(classes, LABELS))],
         "marks": [mark_of(k) for k in range(min(classes, len(SHAPES)))],
         "carried": _symbol(2, first),
-        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in DID.items()],
+        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in did.items()],
     }
 
 
-def _held(film: Film) -> Integers:
-    """The label that each user who is shown gets (u,); -1: none."""
-    found, users = film.found, film.users
-    peer = peers_of(found)[users]
-    return np.where(peer < 0, -1, found.labels.noisy[peer])
+def _held(film: Film) -> tuple[Integers, Integers]:
+    """The labels that each user who is shown got first, and that the learner took from her (u,); -1: none."""
+    found, users, m = film.found, film.users, film.found.messages
+    if found.protocol is None:
+        peer = peers_of(found)[users]
+        held = np.where(peer < 0, -1, found.labels.noisy[peer])
+        return held, held
+    # users may reply and submit any label, so that it is read from the messages that came; the first is written last
+    replies = m.select((m.kind == REPLY) & ~m.late)
+    taken = m.select((m.kind == SUBMISSION) & (m.time_s == found.submitted_s[m.sender]))
+    got, gave = np.full((2, found.num_users), -1)
+    got[replies.receiver[::-1]], gave[taken.sender[::-1]] = replies.label[::-1], taken.label[::-1]
+    return got[users], gave[users]
 
 
 def _discs(film: Film) -> list[dict[str, Any]]:
@@ -198,10 +206,11 @@ def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
-    states, where = doing(film, at_s), film.places.user.round(1)
+    states, where, (got, gave) = doing(film, at_s), film.places.user.round(1), _held(film)
+    labels = np.where(states == 3, gave, got)
     return [
         {"x": x, "y": y, "state": state, "symbol": _symbol(state, label)}
-        for (x, y), state, label in zip(where.tolist(), states.tolist(), _held(film).tolist(), strict=True)
+        for (x, y), state, label in zip(where.tolist(), states.tolist(), labels.tolist(), strict=True)
     ]
 
 
@@ -223,6 +232,7 @@ def _data(film: Film, story: Story) -> dict[str, Any]:
         "delta": f"{found.delta:g}",
         "epsilon_local": at_most(found.epsilon_local),
         "nobody": NOBODY,
+        "protocol": list(DID_IN_PROTOCOL.values()) if found.protocol is not None else None,
         "coalition": bool(found.member.any()),
         "learner": film.places.learner,
         "learner_radius": LEARNER_RADIUS,
@@ -242,7 +252,7 @@ def _data(film: Film, story: Story) -> dict[str, Any]:
 
 def _user_data(film: Film) -> dict[str, list[Any]]:
     """Columns of the users who are shown."""
-    found, users, fates = film.found, film.users, film.fates
+    found, users, fates, (got, gave) = film.found, film.users, film.fates, _held(film)
     times = {"asked": fates.asked_s, "failed": fates.failed_s, "answered": found.answered_s}
     return {
         "id": users.tolist(),
@@ -250,7 +260,8 @@ def _user_data(film: Film) -> dict[str, list[Any]]:
         "epsilon": [at_most(value) for value in found.epsilon[users].tolist()],
         "member": found.member[users].astype(int).tolist(),
         "noisy": found.labels.noisy[users].tolist(),
-        "got": _held(film).tolist(),
+        "got": got.tolist(),
+        "gave": gave.tolist(),
         **_who_saw(film),
         **{name: _ticks(each[users], film) for name, each in {**times, "submitted": found.submitted_s}.items()},
     }

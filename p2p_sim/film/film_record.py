@@ -1,6 +1,5 @@
 """What a film shows: the record of an exchange, and its state at one moment."""
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +38,8 @@ class Shown:
     sent_s: seconds. end_s: when it came to its receiver, seconds; infinity: never.
     how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped). attempt: from 0.
     forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
-    label: the noisy label that it carries; -1 in a request, and where messages carry more than a class.
+    label: the noisy label that it carries; -1 in a request, where messages carry more than a class, and of a
+    protocol where it did not arrive: it may have carried any.
     """
 
     kind: Integers
@@ -104,7 +104,7 @@ def film_of(found: ObservedNetwork) -> Film:
     while messages.kind.size > MOST_MESSAGES and users.size > 1:
         users = _chosen(found, users.size // 2)
         messages = _messages(found, users)
-    fates = _fates(found) if found.sampling_rate is not None else _fates_of_requests(found)
+    fates = _fates(found) if found.protocol is None else _fates_of_requests(found)
     run = {name: int(found.counts[column]) for name, column in COUNTS.items()}
     run["submitted"] = int(np.count_nonzero(np.isfinite(found.submitted_s)))
     run["unanswered"] = int(found.counts["fetches"] - found.counts["retries"] - found.counts["answered"])
@@ -249,21 +249,25 @@ def _messages(found: ObservedNetwork, users: Integers) -> Shown:
     mine = m.select((place[m.sender] >= 0) | (place[m.receiver] >= 0))
     rows = (mine.time_s.tolist(), mine.kind.tolist(), mine.sender.tolist(), mine.receiver.tolist())
     keys = list(zip(*rows, strict=True))
-    delivered, carried = Counter(keys), dict(zip(keys, mine.label.tolist(), strict=True))
+    delivered: dict[tuple[float, int, int, int], list[int]] = {}  # the labels of those that are alike
+    for key, carried in zip(keys, mine.label.tolist(), strict=True):
+        delivered.setdefault(key, []).append(carried)
     dropped = set(mine.select(mine.late).time_s.tolist())
     how, label = np.full(sent.kind.size, LOST), found.labels.noisy[sent.whose]
-    label[sent.whose < 0] = -1
+    label[(sent.whose < 0) | (found.protocol is not None)] = -1
     columns = (sent.arrives_s.tolist(), sent.kind.tolist(), sent.sender.tolist(), sent.receiver.tolist())
     for row, key in enumerate(zip(*columns, strict=True)):
-        if delivered[key]:
-            delivered[key] -= 1
-            label[row] = carried[key] if label[row] >= 0 else -1  # a liar's, or changed on its way
-            missed = key[3] == LEARNER and not np.isfinite(found.submitted_s[key[2]])  # the learner did not take it
+        if labels := delivered.get(key):
+            carried = labels.pop(0)  # a liar's, or changed on its way
+            label[row] = carried if sent.whose[row] >= 0 else -1
+            taken_s = found.submitted_s[key[2]] if key[3] == LEARNER else key[0]
+            # the learner did not take it: hers came too late, or, in a protocol, another one came first
+            missed = np.isinf(taken_s) or (found.protocol is not None and key[0] > taken_s)
             how[row] = LATE if key[0] in dropped or missed else DELIVERED
         elif np.isfinite(key[0]):
             how[row] = OFFLINE
-    if delivered.total():
-        raise RuntimeError(f"{delivered.total()} messages were delivered and never sent")
+    if unsent := sum(map(len, delivered.values())):
+        raise RuntimeError(f"{unsent} messages were delivered and never sent")
     return Shown(
         sent.kind.astype(np.int64), place[sent.sender], place[sent.receiver], sent.sent_s, sent.arrives_s, how,
         sent.attempt.astype(np.int64), sent.forwarded, sent.duplicate, label,
@@ -299,20 +303,12 @@ def _until(times: Floats, at: Floats) -> Integers:
     return np.searchsorted(np.sort(times), at, side="right")
 
 
-DID = {
-    0: "has not begun",
-    1: "waits for a reply",
-    2: "has a noisy label",
-    3: "the learner has her submission",
-    4: "got no label: it failed",
-}
-"""What a user did so far, by the number of her marker."""
 Flight = tuple[int, float, float, float, float]
 """Kind of a message (0: it failed), where it began (x, y), and where it is (x, y)."""
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """What each user of a film did until a moment (u,), the keys of DID."""
+    """What each user of a film did until a moment (u,), the keys of `story.DID`."""
     found, fates, users = film.found, film.fates, film.users
     state = np.where(fates.asked_s[users] <= at_s, 1, 0)
     state[fates.failed_s[users] <= at_s] = 4

@@ -23,7 +23,6 @@ from p2p_sim.base.notebook_view import four_digits
 from p2p_sim.exchange.transcript import REPLY, REQUEST
 from p2p_sim.film.film_record import Film
 from p2p_sim.film.layout import Integers
-from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
@@ -83,6 +82,22 @@ USER, PEER = "Ada", "Ben"
 SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
 LABELS = 24
 """Labels that differ in shape or in one of eight colours; further ones look like the first ones again."""
+DID = {
+    0: "has not begun",
+    1: "waits for a reply",
+    2: "has a noisy label",
+    3: "the learner has her submission",
+    4: "got no label: it failed",
+}
+"""What a user did so far, by the number of her marker."""
+DID_IN_PROTOCOL = {
+    0: "has not asked",
+    1: "asked, and waits for a label",
+    2: "got a label",
+    3: "the learner has a label from her",
+    4: "asked, and got no label",
+}
+"""The same in a protocol of its own, in which users ask, answer and submit as often as they like."""
 
 
 @dataclass(frozen=True)
@@ -156,16 +171,19 @@ def story_of(film: Film) -> Story:
     taken = np.isfinite(record.submitted_s)
     carriers = np.flatnonzero(taken & (record.source == user))
     carriers = carriers[(carriers != user) & (carriers != peer)]
-    steps = [*_noise(record, user), *_exchange(film, user, peer)]
+    steps = _noise(record, user)
+    if record.protocol is None:
+        steps += _exchange(film, user, peer)
     if carriers.size:
         text = Markup("Others ask {} in turn: user {} passes on <b>{}’s</b> noisy label, {}.")
         steps.append(StoryStep("hers", 3600, text.format(USER, carriers[0], USER, mark_of(int(labels.noisy[user])))))
     sample = f"; {film.users.size:,} of them are shown" if film.timeline is not None else ""
-    steps.append(
-        StoryStep("crowd", 2000, Markup("All {:,} users do what {} did{}.").format(record.num_users, USER, sample))
-    )
+    everybody = "All {:,} users do what {} did{}."
+    if record.protocol is not None:
+        everybody = "All {:,} users have such labels, as {} has{}. What they do with them is up to their protocol."
+    steps.append(StoryStep("crowd", 2000, Markup(everybody).format(record.num_users, USER, sample)))
     learned, true = learned_of(record, user), int(labels.true[user])
-    ending = _bounded(record.statement) if learned is None else _known(learned, true)
+    ending = _bounded(record) if learned is None else _known(learned, true)
     steps.append(StoryStep("learned", 0, ending[0]))
     stage = {
         "name": USER,
@@ -174,7 +192,7 @@ def story_of(film: Film) -> Story:
         "noisy": _drawn(int(labels.noisy[user])),
         "got": -1 if peer < 0 else _drawn(int(labels.noisy[peer])),
         "alpha": "noise" if labels.flip_prob is None else f"α = {labels.flip_prob:.3g}",
-        "theta": f"θ = {record.sampling_rate:.3g}",
+        "theta": "" if record.sampling_rate is None else f"θ = {record.sampling_rate:.3g}",
         "peer": "self" if peer == user else PEER,
         "owner": "her own" if peer == user else f"{PEER}’s",
         "answered": peer >= 0 and not record.own[user],
@@ -265,12 +283,21 @@ def _known(learned: Posterior, true: int) -> tuple[Markup, ...]:
     )
 
 
-def _bounded(statement: PrivacyBound) -> tuple[Markup, ...]:
+def _bounded(record: ObservedNetwork) -> tuple[Markup, ...]:
     """The same where it is not: what the run's statement says."""
+    statement = record.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)
         return text, text
     value = f" = {at_most(math.exp(statement.epsilon_upper))}" if statement.epsilon_upper < 700.0 else ""
+    if record.protocol is not None:
+        text = Markup("her odds change by at most e<sup>ε₀</sup>{}.").format(value)
+        more = Markup(
+            "Whatever the labels are, and whatever users do with noisy labels, {} Here ε₀ = {} is that of a noisy "
+            "label, under the conditions of “How private?”. It holds against everybody who sees messages. No exact "
+            "odds are worked out for a protocol of its own."
+        )
+        return _brief(text), more.format(text, at_most(statement.epsilon_upper))
     text = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.")
     text = text.format(statement.delta, value)
     more = Markup(
@@ -278,6 +305,8 @@ def _bounded(statement: PrivacyBound) -> tuple[Markup, ...]:
         "set of submissions, under the conditions of “How private?”. Exact odds are worked out for two "
         "labels, clusters of 2 to {:,} users, and an exchange without faults, overlay or adversaries."
     )
-    return Markup("What did the learner learn of {}? Only this: {}").format(USER, text), more.format(
-        text, at_most(statement.epsilon_upper), LARGEST
-    )
+    return _brief(text), more.format(text, at_most(statement.epsilon_upper), LARGEST)
+
+
+def _brief(text: Markup) -> Markup:
+    return Markup("What did the learner learn of {}? Only this: {}").format(USER, text)

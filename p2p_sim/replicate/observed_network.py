@@ -41,16 +41,17 @@ class ObserverTraffic:
 class ObservedNetwork:
     """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
 
-    name, replicate, sampling_rate (θ; None: a protocol of its own), deadline_s, delta: the scenario's. counts: as in
-    the result row.
+    name, replicate, sampling_rate (θ; None: a protocol of its own), deadline_s, delta: the scenario's. protocol: what
+    users follow, in words; None: the label exchange. counts: as in the result row.
     cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
     answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
     submitted_s: when the learner accepted the user's submission, seconds, or infinity.
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
     member: tells the learner what she sees. own: passed on her own noisy label in time because no reply came.
     held: a member received the user's noisy label.
-    source: whose noisy label the user submitted, -1 if she submitted none. reached: her submission came to the learner,
-    in time or too late: the learner drops what comes too late, but has seen it.
+    source: whose noisy label the user submitted, -1 if she submitted none, and in a protocol of its own, where she may
+    submit any. reached: her submission came to the learner, in time or too late: the learner drops what comes too late,
+    but has seen it.
     epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
     statement: the statement of the largest of these ε.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
@@ -60,6 +61,7 @@ class ObservedNetwork:
     name: str
     replicate: int
     sampling_rate: float | None
+    protocol: str | None
     deadline_s: float | None
     delta: float
     counts: Row
@@ -157,14 +159,17 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     if isinstance(mechanism, ProtocolMechanism):
         [statement] = mechanism.privacy(np.array([users]), scenario.privacy.delta)
-        epsilon = np.full(users, statement.epsilon_upper)
+        epsilon, source = np.full(users, statement.epsilon_upper), np.full(users, -1)
+        protocol = scenario.mechanism.described or scenario.mechanism.kind
     else:
         epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
+        protocol, source = None, _sources(outcome.transcript.trace.sent, users)
     counts = rows.network(done.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
         replicate=replicate,
         sampling_rate=mechanism.sampling_rate,
+        protocol=protocol,
         deadline_s=scenario.network.deadline_s,
         delta=scenario.privacy.delta,
         counts=counts,
@@ -179,7 +184,7 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
         member=member,
         own=np.concatenate([shard.own for shard in facts]),
         held=held,
-        source=_sources(outcome.transcript.trace.sent, users),
+        source=source,
         reached=np.isin(np.arange(users), m.sender[m.kind == SUBMISSION]),
         epsilon=epsilon,
         epsilon_local=noise.local_epsilon,

@@ -11,7 +11,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.film import film_of
-from p2p_sim.film.film_record import counts_at
+from p2p_sim.film.film_record import COUNTS, counts_at
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.replicate.observed_network import observe
 from tests.commands import command
@@ -61,7 +61,7 @@ def test_the_example_runs_and_its_row_states_the_noise_alone_for_everybody(insta
     assert len(result.transcript.messages) == row["messages_delivered"]
 
 
-def test_the_network_of_a_protocol_is_shown_and_a_film_of_it_refused(installed, tmp_path, monkeypatch):
+def test_the_network_of_a_protocol_is_shown_and_its_film_has_the_counts(installed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = EXAMPLE / "second_opinion.toml"
     status, out, _ = command("network", file, "--out", "net", "--json")
@@ -73,11 +73,15 @@ def test_the_network_of_a_protocol_is_shown_and_a_film_of_it_refused(installed, 
     assert {path.name for path in (tmp_path / "net").iterdir()} == {
         "coverage.png", "epsilon.png", "load.png", "timeline.png",
     }  # fmt: skip
-    status, _, err = command("network", file, "--out", "net", "--film", "film.html")
-    assert (status, err) == (
-        2, "p2p-sim: a film shows the label exchange; of a protocol of its own see the figures and the transcript\n",
-    )  # fmt: skip
-    assert not (tmp_path / "film.html").exists()
+    assert command("network", file, "--out", "net", "--film", "film.html")[0] == 0
+    page = (tmp_path / "film.html").read_text(encoding="utf-8")
+    counts = {name: record[column] for name, column in COUNTS.items()}
+    counts["submitted"] = round(record["effective_sampling_rate"] * record["num_users"])
+    counts["unanswered"] = record["fetches"] - record["retries"] - record["answered"]
+    for name, number in counts.items():
+        assert f'<td id="run-{name}">{number:,}</td>' in page
+    assert "questions that got no label" in page
+    assert "400 users in 20 clusters follow a protocol, an exchange in which two peers must agree, for" in page
 
 
 RETRIES = {

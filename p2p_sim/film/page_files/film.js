@@ -22,6 +22,7 @@ const narrate = (tick, doing) => {
   const here = playing ? [] : happened().filter(([at]) => Math.abs(clockAt(at) - clock) < 1e-6);
   if (here.length) return say(here.map(([, text]) => text).join("; ") + ".");
   const [idle, wait, hold, passed, failed] = doing.map(number);
+  if (film.protocol) return say(`All users, ${tale.name} too: ${idle} have not asked, ${wait} wait, ${hold} got a label, ${failed} got none; from ${passed} the learner took one.`);
   say(`All users, ${tale.name} too: ${idle} have not begun, ${wait} wait, ${hold} keep a label, ${passed} passed one on, ${failed} got none.`);
 };
 const show = () => {

@@ -8,25 +8,25 @@ const element = (name, content, className) => {
 };
 const called = (user) => user === LEARNER ? "the learner" : user < LEARNER ? "a user who is not shown" : "user " + film.users.id[user];
 const fate = (i) => m.how[i] === LOST ? "; it is lost" : m.how[i] === OFFLINE ? "; " + called(m.to[i]) + " is offline" : "";
-const late = (i) => m.how[i] === LATE ? ", too late: it is dropped" : "";
+const late = (i) => m.how[i] !== LATE ? "" : film.protocol && m.kind[i] === SUBMISSION ? ", which the learner does not take" : ", too late: it is dropped";
 const labelOf = (id, user) => id === film.users.id[user] ? "her own noisy label" : "the noisy label of user " + id;
 const logOf = (user) => { // [tick, text] in order of time
   const lines = [];
   for (const i of mine[user]) {
     const kind = m.kind[i], arrived = m.how[i] > OFFLINE, other = called(m.from[i] === user ? m.to[i] : m.from[i]);
-    const copy = m.copy[i] ? " (a copy made by the network)" : "";
+    const request = m.attempt[i] < 0 ? "message" : "request", copy = m.copy[i] ? " (a copy made by the network)" : "";
     if (m.from[i] === user && kind === REQUEST) {
-      const again = m.attempt[i] ? ", retry " + m.attempt[i] : "";
-      lines.push([m.sent[i], (!m.forwarded[i] ? "asks " + other + " for her noisy label" + again : "forwards a request to " + other) + copy + fate(i)]);
-    } else if (m.from[i] === user && kind === REPLY) lines.push([m.sent[i], "sends her noisy label to " + other + copy + fate(i)]);
+      const again = m.attempt[i] > 0 ? ", retry " + m.attempt[i] : "", asks = "asks " + other + (film.protocol ? " for a label" : " for her noisy label") + again;
+      lines.push([m.sent[i], (m.forwarded[i] ? "forwards a request to " + other : m.attempt[i] < 0 ? "sends a message to " + other : asks) + copy + fate(i)]);
+    } else if (m.from[i] === user && kind === REPLY) lines.push([m.sent[i], (film.protocol ? "replies to " : "sends her noisy label to ") + other + copy + fate(i)]);
     else if (m.from[i] === user) {
-      lines.push([m.sent[i], "submits " + labelOf(film.users.submits[user], user) + copy + fate(i) + late(i)]);
-    } else if (arrived && kind === REQUEST) lines.push([m.end[i], "gets a request from " + other]);
-    else if (arrived && kind === REPLY) lines.push([m.end[i], "gets the noisy label of " + other + late(i)]);
-    if (m.from[i] === user && m.to[i] === user && arrived) lines.push([m.end[i], kind === REQUEST ? "gets her own request" : "gets her own noisy label"]);
+      lines.push([m.sent[i], "submits " + (film.protocol ? "a label" : labelOf(film.users.submits[user], user)) + copy + fate(i) + late(i)]);
+    } else if (arrived && kind === REQUEST) lines.push([m.end[i], `gets a ${request} from ` + other]);
+    else if (arrived && kind === REPLY) lines.push([m.end[i], `gets ${film.protocol ? "a reply from" : "the noisy label of"} ` + other + late(i)]);
+    if (m.from[i] === user && m.to[i] === user && arrived) lines.push([m.end[i], "gets her own " + (kind === REQUEST ? request : film.protocol ? "reply" : "noisy label")]);
   }
   for (const tick of expired[user]) lines.push([tick, "her request expires", -1]);
-  if (film.users.failed[user] >= 0) lines.push([film.users.failed[user], "gets no label, and gives up"]);
+  if (film.users.failed[user] >= 0) lines.push([film.users.failed[user], film.protocol ? "none of her questions got a label" : "gets no label, and gives up"]);
   for (const [from, to] of away[user]) {
     if (from > 0) lines.push([from, "goes offline"]);
     if (to < film.end) lines.push([to, "comes online"]);
@@ -41,7 +41,19 @@ const list = (users) => {
   return names.length ? (names.length > 1 ? "users " : "user ") + names.join(", ") + hidden : "users who are not shown";
 };
 const numbers = (ids, note = () => "") => (ids.length > 1 ? "users " : "user ") + ids.map((id) => id + note(id)).join(", ");
+const watchedIn = (user) => { // the same in a protocol of its own, where a message may carry anybody's label
+  const { received, held, member } = film.users, gone = mine[user].filter((i) => m.from[i] === user);
+  const to = (kind) => gone.filter((i) => m.how[i] > OFFLINE && m.to[i] !== user && m.kind[i] === kind).map((i) => m.to[i]), requests = to(REQUEST);
+  return [
+    to(SUBMISSION).length ? "The learner: a submission from her. Whose label it holds is up to the protocol." : "The learner: no submission from her.",
+    "A reply from her: " + (received[user].length ? numbers(received[user]) : "no other user") + ".",
+    "A request or message from her: " + (requests.length ? list(requests) : "no other user") + ".",
+    ...(film.coalition ? [member[user] ? "She is a member of the coalition: it sees all that she sees." : "The coalition: " + (held[user] ? "a reply from her, by a member who received it." : "no reply from her.")] : []),
+    "An eavesdropper: every message that she sent, " + number(gone.filter((i) => !m.copy[i]).length) + " in all.",
+  ];
+};
 const watched = (user) => { // who could see what in the whole run
+  if (film.protocol) return watchedIn(user);
   const { submits, carried, dropped, received, held, member } = film.users, found = [];
   const gone = mine[user].filter((i) => m.from[i] === user), arrived = gone.filter((i) => m.how[i] > OFFLINE && m.to[i] !== user);
   const to = (kind) => arrived.filter((i) => m.kind[i] === kind).map((i) => m.to[i]);

@@ -73,26 +73,29 @@ for (const shape of shapes) { // what is clicked is larger than what is seen
   shape.prepend(hit);
 }
 const KEYS = {
-  did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label, and keeps it"], [3, "passed it on: the learner has it"], [4, "got no label: it failed"]],
+  did: film.protocol?.map((text, state) => [state, text]) ?? [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label, and keeps it"], [3, "passed it on: the learner has it"], [4, "got no label: it failed"]],
   learner: [[0, "no submission from her"], [3, "a submission from her; not whose label it holds"]],
-  peer: [[5, "the chosen user"], [0, "nothing"], [1, "her request"], [2, "her noisy label"]],
-  coalition: [[5, "a member of the coalition"], [0, "no message from her"], [1, "her request"], [2, "her noisy label, known to be hers"], [3, "her submission"]],
+  peer: [[5, "the chosen user"], [0, "nothing"], [1, film.protocol ? "a request or message from her" : "her request"], [2, film.protocol ? "a reply from her" : "her noisy label"]],
+  coalition: [[5, "a member of the coalition"], [0, "no message from her"], [1, film.protocol ? "a request or message from her" : "her request"], [2, film.protocol ? "a reply from her" : "her noisy label, known to be hers"], [3, "her submission"]],
 };
 let palette = {}, scale = 1;
 const place = (user) => user === LEARNER ? film.learner : [film.users.x[user], film.users.y[user]];
 const colours = () => {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["bad", "ask", "submit", "ink", "paper", "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"]) palette[name] = style.getPropertyValue("--" + name).trim();
+  for (const name of ["bad", "ask", "idle", "submit", "ink", "paper", "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"]) palette[name] = style.getPropertyValue("--" + name).trim();
 };
 const LABELS = 24, TONES = 8; // labels that look different, and their colours
-const tone = (label) => label < 0 ? palette.ask : palette["l" + label % LABELS % TONES];
+const tone = (label) => label < 0 ? film.protocol ? palette.idle : palette.ask : palette["l" + label % LABELS % TONES];
 const outlines = new Map(); // the shapes of labels, from their symbols
 const outline = (label) => {
   const name = label < 0 ? "lx" : "l" + label % LABELS;
   if (!outlines.has(name)) outlines.set(name, new Path2D(document.querySelector("#" + name + " path").getAttribute("d")));
   return outlines.get(name);
 };
-const figureOf = (user, state, prefix) => prefix === "did" && (state === 2 || state === 3) ? film.users.got[user] : prefix === "seen" && state === 2 ? film.users.noisy[user] : null;
+const figureOf = (user, state, prefix) => { // the label that a user is drawn with, or null; in a protocol of its own a reply may hold any
+  if (prefix === "did") return state === 2 ? film.users.got[user] : state === 3 ? film.users.gave[user] : null;
+  return state !== 2 ? null : film.protocol ? -1 : film.users.noisy[user];
+};
 const resize = () => {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   canvas.width = Math.round(stage.clientWidth * ratio);
@@ -122,7 +125,7 @@ const paint = (user, state, off, prefix) => {
 const figure = (i, x, y, r) => { // a request is a ring, full if she asks again; a reply its label, a submission its label in a ring
   if (m.kind[i] !== REPLY) {
     pen.beginPath(); pen.arc(x, y, m.kind[i] === REQUEST ? 0.8 * r : 1.7 * r, 0, 7);
-    pen.fillStyle = m.kind[i] === REQUEST && m.attempt[i] ? palette.ask : palette.paper; pen.strokeStyle = m.kind[i] === REQUEST ? palette.ask : palette.submit; pen.lineWidth = 2;
+    pen.fillStyle = m.kind[i] === REQUEST && m.attempt[i] > 0 ? palette.ask : palette.paper; pen.strokeStyle = m.kind[i] === REQUEST ? palette.ask : palette.submit; pen.lineWidth = 2;
     pen.fill(); pen.stroke();
   }
   if (m.kind[i] === REQUEST) return;
@@ -180,12 +183,13 @@ const KEYED = { did: (k) => "did" + k, other: (k) => "seen" + k };
 const drawKey = (view) => {
   const lines = [...KEYS[view]];
   if (film.offline.user.length) lines.push(["off", "offline now"]);
+  const shaped = view === "did" || !film.protocol, given = [...film.users.got, ...film.users.gave];
   keyList.replaceChildren(...lines.map(([state, text]) => {
     const line = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("viewBox", "-11 -11 22 22"); svg.setAttribute("aria-hidden", "true");
     svg.setAttribute("class", state === "off" ? "did6" : (view === "did" ? KEYED.did : KEYED.other)(state));
     const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-    use.setAttribute("href", state === "off" ? "#off" : state === 2 || (view === "did" && state === 3) ? "#" + (film.users.got.some((label) => label >= 0) ? "l0" : "lx") : "#k" + state);
+    use.setAttribute("href", state === "off" ? "#off" : state === 2 || (view === "did" && state === 3) ? "#" + (shaped && given.some((label) => label >= 0) ? "l0" : "lx") : "#k" + state);
     svg.append(use);
     const words = document.createElement("span"), count = document.createElement("b");
     count.dataset.state = state;
@@ -208,5 +212,5 @@ const drawUsers = (view, chosen, tick) => {
   return doing;
 };
 const basket = [...document.querySelectorAll("#basket text")], gained = basket.map((_, label) => sorted(
-  film.users.submitted.filter((tick, user) => tick >= 0 && film.users.got[user] === label)));
+  film.users.submitted.filter((tick, user) => tick >= 0 && film.users.gave[user] === label)));
 const drawLearner = (tick) => basket.forEach((text, label) => { text.textContent = number(upTo(gained[label], tick)); });
