@@ -187,7 +187,7 @@ def copied(tmp_path, monkeypatch):
 
 def test_every_module_that_a_kept_figure_imports_is_part_of_its_key(copied, place):
     names = with_figures(ROOT)
-    assert len(names) == 5
+    assert len(names) == 6
     modules = {name: copied / path.relative_to(ROOT) for name, path in imported(ROOT, names).items()}
     assert len(modules) > 30
     before = room.version()

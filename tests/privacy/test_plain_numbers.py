@@ -18,9 +18,11 @@ from p2p_sim.privacy import (
     FetchDistribution,
     KaryExchange,
     LabelExchange,
+    MajorityExchange,
     NoisyScore,
     ObjectivePerturbation,
     Peer,
+    PluralityExchange,
     PoissonRuns,
     Selection,
     ShuffledMessages,
@@ -31,6 +33,7 @@ from p2p_sim.privacy import (
     UniformSources,
     calibrate_each,
     calibrate_flip_prob,
+    calibrate_majority,
     calibrate_noise,
     calibrate_perturbation,
     compose,
@@ -47,6 +50,8 @@ RING = np.full((4, 4), 0.25)
 MADE = [
     (LabelExchange, (40, 0.125, 0.5)),
     (KaryExchange, (4, 0.125, 0.5, 3)),
+    (MajorityExchange, (40, 0.125, 0.5, 3)),
+    (PluralityExchange, (4, 0.125, 0.5, 3)),
     (ShuffledResponse, (40, 0.125)),
     (ShuffledMessages, (40, 0.5)),
     (Eavesdropper, (0.125,)),
@@ -120,6 +125,9 @@ def test_public_functions_take_numbers_of_numpy():
     narrow = tuple(map(numpy_of, rest))
     assert calibrate_flip_prob(np.array([20, 30]), *narrow) == calibrate_flip_prob([20, 30], *rest)
     assert calibrate_each(np.array([20, 30]), *narrow) == calibrate_each([20, 30], *rest)
+    target = {"sampling_rate": 0.5, "peers": 3, "epsilon": 0.5, "delta": 0.125}
+    narrow = {name: numpy_of(value) for name, value in target.items()}
+    assert calibrate_majority(np.array([20, 30]), **narrow) == calibrate_majority([20, 30], **target)
     assert calibrate_perturbation(np.float32(1.0), np.int16(50), np.array([0.5])) == calibrate_perturbation(
         1.0, 50, [0.5]
     )

@@ -30,6 +30,7 @@ from p2p_sim.privacy.bound import (
     check_flip_prob,
     check_positive_epsilon,
     check_sampling_rate,
+    plain_arguments,
 )
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
@@ -153,6 +154,7 @@ def peer_weights(peers: Peers) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((k, float(weight / total)) for k, weight in pairs if weight > 0.0))
 
 
+@plain_arguments
 def calibrate_majority(
     sizes: Iterable[int], *, sampling_rate: float, peers: Peers, epsilon: float, delta: float
 ) -> float:
