@@ -10,11 +10,12 @@ _found = published("ask-several").set_index(["cluster_size", "flip_prob", "way"]
 
 
 def _small(value: float) -> str:
-    return short(value) if value >= 0.0995 else short(value, 4)
+    return short(value) if value >= 0.01 else short(value, 4)
 
 
 table = [
-    [
+    [str(at[0]), f"{at[1]:g}"[1:]]
+    + [
         text
         for way in WAYS
         for text in (short(_found.loc[(*at, way), "epsilon_upper"]), _small(_found.loc[(*at, way), "error"]))
