@@ -23,8 +23,7 @@ from p2p_sim.replicate.holdout_score import validate
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory_need import check_memory
 from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.replicate.row import row_of
-from p2p_sim.results.rows import Row
+from p2p_sim.replicate.row import Row, row_of
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import check_memory, streams
 from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
-from p2p_sim.results.rows import Row
 
 
 class _ByShard(Protocol):
