@@ -10,8 +10,7 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.class_weights import VECTORS, normalised
-from p2p_sim.learning.learner import Learner, Loss, Received
+from p2p_sim.learning.learner import VECTORS, Learner, Loss, Received, normalised
 from p2p_sim.learning.networks import Architecture, Settings, Training, image_shape, predicted
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
-from p2p_sim.learning.class_weights import SUMS, labels_in
-from p2p_sim.learning.learner import Learner, Loss
+from p2p_sim.learning.learner import SUMS, Learner, Loss, labels_in
 from p2p_sim.measures.exact_laws import half_l1
 from p2p_sim.mechanisms.outcome import DensityRelease, Predictor, ReleaseKind
 from p2p_sim.population.population import Population

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.class_weights import SUMS, VECTORS, normalised
-from p2p_sim.learning.learner import Learner, Loss
+from p2p_sim.learning.learner import SUMS, VECTORS, Learner, Loss, normalised
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 from p2p_sim.mechanisms.rr_with_prior import NeighbourMeans
 

@@ -9,8 +9,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.class_weights import SUMS, VECTORS, labelled_rows, labels_in, normalised
-from p2p_sim.learning.learner import Counted, Learner, Loss, Received
+from p2p_sim.learning.learner import (
+    SUMS,
+    VECTORS,
+    Counted,
+    Learner,
+    Loss,
+    Received,
+    labelled_rows,
+    labels_in,
+    normalised,
+)
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.learner import Loss
+from p2p_sim.learning.learner import Loss, probabilities_of
 from p2p_sim.learning.ridge import LinearValues, squared_risks
 from p2p_sim.measures.group_gaps import ERROR, REFERENCE, SHARE, Group
 from p2p_sim.measures.risk import (
@@ -94,7 +94,7 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
         assert population.holdout is not None
         features, cluster = population.holdout.features, population.holdout.cluster  # type: ignore[assignment]
     numbers = [p.numbers(features) for p in learned if isinstance(p, LinearValues)]
-    return Predicted(population, [_predicted(p, features, cluster) for p in learned], numbers)
+    return Predicted(population, [probabilities_of(p, features, cluster) for p in learned], numbers)
 
 
 def measured(found: Predicted, loss: Loss = "log") -> Risk:
@@ -147,14 +147,6 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
     if not rows.size:
         raise InputError("population.test_fraction: no row of an organisation that is judged was held out")
     return replace(population, holdout=holdout.take(rows), groupings=taken(population.groupings, rows))
-
-
-def _predicted(
-    predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None
-) -> NDArray[np.float64]:
-    if isinstance(predictor, ByCluster) and cluster is not None:
-        return predictor.within(features, cluster)
-    return predictor.probabilities(features)
 
 
 def _pair(values: list[float]) -> tuple[float, float | None]:

@@ -6,10 +6,11 @@ import numpy as np
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.learning.learner import probabilities_of
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
+from p2p_sim.mechanisms.outcome import Outcome, Predictor
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
@@ -32,11 +33,7 @@ def validate(
     offsets = people.cluster_offsets
     evidence = evidence_of(case, people, *release)
     home = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    if isinstance(predictor, ByCluster):
-        probabilities = predictor.within(people.features, home)
-    else:
-        probabilities = predictor.probabilities(people.features)
-    said = probabilities.argmax(axis=1)
+    said = probabilities_of(predictor, people.features, home).argmax(axis=1)
     if clusters is None:
         return validated(said, evidence, offsets, confidence)
     chosen = np.unique(np.asarray(clusters, dtype=np.int64))

@@ -4,23 +4,35 @@ import pickle
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import LEARNERS, MECHANISMS, offer_of
+from p2p_sim.base.plugins import LEARNERS, MECHANISMS, Offer, method_of, offer_of
 from p2p_sim.learning.histogram import density_figures
 from p2p_sim.learning.learner import Counted, Received, ValueLearner, one_hot
 from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
-from p2p_sim.learning.plug_in_predictor import checked_predictor
-from p2p_sim.learning.ridge import value_figures, value_floor
+from p2p_sim.learning.ridge import LinearValues, value_figures, value_floor
 from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.outcome import (
+    ByCluster,
+    DensityRelease,
+    LabelRelease,
+    ModelRelease,
+    Outcome,
+    Predictor,
+    Release,
+    Tally,
+)
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.replicate import KEPT, Replicate
+
+_OFF = 1e-3
+"""By how much probabilities may differ from a sum of 1: rounding in single precision."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +154,55 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
     if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
     return learner.fit(people.features, one_hot(people.labels, people.num_classes))
+
+
+@dataclass(frozen=True)
+class CheckedPredictor:
+    """A predictor whose every answer must be probabilities.
+
+    offer: whose it is. num_classes: K.
+    """
+
+    predictor: Predictor
+    offer: Offer
+    num_classes: int
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) of the features (n, d).
+
+        Raises:
+            InputError: the predictor gives something else.
+        """
+        found: Any = self.predictor.probabilities(features)
+        method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
+        if not (isinstance(found, np.ndarray) and found.dtype.kind == "f" and found.shape == shape):
+            what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+            raise InputError(f"{method}must give an array of floating-point numbers {shape}, not {what}")
+        if not (np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()):
+            raise InputError(f"{method}must give probabilities: finite, at least 0, each row with the sum 1")
+        return found
+
+
+def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object, str], num_classes: int) -> Predictor:
+    """A predictor of a plug-in, checked whenever it is asked; one of the simulator's own kinds as it is.
+
+    Args:
+        predictor: what was learned. offer: whose kind learned it; None: the simulator's own. learned: the object whose
+            method gave it, and the name of the method. num_classes: K.
+
+    Raises:
+        InputError: it is no predictor.
+    """
+    if offer is None:
+        return predictor  # type: ignore[no-any-return]
+    if isinstance(predictor, ByCluster):
+        parts = predictor.predictors.items()
+        return ByCluster({c: checked_predictor(part, offer, learned, num_classes) for c, part in parts})
+    if isinstance(predictor, LinearValues):
+        if not (np.isfinite(predictor.weights).all() and np.isfinite(predictor.intercept)):
+            raise InputError(f"{method_of(offer, *learned)}must give finite weights")
+        return predictor
+    if not callable(getattr(predictor, "probabilities", None)):
+        what = type(predictor).__name__
+        raise InputError(f"{method_of(offer, *learned)}must give a predictor with a method probabilities, not {what}")
+    return CheckedPredictor(predictor, offer, num_classes)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.learning.learner import probabilities_of
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
+from p2p_sim.mechanisms.outcome import Outcome, Predictor
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
@@ -62,10 +63,8 @@ def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 def _said(model: Predictor, people: Population) -> NDArray[np.integer]:
     """(n,) what a model says of all users."""
-    if isinstance(model, ByCluster):
-        home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
-        return np.asarray(model.within(people.features, home).argmax(axis=1))
-    return np.asarray(model.probabilities(people.features).argmax(axis=1))
+    home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
+    return np.asarray(probabilities_of(model, people.features, home).argmax(axis=1))
 
 
 def row_judged(case: Replicate) -> tuple[Row, Terms]:
