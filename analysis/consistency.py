@@ -116,7 +116,9 @@ def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tup
         edges = partition.edges()
         value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
         epsilon = EPSILON if method == VOTES else math.inf
-        rows.append(Row("excess error", name, n, replicate, method, value, epsilon, 0.0))
+        rows.append(
+            Row("excess error", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=0.0)
+        )
     sizes = exchange.sizes_.tolist()
     rows[-1] = replace(rows[-1], delta=n**-2.0, flip_prob=flip_prob, smallest_cell=sizes[0])
     return rows, set(sizes)
@@ -136,7 +138,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Row]:
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
-        yield Row("half-L1", name, n, replicate, method, value, epsilon, delta)
+        yield Row("half-L1", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=delta)
 
 
 def _threshold_row(n: int, replicate: int) -> Row:
@@ -150,7 +152,16 @@ def _threshold_row(n: int, replicate: int) -> Row:
     assert isinstance(net, HalfSpaceNet)
     error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
-    return Row("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
+    return Row(
+        "threshold",
+        "N(0, 1)",
+        n,
+        replicate,
+        method=THRESHOLD,
+        value=error,
+        epsilon_upper=bound.epsilon_upper,
+        delta=bound.delta,
+    )
 
 
 def _figures(points: pd.DataFrame, out: Path) -> list[Path]:

@@ -8,7 +8,9 @@ def false_alarms(attack, account) -> tuple[int, int]:
     epsilons = account.tested()
     certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]
     bound = account.bound(1e-5).epsilon_upper
-    plans = [plan_one_run(pilot, epsilons, 1e-5, 1000, error, attack.exact) for error in (0.01, 1e-9)]
+    plans = [
+        plan_one_run(pilot, epsilons, 1e-5, trials=1000, error=error, exact=attack.exact) for error in (0.01, 1e-9)
+    ]
     alarms = [0, 0]
     for seed in range(1000):
         seen = attack.seen(1000, 100 + seed, ())[0]

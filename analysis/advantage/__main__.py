@@ -97,7 +97,9 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     """At most the advantage behind a row, all K labels equally likely, and what (ε, δ) alone would allow."""
     row, classes = task
-    stated = PrivacyBound(0.0, row["epsilon_upper"], row["delta"], "learner", "label", "stated")
+    stated = PrivacyBound(
+        0.0, row["epsilon_upper"], row["delta"], observer="learner", adjacency="label", basis="stated"
+    )
     uniform = np.full(classes, 1.0 / classes)
     alone = OnePoint(stated).advantage(uniform).upper
     sizes = {row["min_cluster_size"], row["max_cluster_size"]}

@@ -104,7 +104,9 @@ def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Ite
     for size in sizes:
         for quantity in (*CONSTANT, "last_s", *served):
             mean = mean_interval(rows.loc[rows["users"] == size, quantity])
-            yield figure(quantity, size, "measured", mean.value, mean.low, mean.high, mean.replicates)
+            yield figure(
+                quantity, size, "measured", mean.value, low=mean.low, high=mean.high, replicates=mean.replicates
+            )
         share = _within(rows.loc[rows["users"] == size, "last_s"].tolist(), size, laws)
         yield figure("last_s_inside", size, "law", share, replicates=mean.replicates)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
@@ -129,14 +131,14 @@ def _exact(network: str, laws: tuple[UserLaw, UserLaw], users: int) -> Iterator[
     known["learner_bytes_per_user"] = [LABEL * early.total, LABEL * late.total]
     known |= {f"p{100 * share:g}_s": [early.quantile(share), late.quantile(share)] for share in SHARES}
     for quantity, ends in known.items():
-        yield figure(quantity, users, "law", sum(ends) / 2, min(ends), max(ends))
+        yield figure(quantity, users, "law", sum(ends) / 2, low=min(ends), high=max(ends))
     middle = (early.last(users) + late.last(users)) / 2
-    yield figure("last_s", users, "law", middle, early.last(users, low), late.last(users, high))
+    yield figure("last_s", users, "law", middle, low=early.last(users, low), high=late.last(users, high))
     for rate in LINK_BPS:
         load = 8.0 * LABEL / rate
         first, last = early.served(users, load, low), late.served(users, load, high)
         middle = (early.served(users, load) + late.served(users, load)) / 2
-        yield figure(f"served_{rate:g}_s", users, "law", middle, first, last)
+        yield figure(f"served_{rate:g}_s", users, "law", middle, low=first, high=last)
 
 
 def _within(times: Sequence[float], users: int, laws: tuple[UserLaw, UserLaw]) -> float:
@@ -156,7 +158,10 @@ def _totals(network: str, laws: tuple[UserLaw, UserLaw]) -> Iterator[GrowthFigur
     }
     for rate in LINK_BPS:
         found[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
-    yield from (GrowthFigure("network", network, quantity, USERS, "law", value) for quantity, value in found.items())
+    yield from (
+        GrowthFigure("network", network, quantity, at=USERS, basis="law", value=value)
+        for quantity, value in found.items()
+    )
 
 
 def _fits(
@@ -167,10 +172,22 @@ def _fits(
     for size in sizes:
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
             e = _expected(past, quantity, size)
-            yield GrowthFigure("network", network, quantity, size, _fit(largest), e.value, e.low, e.high, len(past))
+            yield GrowthFigure(
+                "network",
+                network,
+                quantity,
+                at=size,
+                basis=_fit(largest),
+                value=e.value,
+                low=e.low,
+                high=e.high,
+                replicates=len(past),
+            )
         if size > largest:
             share = _coverage(arrival, past["users"].to_numpy(), size, studies)
-            yield GrowthFigure("network", network, "last_s_coverage", size, _fit(largest), share, replicates=studies)
+            yield GrowthFigure(
+                "network", network, "last_s_coverage", at=size, basis=_fit(largest), value=share, replicates=studies
+            )
 
 
 def _fit(largest: int) -> str:
@@ -211,7 +228,7 @@ def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
         yield figure(line["quantity"], users, BEYOND, value, replicates=1)
         if line["quantity"] == "last_s":
             late, early = (one.arrival.last_level(users, value) for one in laws[network])
-            yield figure("last_level", users, BEYOND, (early + late) / 2, early, late, 1)
+            yield figure("last_level", users, BEYOND, (early + late) / 2, low=early, high=late, replicates=1)
 
 
 # -- the simulator itself ----------------------------------------------------------------------------------------------
@@ -224,12 +241,14 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
         figure = partial(GrowthFigure, "cost", str(network))
         for size in sizes:
             mean = mean_interval(part.loc[part["users"] == size, "cpu_s"])
-            yield figure("cpu_s", size, "measured", mean.value, mean.low, mean.high, mean.replicates)
+            yield figure(
+                "cpu_s", size, "measured", mean.value, low=mean.low, high=mean.high, replicates=mean.replicates
+            )
         for seen, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
             past = part[part["users"].isin(seen)]
             e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
             value, low, high = (target * end for end in (e.value, e.low, e.high))
-            yield figure("cpu_s", target, _fit(seen[-1]), value, low, high, len(past))
+            yield figure("cpu_s", target, _fit(seen[-1]), value, low=low, high=high, replicates=len(past))
         for basis, action in _ways(str(network), sizes[-1]):
             peak = _peak_bytes(action)
             yield figure("peak_mib", sizes[-1], basis, peak / 2**20)

@@ -174,7 +174,9 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
         for size in CLUSTERS:
             bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
             upper, lower = bound.epsilon_upper, bound.epsilon_lower
-            yield GrowthFigure("learner", f"θ = {rate:g}", "epsilon", size, bound.basis, upper, lower, upper)
+            yield GrowthFigure(
+                "learner", f"θ = {rate:g}", "epsilon", at=size, basis=bound.basis, value=upper, low=lower, high=upper
+            )
 
 
 def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
@@ -187,8 +189,12 @@ def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
     single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
-    yield GrowthFigure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", single.lower)
-    yield GrowthFigure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
+    yield GrowthFigure(
+        "coalition", "one member", "delta", at=2.0, basis="lower bound in a cluster of 1,000", value=single.lower
+    )
+    yield GrowthFigure(
+        "coalition", "asked the target", "epsilon", at=math.nan, basis="ε₀", value=local_epsilon(FLIP_PROB)
+    )
     for share in COLLUDING:
         figure = partial(GrowthFigure, "coalition", f"{100 * share:g}% of all users")
         for size in CLUSTERS:

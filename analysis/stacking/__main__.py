@@ -132,7 +132,9 @@ def _tune_transfer(frame: Frame, trial: OrganisationsData) -> dict[str, float]:
 
 def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[Row]:
     l2, replicate = task
-    found = transfer_rows(trial, 1.0, dict.fromkeys(TRANSFER, l2), Streams(SEED + 1, replicate), only=TUNED_TARGETS)
+    found = transfer_rows(
+        trial, 1.0, l2=dict.fromkeys(TRANSFER, l2), streams=Streams(SEED + 1, replicate), only=TUNED_TARGETS
+    )
     return [{**row, "l2": l2} for row in found]
 
 
@@ -168,7 +170,7 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 
 def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Row]:
     """Table 2 for one draw of the rows."""
-    found = transfer_rows(organisations, 1.0, l2, Streams(SEED, replicate))
+    found = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
     return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in found]
 

@@ -123,7 +123,7 @@ def _overspent(
 
 
 def transfer_rows(
-    organisations: OrganisationsData, epsilon: float, l2: dict[str, float], streams: Streams,
+    organisations: OrganisationsData, epsilon: float, *, l2: dict[str, float], streams: Streams,
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
     """AUC of each method at each target; the source releases once for all. ε is the same for source and target.
@@ -136,7 +136,9 @@ def transfer_rows(
         scale[group] = q / np.sqrt(len(group)) / max(organisations.importance)
     found: list[dict[str, object]] = []
     for method in methods:
-        teacher = _Source(organisations, method, epsilon, l2[method], scale, source, streams)
+        teacher = _Source(
+            organisations, method, epsilon=epsilon, l2=l2[method], scale=scale, source=source, streams=streams
+        )
         for name, (train, test) in list(targets.items())[:only]:
             scores, upper = teacher.scores(train, test[0], streams.generator(f"stacking noise {name}"))
             row = {"organisation": name, "method": method, "rows": len(train[1])}
@@ -148,7 +150,7 @@ class _Source:
     """The source's release for one method, and what a target makes of it."""
 
     def __init__(
-        self, organisations: OrganisationsData, method: str, epsilon: float, l2: float, scale: Floats, source: Rows,
+        self, organisations: OrganisationsData, method: str, *, epsilon: float, l2: float, scale: Floats, source: Rows,
         streams: Streams,
     ) -> None:  # fmt: skip
         self.method, self.epsilon, self.l2 = method, epsilon, l2
@@ -180,7 +182,14 @@ class _Source:
             if "no high level" in self.method:
                 model.set_params(combiner="mean", low_share=1.0)
         elif self.method == "PPHTL":
-            model = pphtl(self.plr.coef_, self.epsilon, self.l2 / 2.0, self.l2 / 2.0, self.bound, noise)
+            model = pphtl(
+                self.plr.coef_,
+                self.epsilon,
+                l2=self.l2 / 2.0,
+                pull=self.l2 / 2.0,
+                norm_bound=self.bound,
+                random_state=noise,
+            )
         else:
             prior = None if self.method == "PLR (target)" else self.plr.coef_
             model = PrivateLogisticRegression(self.epsilon, self.l2, self.bound, prior, random_state=noise)

@@ -202,7 +202,7 @@ def audited(
     with one_thread():
         delta, epsilons = asked.delta, account.tested()
         pilot, _, _ = targets.seen(pilot_of(trials), asked.seed + PILOT_SEED, ())
-        plan = plan_one_run(pilot, epsilons, delta, trials, error, targets.exact)
+        plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=error, exact=targets.exact)
         seen, users, claims = targets.seen(trials, asked.seed, epsilons)
         certified = account.deltas(epsilons) if claims is None else claims
         guesses = tuple(event.guesses(seen) for event in plan.events)

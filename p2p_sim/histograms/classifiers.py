@@ -159,6 +159,7 @@ class PCL2(PCL):
         epsilon: float = 1.0,
         radius: float | None = None,
         random_state: int = 0,
+        *,
         reference: ArrayLike | None = None,
         metric: Metric = "euclidean",
         dimension: float | None = None,

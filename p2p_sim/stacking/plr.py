@@ -146,6 +146,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         l2: float = 0.01,
         norm_bound: float = 1.0,
         prior: ArrayLike | None = None,
+        *,
         tight: bool = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:

@@ -315,7 +315,7 @@ class TransferStacking(GroupStacking):
 
 
 def pphtl(
-    source: ArrayLike, epsilon: float, l2: float, pull: float, norm_bound: float = 1.0,
+    source: ArrayLike, epsilon: float, *, l2: float, pull: float, norm_bound: float = 1.0,
     random_state: int | np.random.Generator | None = None,
 ) -> PrivateLogisticRegression:  # fmt: skip
     """PPHTL as the stacking paper describes it: PLR with a second penalty (η/2)|w - w_src|² (its equation 5).

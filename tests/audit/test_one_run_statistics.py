@@ -101,7 +101,7 @@ def responses(rng: np.random.Generator, targets: int, flip: float = 0.3) -> Atta
 def false_alarms(error: float, audits: int) -> int:
     """Of randomised response, whose claimed curve is met exactly by this attack."""
     rng, epsilons = np.random.default_rng(3), [0.0, 0.2, 0.4, 0.6]
-    plan = plan_one_run(responses(rng, 20_000), epsilons, 1e-5, 1000, error, (True,))
+    plan = plan_one_run(responses(rng, 20_000), epsilons, 1e-5, trials=1000, error=error, exact=(True,))
     claimed = np.array([pure_delta(math.log(7 / 3), epsilon) for epsilon in epsilons])
     found = 0
     for _ in range(audits):
@@ -131,7 +131,9 @@ def test_the_better_of_two_scores_is_taken_only_if_it_is_clearly_better():
     good = responses(rng, 20_000)
     noise = rng.standard_normal(20_000)
     for scores, chosen in ((np.stack([good.scores[0], noise]), 0), (np.stack([noise, good.scores[0]]), 1)):
-        plan = plan_one_run(AttackScores(good.labels, scores), [0.0, 0.4], 1e-5, 10_000, 1e-9, (False, False))
+        plan = plan_one_run(
+            AttackScores(good.labels, scores), [0.0, 0.4], 1e-5, trials=10_000, error=1e-9, exact=(False, False)
+        )
         assert {event.attack for event in plan.events} == {chosen}
 
 

@@ -136,7 +136,10 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
     def alone(seen, score):
         return AttackScores(seen.labels, seen.scores[[score]])
 
-    plans = {score: plan_one_run(alone(pilot, score), epsilons, 1e-5, trials, error, [False]) for score in (2, 3, 4)}
+    plans = {
+        score: plan_one_run(alone(pilot, score), epsilons, 1e-5, trials=trials, error=error, exact=[False])
+        for score in (2, 3, 4)
+    }
     alarms = dict.fromkeys(plans, 0)
     for seed in range(1_000):
         seen = attack.seen(trials, 100 + seed, ())[0]
@@ -149,5 +152,5 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
         submits, coins, _ = drawn(size, trials, seed=seed)
         evidence = Submitters.of(submits, coins)(submits)[[2]]
         counted = AttackScores(coins, evidence)
-        wrong += fails(plan_one_run(counted, epsilons, 1e-5, trials, error, [False]), counted)
+        wrong += fails(plan_one_run(counted, epsilons, 1e-5, trials=trials, error=error, exact=[False]), counted)
     assert wrong >= 15

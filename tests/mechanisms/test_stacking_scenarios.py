@@ -136,7 +136,7 @@ def test_pphtl_is_the_estimator(table):
     first, last = ready.population.cluster_offsets[1:3]
     rows, labels = ready.population.features[first:last].astype(float), ready.population.labels[first:last]
     noise = ready.network.streams.generator("models-own", 1)
-    plain = pphtl(source.coefficients[0], 1.0, 0.02, 0.03, 1.5, random_state=noise).fit(rows, labels)
+    plain = pphtl(source.coefficients[0], 1.0, l2=0.02, pull=0.03, norm_bound=1.5, random_state=noise).fit(rows, labels)
     assert predictors[1].models[0].coefficients[0] == pytest.approx(plain.coef_[0], abs=1e-8)
     worst = max(plain.privacy_.epsilon_upper, source.privacy.epsilon_upper)
     assert p2p_sim.run(chosen).row["epsilon_upper"] == pytest.approx(worst, rel=1e-9)

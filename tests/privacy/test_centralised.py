@@ -207,10 +207,10 @@ def test_the_law_of_the_noisy_share_to_the_last_digits(at, a):
 def test_mass_that_the_noise_hardly_reaches_is_charged(monkeypatch):
     """With a reach of two scales of the noise some mass lies beyond: the bracket widens and still holds."""
     args = (40, 1.0, 1.5, 0.05, 0.5)
-    exact, law = counts_delta(*args), draw_law(40, 8, 12, 1.5, 0.05, 64)
+    exact, law = counts_delta(*args), draw_law(40, 8, 12, scale=1.5, threshold=0.05, density=64)
     monkeypatch.setattr("p2p_sim.privacy.rivals.resampled_counts._REACH", 2.0)
     resampled_counts._kept_blocks.cache_clear()
-    narrow, short = counts_delta(*args), draw_law(40, 8, 12, 1.5, 0.05, 64)
+    narrow, short = counts_delta(*args), draw_law(40, 8, 12, scale=1.5, threshold=0.05, density=64)
     resampled_counts._kept_blocks.cache_clear()
     assert narrow.lower < exact.lower <= exact.upper < narrow.upper
     assert np.all(law.missing < 1e-9)
@@ -256,7 +256,7 @@ def test_what_is_not_worth_computing():
 
 @pytest.mark.parametrize(("n", "sigma", "tau"), [(60, 1.0, 0.1), (600, 2.0, 0.02)])
 def test_bounds_of_the_draws_hold_their_mass(n, sigma, tau):
-    law = draw_law(n, 3, 9, sigma, tau, 64)
+    law = draw_law(n, 3, 9, scale=sigma, threshold=tau, density=64)
     assert np.all((law.lower >= 0.0) & (law.lower <= law.upper))
     assert np.all(law.lower.sum(axis=1) <= 1.0)
     assert np.all(law.upper.sum(axis=1) + law.missing >= 1.0)

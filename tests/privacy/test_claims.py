@@ -133,7 +133,7 @@ def test_the_event_against_theorem_1_has_its_closed_form_in_simulation(own):
     q = released_distribution(np.bincount(labels, minlength=3) / 3, noise, tau)
     corner = np.isclose(q[:, 0], 1 - 2 * tau, atol=1e-12) & np.isclose(q[:, 1], tau, atol=1e-12)
     given = lam * (1 - 2 * tau) + (1 - lam) * (own == 0)
-    expected = privacy.corner_event(labels, 3, sigma, tau, lam, own) / given
+    expected = privacy.corner_event(labels, 3, scale=sigma, threshold=tau, resampling_prob=lam, own=own) / given
     assert abs(corner.mean() - expected) < 6.2 * math.sqrt(expected / draws)
 
 

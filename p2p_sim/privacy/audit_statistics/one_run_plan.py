@@ -115,7 +115,7 @@ class OneRunPlan:
 
 
 def plan_one_run(
-    pilot: AttackScores, epsilons: Sequence[float], delta: float, trials: int, error: float, exact: Sequence[bool]
+    pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
     """Fix what is guessed.
 

@@ -211,7 +211,9 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
     events = tuple(_best_event(views.laws[ones], delta, trials, label, error) for label in (0, 1))
-    return AttackPlan(views, ones, -minus, delta, (events[0], events[1]), trials, error)
+    return AttackPlan(
+        views, ones, -minus, delta=delta, epsilon_events=(events[0], events[1]), trials=trials, error=error
+    )
 
 
 def _best_event(law: ViewLaw, delta: float, trials: int, label: int, error: float) -> float:

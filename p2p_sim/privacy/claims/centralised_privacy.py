@@ -34,7 +34,7 @@ def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> 
     return 1.0 / scale + math.log1p((1.0 - resampling_prob) / (resampling_prob * threshold))
 
 
-def corner_event(labels: tuple[int, ...], classes: int, scale: float, threshold: float, resampling_prob: float,
+def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
     """Pr[q̃ is τ everywhere but at label 0, and user 1's noisy label is 0].
 
@@ -53,8 +53,8 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
     """Log-ratios of explicit events against a claimed ε, a function of σ, λ and τ: attained values alone."""
     for classes, scale, lam in itertools.product((2, 3, 4), SCALES, RESAMPLING):
         tau, labels = 0.5 / classes, tuple(range(classes))
-        first = corner_event(labels, classes, scale, tau, lam, 0)
-        second = corner_event((1, *labels[1:]), classes, scale, tau, lam, 1)
+        first = corner_event(labels, classes, scale=scale, threshold=tau, resampling_prob=lam, own=0)
+        second = corner_event((1, *labels[1:]), classes, scale=scale, threshold=tau, resampling_prob=lam, own=1)
         yield at_most(
             bound(scale, lam, tau), math.log(first / second), None, classes, K=classes, n=classes, sigma=scale, lam=lam,
             tau=tau, probability=first, neighbour_probability=second,

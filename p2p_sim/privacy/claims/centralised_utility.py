@@ -46,7 +46,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 def risks(
-    n: int, positive: tuple[float, float], loss: Floats, beta: float, lam: float, threshold: float, noise: Floats
+    n: int, positive: tuple[float, float], loss: Floats, *, beta: float, lam: float, threshold: float, noise: Floats
 ) -> tuple[float, float, float]:
     """R_{β,λ}(h), the distortion ψ and the largest modified loss, exactly, for two points in one cluster and K = 2.
 
@@ -85,8 +85,8 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         noise = laplace_nodes(2, scale / n, 24)
         for positive, loss in itertools.product(((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses):
             for beta, lam in ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99)):
-                same, distortion, largest = risks(n, positive, loss, beta, beta, tau, noise)
-                other = risks(n, positive, loss, beta, lam, tau, noise)[0]
+                same, distortion, largest = risks(n, positive, loss, beta=beta, lam=beta, threshold=tau, noise=noise)
+                other = risks(n, positive, loss, beta=beta, lam=lam, threshold=tau, noise=noise)[0]
                 phi = abs(positive[0] - positive[1])
                 claimed = factor * largest * abs(beta - lam) * (phi + distortion)
                 yield at_most(

@@ -146,7 +146,9 @@ class FetchDistribution(Accountant):
 
     def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
         observer = "coalition" if self._table.members.any() else "learner"
-        return PrivacyBound(0.0, epsilon, delta, observer, "label", basis, conditions)
+        return PrivacyBound(
+            0.0, epsilon, delta, observer=observer, adjacency="label", basis=basis, conditions=conditions
+        )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
         """The largest ε of some places; ε₀ where it is nearly that."""
@@ -211,7 +213,9 @@ class FetchDistribution(Accountant):
             return users, []
         weights, fetchers = self._kinds.envelope(users[far]), np.flatnonzero(table.rates > 0.0)
         ones, rates = np.ones(weights.size), np.full(weights.size, table.rates.max())
-        levels = TargetLevels(weights, rates, ones, self.flip_prob, self._tails.worst(fetchers, weights.size), ones)
+        levels = TargetLevels(
+            weights, rates, ones, flip_prob=self.flip_prob, tails=self._tails.worst(fetchers, weights.size), copies=ones
+        )
         moved = self._moving.bounded(weights, rates, users[far])
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
         return users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)]
@@ -267,7 +271,9 @@ class FetchDistribution(Accountant):
         """Three-point pairs of a target's fetchers, one of each row."""
         hiding = self.flip_prob >= LEAST_FLIP and users.size > 0
         tails = self._tails.lacking(users, weights) if hiding else None
-        return TargetLevels(weights, self._table.rates[users], counts, self.flip_prob, tails, copies)
+        return TargetLevels(
+            weights, self._table.rates[users], counts, flip_prob=self.flip_prob, tails=tails, copies=copies
+        )
 
     def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
         """Bounds that hold for all of these users, whatever their neighbourhoods: one for each kind of place."""

@@ -103,7 +103,16 @@ class UniformSources(Accountant):
                 _, direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
                 upper = min(upper, direct)
         basis = f"realised network: {basis}"
-        return PrivacyBound(lower, upper, delta, observer, "label", basis, self.conditions, REALISED)
+        return PrivacyBound(
+            lower,
+            upper,
+            delta,
+            observer=observer,
+            adjacency="label",
+            basis=basis,
+            conditions=self.conditions,
+            conditional_on=REALISED,
+        )
 
     @property
     def conditions(self) -> tuple[str, ...]:

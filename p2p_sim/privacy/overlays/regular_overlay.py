@@ -72,7 +72,9 @@ class RegularExchange(Accountant):
         """Certified ε(δ), δ in (0, 1), at most ε₀."""
         check_delta(delta)
         upper = self._bounds.epsilon(delta)
-        return PrivacyBound(0.0, upper, delta, "learner", "label", self.basis, self.conditions)
+        return PrivacyBound(
+            0.0, upper, delta, observer="learner", adjacency="label", basis=self.basis, conditions=self.conditions
+        )
 
     @cached_property
     def _bounds(self) -> UserBound:

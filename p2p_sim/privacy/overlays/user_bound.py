@@ -114,7 +114,14 @@ class Tails:
             else:
                 fixed[at] = bounds
         rows = [self._of(user) for user in users[uneven].tolist()]
-        return Lacking(fixed, np.array(uneven, dtype=np.int64), entries[uneven], rows, self.flip_prob, self.levels)
+        return Lacking(
+            fixed,
+            np.array(uneven, dtype=np.int64),
+            entries[uneven],
+            rows=rows,
+            flip_prob=self.flip_prob,
+            levels=self.levels,
+        )
 
     def worst(self, users: NDArray[np.integer], count: int) -> "Lacking":
         """Bounds for `count` rows, none below that of a user's row without any one entry: without its largest."""
@@ -122,7 +129,7 @@ class Tails:
         bounds = np.array([lacking.at(level).max(initial=0.0) for level in range(len(self.levels))])
         none = np.zeros(0)
         fixed = np.broadcast_to(bounds, (count, bounds.size))
-        return Lacking(fixed, none.astype(np.int64), none, [], self.flip_prob, self.levels)
+        return Lacking(fixed, none.astype(np.int64), none, rows=[], flip_prob=self.flip_prob, levels=self.levels)
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
         """All levels' bounds of a row whose other entries are equal, or of any if the largest are left out."""

@@ -171,7 +171,15 @@ class ClusterResampling(Accountant):
             found = Bracket(min(self._attained_epsilon(delta), pure), pure)
             pure_alone = self.released or not self.counted or self._uniform or self._bounded
             basis = PURE if pure_alone else f"{PURE}; {TOO_LARGE}"
-        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            found.lower,
+            found.upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=basis,
+            conditions=self.conditions,
+        )
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         check_delta(delta)

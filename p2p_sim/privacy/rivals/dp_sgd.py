@@ -118,7 +118,9 @@ class DpSgd(Accountant):
         except OverflowError:  # losses whose exponential is no float
             upper = math.inf
         basis = "Poisson-sampled Gaussian steps, one label replaced: composed privacy loss distributions, pessimistic"
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+        )
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,15 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     check_positive_epsilon(epsilon)
     about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
     conditions = (ONE_DRAW, IDEAL, *about)
-    return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
+    return PrivacyBound(
+        epsilon,
+        epsilon,
+        0.0,
+        observer="learner",
+        adjacency=adjacency,
+        basis="Laplace mechanism, L1 sensitivity 1",
+        conditions=conditions,
+    )
 
 
 def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
@@ -111,7 +119,15 @@ class NoisyVotes(Accountant):
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
         basis = "Laplace mechanism, L1 sensitivity 1, exact at every δ"
         upper = exact * (1.0 + 1e-12)
-        return PrivacyBound(exact * (1.0 - 1e-12), upper, delta, "learner", self.adjacency, basis, self.conditions)
+        return PrivacyBound(
+            exact * (1.0 - 1e-12),
+            upper,
+            delta,
+            observer="learner",
+            adjacency=self.adjacency,
+            basis=basis,
+            conditions=self.conditions,
+        )
 
 
 def stability_threshold(epsilon: float, delta: float) -> float:
@@ -143,7 +159,15 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
         lower = 0.0
     basis = "stability-based histogram" + (f", {histograms} composed" if histograms > 1 else "")
     conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
-    return PrivacyBound(lower, total_epsilon, min(total_delta, 1.0), "learner", "example", basis, conditions)
+    return PrivacyBound(
+        lower,
+        total_epsilon,
+        min(total_delta, 1.0),
+        observer="learner",
+        adjacency="example",
+        basis=basis,
+        conditions=conditions,
+    )
 
 
 @dataclass(frozen=True)
@@ -170,7 +194,15 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
     """
     check_positive_epsilon(epsilon)
     conditions = (FREE_HYPOTHESES, REPLACED)
-    return PrivacyBound(epsilon / 2.0, epsilon, 0.0, "learner", "example", "exponential mechanism", conditions)
+    return PrivacyBound(
+        epsilon / 2.0,
+        epsilon,
+        0.0,
+        observer="learner",
+        adjacency="example",
+        basis="exponential mechanism",
+        conditions=conditions,
+    )
 
 
 def choice_delta(epsilon: float, at: float) -> float:
@@ -207,4 +239,12 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     lower = max((part.epsilon_lower for part in parts if part.delta == delta), default=0.0)
     basis = "parallel composition: " + " | ".join(part.basis for part in parts)
     upper = max(part.epsilon_upper for part in parts)
-    return PrivacyBound(lower, upper, delta, parts[0].observer, parts[0].adjacency, basis, (*conditions, DISJOINT))
+    return PrivacyBound(
+        lower,
+        upper,
+        delta,
+        observer=parts[0].observer,
+        adjacency=parts[0].adjacency,
+        basis=basis,
+        conditions=(*conditions, DISJOINT),
+    )

@@ -159,7 +159,9 @@ class NoisyCounts(Accountant):
         upper = min(max(0.0, found), self.pure_epsilon)
         lower = min(self._lower(delta), upper)
         basis = "exact: two-sided geometric noise" if self.exact else "two-sided geometric noise, or more of it"
-        return PrivacyBound(lower, upper, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            lower, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+        )
 
     @property
     def exact(self) -> bool:

@@ -142,13 +142,23 @@ class ObjectivePerturbation(PlainNumbers):
     def label_privacy(self) -> PrivacyBound:
         """`label_epsilon` as a statement."""
         basis = "objective perturbation: the label alone moves the noise by the norm of its row"
-        return PrivacyBound(0.0, self.label_epsilon, 0.0, "learner", "label", basis, LABEL_CONDITIONS)
+        return PrivacyBound(
+            0.0,
+            self.label_epsilon,
+            0.0,
+            observer="learner",
+            adjacency="label",
+            basis=basis,
+            conditions=LABEL_CONDITIONS,
+        )
 
     def privacy(self) -> PrivacyBound:
         """Against whoever sees all the models, δ = 0."""
         basis = "objective perturbation: noise of the gradient and one factor of the determinant for each model"
         conditions = OBJECTIVE_PERTURBATION_CONDITIONS
-        return PrivacyBound(0.0, self.epsilon_upper, 0.0, "learner", "example", basis, conditions)
+        return PrivacyBound(
+            0.0, self.epsilon_upper, 0.0, observer="learner", adjacency="example", basis=basis, conditions=conditions
+        )
 
 
 @plain_arguments
@@ -264,7 +274,9 @@ class RowLabel(Accountant):
         if delta < most and pure <= LARGEST_EPSILON:
             upper = max(0.0, pure + math.log1p(delta / (most * _UP) * math.expm1(-pure))) * _UP
         basis = "objective perturbation: noise that the label of one row moves by its norm"
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+        )
 
 
 def _between(dimension: int, distance: float) -> Bracket:

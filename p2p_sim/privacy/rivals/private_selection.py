@@ -241,7 +241,14 @@ class RunLawBands:
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
         weights = runs.log_weight(edges[:-1]) + _ROUNDING
         worst = np.maximum(ratios[:-1], ratios[1:])
-        return RunLawBands(loss, np.diff(edges) + 2.0 * UNIT * edges[1:], edges[1:], weights, worst, runs.silent)
+        return RunLawBands(
+            loss,
+            np.diff(edges) + 2.0 * UNIT * edges[1:],
+            edges[1:],
+            log_weights=weights,
+            log_ratios=worst,
+            silent=runs.silent,
+        )
 
     @property
     def most(self) -> float:

@@ -129,7 +129,12 @@ def _block(n: int, resampling_prob: float, scale: float, threshold: float, first
     last = min(first + _together(scale), (n - 1) // 2 + 1)
     mean = (n - 1) * resampling_prob
     draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
-    return _views(draw_law(n, first, last, scale, threshold, density, draws), draws, resampling_prob, 1.0)
+    return _views(
+        draw_law(n, first, last, scale=scale, threshold=threshold, density=density, draws=draws),
+        draws,
+        resampling_prob,
+        1.0,
+    )
 
 
 def _promising(n: int, scale: float, threshold: float) -> list[int]:
@@ -141,7 +146,9 @@ def _promising(n: int, scale: float, threshold: float) -> list[int]:
 @lru_cache(maxsize=8)
 def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
     """What is seen of the target and of the others with label 0, where `ones` of the others hold 1."""
-    draws = draw_law(n, ones, ones + 1, scale, threshold, _FINE, n - ones, resampling_prob)
+    draws = draw_law(
+        n, ones, ones + 1, scale=scale, threshold=threshold, density=_FINE, draws=n - ones, rate=resampling_prob
+    )
     return _views(draws, n - ones, resampling_prob, resampling_prob)
 
 
@@ -184,6 +191,7 @@ def draw_law(
     n: int,
     first: int,
     last: int,
+    *,
     scale: float,
     threshold: float,
     density: int,
@@ -202,7 +210,7 @@ def draw_law(
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
     # the law of Q on the nodes
-    weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold, points)
+    weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale=scale, threshold=threshold, points=points)
     # Bin(k; n, p) at the nodes, in the window of k that misses 2 exp(_LOG_TAIL)
     p, trials = rate * nodes, n if draws is None else draws
     low = bernstein_window(trials * p[0], trials * p[0] * (1.0 - p[0]), trials, _LOG_TAIL)[0]
@@ -288,7 +296,9 @@ class _Weights:
     missing: Floats
 
     @staticmethod
-    def of(n: int, ones: NDArray[np.int64], nodes: Floats, scale: float, threshold: float, points: int) -> "_Weights":
+    def of(
+        n: int, ones: NDArray[np.int64], nodes: Floats, *, scale: float, threshold: float, points: int
+    ) -> "_Weights":
         """Σ_bins of E[chord]: a node weighs the difference of the means of F over the bins on its two sides.
 
         F is used below the share of ones and 1 - F above, so that both tails keep their relative accuracy.

@@ -101,7 +101,9 @@ class ShuffledMessages(Accountant):
             high = _epsilon(replace(self, caveats=()), delta).upper
         if high < self.local_epsilon:
             basis = "bound for shuffled messages of any local randomizer"
-        return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            0.0, high, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+        )
 
     @property
     def conditions(self) -> tuple[str, ...]:
