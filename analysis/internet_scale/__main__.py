@@ -173,16 +173,9 @@ def _fits(
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
             e = _expected(past, quantity, size)
             yield GrowthFigure(
-                "network",
-                network,
-                quantity,
-                at=size,
-                basis=_fit(largest),
-                value=e.value,
-                low=e.low,
-                high=e.high,
-                replicates=len(past),
-            )
+                "network", network, quantity, at=size, basis=_fit(largest),
+                value=e.value, low=e.low, high=e.high, replicates=len(past),
+            )  # fmt: skip
         if size > largest:
             share = _coverage(arrival, past["users"].to_numpy(), size, studies)
             yield GrowthFigure(

@@ -175,15 +175,8 @@ class Offsets:
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
-            return SlotPlan(
-                0.0,
-                0.0,
-                0.0,
-                wide_users=0,
-                variance=own * hiding / (own + hiding),
-                moved=own / (own + hiding),
-                grid=1.0,
-            )
+            together = own * hiding / (own + hiding)
+            return SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=together, moved=own / (own + hiding), grid=1.0)
         limits = {0.0, *(float(np.quantile(self.sizes, q)) for q in (0.5, 0.9, 0.99)), self.largest}
         plans = [plan for limit in sorted(limits) for plan in self._plans(limit, weights, rates, spread, hiding)]
         still = SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=own, moved=0.0, grid=1.0)
@@ -205,15 +198,8 @@ class Offsets:
             own = spread * (energy / (1.0 - 2.0 * kappa) + wide_users * rate * most**2 / (1.0 - 2.0 * wide))
             side = 2.0 * spread * ((within / kappa if kappa else 0.0) + (beyond / wide if wide_users else 0.0))
             variance, moved = own * (hiding + side) / (own + hiding + side), own / (own + hiding + side)
-            yield SlotPlan(
-                limit,
-                kappa,
-                wide,
-                wide_users=wide_users,
-                variance=variance,
-                moved=moved,
-                grid=math.sqrt(side / 2.0) / _FINE,
-            )
+            grid = math.sqrt(side / 2.0) / _FINE
+            yield SlotPlan(limit, kappa, wide, wide_users=wide_users, variance=variance, moved=moved, grid=grid)
 
     def bins(self, limit: float) -> OffsetBins:
         """The offsets rounded up to few values, which are up to the limit or above it."""

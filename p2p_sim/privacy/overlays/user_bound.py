@@ -114,14 +114,8 @@ class Tails:
             else:
                 fixed[at] = bounds
         rows = [self._of(user) for user in users[uneven].tolist()]
-        return Lacking(
-            fixed,
-            np.array(uneven, dtype=np.int64),
-            entries[uneven],
-            rows=rows,
-            flip_prob=self.flip_prob,
-            levels=self.levels,
-        )
+        users = np.array(uneven, dtype=np.int64)
+        return Lacking(fixed, users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
 
     def worst(self, users: NDArray[np.integer], count: int) -> "Lacking":
         """Bounds for `count` rows, none below that of a user's row without any one entry: without its largest."""
