@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request, Steps
@@ -37,15 +38,27 @@ SEEN_AS = {
 
 @dataclass(frozen=True)
 class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
+    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ. asking: how many peers."""
 
     sampling_rate: float
+    asking: Asking = ONE_PEER
 
     def user(self, me: Me) -> Steps:
-        """Ask a random user of the cluster, perhaps oneself; with probability θ pass on what she replied."""
-        reply = yield me.ask()
-        if reply is not None and me.coin("submit", self.sampling_rate):
-            me.submit(reply)
+        """Ask k random users of the cluster, perhaps oneself; with probability θ pass on what most of them replied."""
+        number = next(k for k, share in self.asking.coins if share >= 1.0 or me.coin("peers", share))
+        asks, replies = [me.ask() for _ in range(number)], list[Reply]()
+        for ask in asks:  # all of them are under way
+            if (reply := (yield ask)) is not None:
+                replies.append(reply)
+        if not replies or (len(replies) < number and not self.asking.answered):
+            return
+        if len(replies) < number:
+            yield me.online()
+        if me.coin("submit", self.sampling_rate):
+            # of labels that came equally often, the one that was asked for first: a fair coin
+            [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
+            first = next(reply for reply in replies if reply.label == label)
+            me.submit(replace(first, own=any(reply.own for reply in replies)))
 
 
 @dataclass
@@ -106,13 +119,11 @@ class ProcessExchange(ExchangeRun):
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries, with every request; attempts count from 0 for each question."""
-        trace, each = super().trace(), self._config.on_timeout.attempts
-        sent, requests = trace.sent, self.questions
+        """What happened besides deliveries, with every request."""
+        requests, each = self.questions, self._config.on_timeout.attempts
         question, attempt = np.divmod(np.array([request.attempt for request in requests], dtype=np.int64), each)
         return replace(
-            trace,
-            sent=replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each)),
+            super().trace(),
             requests=Requests(
                 np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
                 question,
@@ -168,7 +179,7 @@ class ProcessExchange(ExchangeRun):
             self.clock.at(self._config.deadline_s or 0.0, lambda: self._submit(user, given))
 
     def _submit(self, user: int, reply: Reply) -> None:
-        if self._config.batch_submission and not self._online(user):
+        if self._config.batch_submission and not self._is_online(user):
             return
         number = self._number(user, "submission")
         self.source[user] = reply.source
@@ -201,8 +212,8 @@ class ProcessExchange(ExchangeRun):
             raise InputError("Protocol.answer: what was sent unasked gets no reply; return None, or use me.send")
 
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """As `Me.coin`; those of the label exchange are drawn beforehand, as the other engines need them."""
-        if isinstance(self._protocol, LabelExchangeProtocol):
+        """As `Me.coin`; submissions of the label exchange are drawn beforehand, as the other engines need them."""
+        if isinstance(self._protocol, LabelExchangeProtocol) and name == "submit":
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
         uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
@@ -226,6 +237,11 @@ class ProcessExchange(ExchangeRun):
         before = self._times_before[user, what]
         self._times_before[user, what] = before + numbers
         return before
+
+    def online(self, user: int) -> simpy.Event:
+        """As `Me.online`."""
+        back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+        return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
         """As `Me.wait`."""
@@ -317,7 +333,7 @@ class ProcessExchange(ExchangeRun):
 
     def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
         """Hand a message over, if its receiver is online."""
-        if receiver is None or self._online(receiver):
+        if receiver is None or self._is_online(receiver):
             arrive(payload)
         else:
             self.ledger.count("messages_undelivered", 1)
@@ -329,7 +345,7 @@ class ProcessExchange(ExchangeRun):
         now = np.array([self.clock.now])
         self.ledger.delivered(kind, now, _one(sender), to, label=shown, late=np.array([late]))
 
-    def _online(self, user: int) -> bool:
+    def _is_online(self, user: int) -> bool:
         online = self.journey.online(_one(user), np.array([self.clock.now]))
         return online is None or bool(online[0])
 
