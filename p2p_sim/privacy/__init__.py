@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.exchange.corrected_theorem3 import sufficient_flip_prob
     from p2p_sim.privacy.exchange.kary import KaryExchange
     from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+    from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, calibrate_majority
     from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
     from p2p_sim.privacy.exchange.paper_bounds import lemma9_epsilon, theorem3
     from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
@@ -44,9 +45,11 @@ __all__ = [
     "FetchDistribution",
     "KaryExchange",
     "LabelExchange",
+    "MajorityExchange",
     "NoisyScore",
     "ObjectivePerturbation",
     "Peer",
+    "PluralityExchange",
     "PoissonRuns",
     "PrivacyBound",
     "Selection",
@@ -59,6 +62,7 @@ __all__ = [
     "best_sampling_rate",
     "calibrate_each",
     "calibrate_flip_prob",
+    "calibrate_majority",
     "calibrate_noise",
     "calibrate_perturbation",
     "certificate",
@@ -83,9 +87,11 @@ __getattr__ = late(
         "FetchDistribution": "overlays.fetch_distribution",
         "KaryExchange": "exchange.kary",
         "LabelExchange": "exchange.label_exchange",
+        "MajorityExchange": "exchange.majority_exchange",
         "NoisyScore": "rivals.noisy_score",
         "ObjectivePerturbation": "rivals.objective_perturbation",
         "Peer": "exchange.observers",
+        "PluralityExchange": "exchange.majority_exchange",
         "PoissonRuns": "rivals.selection_run_laws",
         "PrivacyBound": "bound",
         "Selection": "rivals.private_selection",
@@ -98,6 +104,7 @@ __getattr__ = late(
         "best_sampling_rate": "exchange.calibration",
         "calibrate_each": "exchange.calibration",
         "calibrate_flip_prob": "exchange.calibration",
+        "calibrate_majority": "exchange.majority_exchange",
         "calibrate_noise": "rivals.dp_sgd",
         "calibrate_perturbation": "rivals.objective_perturbation",
         "certificate": "certificates.writing",

@@ -52,6 +52,11 @@ class Sources:
         chance = some(self.rate / self.sources, self.trials)
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
+    def noisy_window(self, log_tail: float) -> tuple[int, int]:
+        """Where nearly all noisy ones of a data set lie, for how large tables are."""
+        others, alpha = self.sources - 1, self.flip_prob
+        return bernstein_window(others * alpha, others * alpha * (1.0 - alpha), others, log_tail)
+
     def variances(self, ones: int) -> tuple[float, float]:
         """p(1-p) S/t and α(1-α): what a submission's peer and its flip hide if m = `ones` of the others hold label 1.
 
@@ -85,10 +90,11 @@ class DeltaEvaluator:
         if math.isinf(tail):
             return True
         # columns: values of X; rows: numbers of ones among the most submissions, at the smallest and the largest X
-        alpha, most, others = s.flip_prob, max(self.submissions.counts), s.sources - 1
-        low, high = bernstein_window(others * alpha, others * alpha * (1.0 - alpha), others, tail)
-        columns = 2 * (high - low + 1) // spacing(s.world(0), most, tail)
-        least, largest = low / s.sources, (high + 1) / s.sources
+        most, others = max(self.submissions.counts), s.world(0)
+        low, high = s.noisy_window(tail)
+        columns = 2 * (high - low + 1) // spacing(others, most, tail)
+        shares, _ = others.shares(np.array([low, high + 1], dtype=np.float64))
+        least, largest = shares.tolist()
         first, _ = bernstein_window(most * least, most * least * (1.0 - least), most, tail)
         _, last = bernstein_window(most * largest, most * largest * (1.0 - largest), most, tail)
         return columns * (last - first + 1) <= LARGEST_TABLE

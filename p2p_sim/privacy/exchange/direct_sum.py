@@ -35,6 +35,7 @@ from p2p_sim.privacy.binomial_windows import (
     rounding,
     tail_mass,
 )
+from p2p_sim.privacy.exchange.majority_kernel import Kernel
 
 _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
@@ -63,6 +64,7 @@ class OtherUsers:
         zeros, ones: others with unknown noisy bits, by true label.
         flip_prob: α in [0, 1/2].
         known_ones: others whose noisy bit is known to be one.
+        kernel: how a submission depends on the noisy ones; None: it is the noisy bit of one source.
     """
 
     sources: int
@@ -70,6 +72,13 @@ class OtherUsers:
     ones: int
     flip_prob: float
     known_ones: int = 0
+    kernel: Kernel | None = None
+
+    def shares(self, noisy: Floats) -> tuple[Floats, Floats]:
+        """The probability that a submission is a one, and that it is a zero, by the number of noisy ones."""
+        if self.kernel is None:
+            return noisy / self.sources, (self.sources - noisy) / self.sources
+        return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
         """X, the noisy ones among all but the target; only the multiples of `step` within its window.
@@ -129,7 +138,7 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> int:
     """
     scale = _scale(world, submissions)
     step = 1
-    if math.isinf(log_tail) or scale <= 0.0:
+    if math.isinf(log_tail) or scale <= 0.0 or (world.kernel is not None and world.kernel.requests is None):
         return step
     larger = math.pi * math.sqrt(scale / (_BELOW - log_tail))
     for _ in range(3):  # larger steps need more
@@ -153,7 +162,8 @@ def _scale(world: OtherUsers, submissions: int) -> float:
     """2 N q α (1-α)."""
     if world.sources == 1:
         return 0.0
-    fetched_not = math.exp(submissions * math.log1p(-1.0 / world.sources))
+    requests = submissions * (1 if world.kernel is None else world.kernel.requests or 0)
+    fetched_not = math.exp(requests * math.log1p(-1.0 / world.sources))
     return 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
 
 
@@ -197,7 +207,7 @@ class DirectViews:
         step = min(spacing(world, counts[-1], log_tail) for world in worlds) if sparse else 1
         tail_x = log_tail - math.log(step)
         laws = [world.noisy_ones(tail_x, step) for world in worlds]
-        parts = list(_tables(worlds[0].sources, counts, laws, log_tail, step))
+        parts = list(_tables(worlds[0], counts, laws, log_tail, step))
         rows = [len(a) // group for group, a, _ in parts]
         most = max(rows)
         sums = max(law.tiny for law in laws) + 2
@@ -212,7 +222,7 @@ class DirectViews:
             np.concatenate([b for _, _, b in parts]),
             lower=lower,
             upper=upper,
-            slack=rounding(most) + max(law.error for law in laws) + sums * UNIT,
+            slack=rounding(most) + max(law.error for law in laws) + sums * UNIT + _kernel_error(worlds[0], most),
             lost=submissions.lost + 2.0 * tail_mass(log_tail),
             missed=(6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
             tiny=2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
@@ -262,17 +272,17 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
     """For each t in `counts`, A and B as arrays (k, len(worlds)), k = 0..t."""
     laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
-        for _, a, b in _tables(worlds[0].sources, [t], laws, -math.inf, 1):
+        for _, a, b in _tables(worlds[0], [t], laws, -math.inf, 1):
             yield a, b
 
 
 def _tables(
-    sources: int, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
+    world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """How many of the t are taken together, and A and B for these, as arrays ((k, t), worlds).
 
-    A row is Σ_j Bin(k; t, j/sources) Pr[X = j]; k runs over all that matter for any of these t and j, and above t the
-    probability is 0. B has j + 1 in place of j.
+    A row is Σ_j Bin(k; t, j/S) Pr[X = j], or has the world's kernel in place of j/S; k runs over all that matter for
+    any of these t and j, and above t the probability is 0. B has j + 1 in place of j.
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(law.first for law in laws)
@@ -282,9 +292,10 @@ def _tables(
     at = low + step * np.arange(len(weights))
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
-        odds = noisy / (sources - noisy)
+        share, rest = world.shares(noisy.astype(np.float64))
+        odds = noisy / (world.sources - noisy) if world.kernel is None else share / rest
     # k runs from the window's first at the smallest probability to its last at the largest
-    least, largest, tail = low / sources, float(noisy[-1]) / sources, log_tail - _FURTHER
+    least, largest, tail = float(share[0]), float(share[-1]), log_tail - _FURTHER
     first = np.array([bernstein_window(t * least, t * least * (1.0 - least), t, tail)[0] for t in counts])
     last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail)[1] for t in counts])
     taken, narrow = 0, max(1, _TOGETHER // noisy.size)
@@ -308,3 +319,8 @@ def _tables(
             np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, index])
         yield size, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
         taken += size
+
+
+def _kernel_error(world: OtherUsers, rows: int) -> float:
+    """Charged for odds that are off by more than the 2u of j/S: each step of a product repeats their error."""
+    return 0.0 if world.kernel is None else 4.0 * (rows + 1) * world.kernel.error

@@ -18,6 +18,7 @@ import scipy
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, SubmissionCounts, tail_mass
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
+from p2p_sim.privacy.exchange.tail_quadrature import TailQuadrature
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
@@ -38,7 +39,8 @@ _NEVER = -1e30
 @dataclass(frozen=True)
 class CutOffViews:
     """One world's noisy ones X: probabilities (W,); shares X/S and (X + 1)/S, merged to (W + 1,) where X is without
-    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them."""
+    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them; tails are summed
+    at `few` points if they are given."""
 
     weights: Floats
     share: Floats
@@ -50,6 +52,7 @@ class CutOffViews:
     slack: float
     missed: float
     tiny: float
+    few: TailQuadrature | None = None
 
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
@@ -61,24 +64,28 @@ class CutOffViews:
         law = world.noisy_ones(submissions.log_tail)
         weights = law.probabilities
         noisy = law.first + np.arange(len(weights) + 1, dtype=np.float64)
-        share, rest = noisy / world.sources, (world.sources - noisy) / world.sources
+        share, rest = world.shares(noisy)
         most = max(submissions.counts)
         slack = BETAINC_ERROR + MISPLACED + law.error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
+        if world.kernel is not None:  # arguments are off by more than u, and so are the logarithms of B(k)/A(k)
+            slack += (40.0 * math.sqrt(most) + 4.0 * most) * world.kernel.error
         others, load = world.zeros + world.ones, most / world.sources
         width = math.sqrt(others * world.flip_prob * (1.0 - world.flip_prob) / (1.0 + load))
         step = max(1, int(width / NODES))
         chosen = slice(step // 2, len(weights), step)
-        nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world.sources)
+        nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world)
         missed, tiny = 6.0 * tail_mass(submissions.log_tail), law.tiny * SUBNORMAL * len(weights) + _SMALLEST
-        check, full = None, None
+        check, full, few = None, None, None
+        if world.kernel is not None and not quadrature:
+            few = TailQuadrature.of(weights, share, most, submissions.log_tail - 6.0)
         if quadrature:
             weights = step * weights[chosen]
             share = np.append(share[:-1][chosen], share[1:][chosen])
             rest = np.append(rest[:-1][chosen], rest[1:][chosen])
         elif step > 1:
             between = slice(0, len(weights), step)
-            check = _Nodes.of(step * weights[between], noisy[:-1][between], world.sources)
-            full = _Nodes.of(weights, noisy[:-1], world.sources)
+            check = _Nodes.of(step * weights[between], noisy[:-1][between], world)
+            full = _Nodes.of(weights, noisy[:-1], world)
         return CutOffViews(
             weights,
             share,
@@ -90,6 +97,7 @@ class CutOffViews:
             slack=slack,
             missed=missed,
             tiny=tiny,
+            few=few,
         )
 
     def deltas(
@@ -111,9 +119,9 @@ class CutOffViews:
             for direction in (0, 1):
                 cut = self._cut(t, threshold if direction else -threshold, guesses[direction])
                 guesses[direction] = cut
-                a, b = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
+                a, b, off = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
                 gain, loss = (keep * b, lose * a) if direction else (keep * a, lose * b)
-                error = (self.slack + relative_error) * (gain + loss) + (keep + lose) * self.tiny
+                error = (self.slack + relative_error) * (gain + loss) + (keep + lose) * (self.tiny + off)
                 lower[0, direction] += low * max(gain - loss - error, 0.0)
                 upper[0, direction] += high * (max(gain - loss, 0.0) + error)
         sums = (len(self.submissions.counts) + 4) * UNIT
@@ -128,26 +136,28 @@ class CutOffViews:
             return found
         return self.full.first_above(t, threshold, found)
 
-    def _at_most(self, t: int, k: int) -> tuple[float, float]:
-        """A and B of "at most k ones"."""
+    def _at_most(self, t: int, k: int) -> tuple[float, float, float]:
+        """A and B, and by how much they may be off, of "at most k ones"."""
         if k < 0:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         if k >= t:
-            return 1.0, 1.0
-        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), self.rest)
+            return 1.0, 1.0, 0.0
+        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), False)
 
-    def _at_least(self, t: int, k: int) -> tuple[float, float]:
-        """A and B of "at least k ones"."""
+    def _at_least(self, t: int, k: int) -> tuple[float, float, float]:
+        """A and B, and by how much they may be off, of "at least k ones"."""
         if k <= 0:
-            return 1.0, 1.0
+            return 1.0, 1.0, 0.0
         if k > t:
-            return 0.0, 0.0
-        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), self.share)
+            return 0.0, 0.0, 0.0
+        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), True)
 
-    def _tails(self, tail: Callable[[Floats], Floats], share: Floats) -> tuple[float, float]:
-        values = tail(share)
+    def _tails(self, tail: Callable[[Floats], Floats], ones: bool) -> tuple[float, float, float]:
+        if self.few is not None:
+            return self.few.sums(tail(self.few.points if ones else 1.0 - self.few.points))
+        values = tail(self.share if ones else self.rest)
         at, above = values[: len(self.weights)], values[-len(self.weights) :]
-        return float(self.weights @ at), float(self.weights @ above)
+        return float(self.weights @ at), float(self.weights @ above), 0.0
 
 
 @dataclass(frozen=True)
@@ -165,13 +175,28 @@ class _Nodes:
     up: tuple[Floats, Floats]
 
     @staticmethod
-    def of(weights: Floats, noisy: Floats, sources: int) -> "_Nodes":
+    def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
+        sources = world.sources
+        if world.kernel is not None:
+            return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
         middle, rest = noisy + 0.5, sources - noisy - 0.5
         with np.errstate(divide="ignore"):
             logs = [np.log(weights), np.log1p(-0.5 / middle), np.log1p(-0.5 / rest)]
         weights, less, fewer = (np.maximum(log, _NEVER) for log in logs)
         more = np.log1p(0.5 / middle), np.log1p(0.5 / rest)
         return _Nodes(weights, np.log(middle / sources), np.log(rest / sources), (less, more[1]), (more[0], fewer))
+
+    @staticmethod
+    def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
+        """Logarithms of any kernel, of its shares and rests at X, and `more` and `less` at X + 1.
+
+        Common to A and B are ln `more` and ln `rest`; A differs by ln(share/more), B by ln(less/rest).
+        """
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
+        none = np.zeros_like(share)
+        weights, down, fewer = (np.maximum(log, _NEVER) for log in logs)
+        return _Nodes(weights, np.log(more), np.log(rest), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
         """ln B(k)/A(k)."""

@@ -1,0 +1,261 @@
+"""The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
+
+A data set is m, how many others hold label 1, up to half of them. Any of them attains the lower end. For the upper end
+let the noisy bits of b others be revealed; by choosing whom, what remains is, for every data set from m' to m' + b, an
+exchange in which m' of the other S - 1 - b hold label 1, with a kernel that one `dominating_kernel` dominates:
+
+    max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
+
+In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², at the share p of noisy
+ones. The kernel p̃ is steeper than g by a share of about ζ = b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is
+chosen by how much larger V is than needed: a heuristic, on which nothing that is certified rests.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import bernstein_window, some
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.disk_cache import disk_cached
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, Views
+from p2p_sim.privacy.exchange.direct_sum import OtherUsers
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, TabulatedKernel, dominating_kernel
+from p2p_sim.privacy.randomized_response import local_epsilon, outward
+
+ROOM = 0.016
+"""Share by which ε may be raised above that of the worst data set, so that fewer data sets need a look."""
+EXHAUSTIVE = 256
+"""Most sources of whom every data set is evaluated."""
+_BATCH = 24
+"""Most data sets that are evaluated together."""
+_LOOKS = 9
+"""Data sets among which the worst is looked for, in a large cluster."""
+_WIDEST = 0.05
+"""Largest share of others that are revealed."""
+_SMALLEST = 2000
+"""One over the share of others that are revealed at least, so that no more data sets than that are evaluated."""
+_COARSE = 0.25
+"""By what share δ may change within a block of submissions where an upper end has room."""
+
+
+class BlockEvaluator(DeltaEvaluator):
+    """Evaluates one data set at few ε, for which tails at cut-offs are faster than tables of any size."""
+
+    direct = False
+
+
+@dataclass(frozen=True)
+class DataSetBlock:
+    """Data sets from `first` to `last`, certified by `ones`: all of them, or the first if `revealed` bits are known.
+
+    evaluator: evaluates δ of these. smallest: whether there is no smaller block to try.
+    """
+
+    first: int
+    last: int
+    ones: Sequence[int]
+    evaluator: DeltaEvaluator
+    revealed: int = 0
+    smallest: bool = True
+
+    @cached_property
+    def views(self) -> Views:
+        """The learner's views."""
+        return self.evaluator.views(self.ones)
+
+    def delta(self, epsilon: float) -> float:
+        """Certified δ(ε) of these data sets."""
+        [upper] = self.evaluator.bounds(self.views, epsilon, (True,))
+        return float(upper.max())
+
+
+@dataclass(frozen=True)
+class MajoritySources(Sources):
+    """The users who can be asked, what a submission is of the noisy ones among them, and the law of the submissions.
+
+    Args:
+        sources, flip_prob, trials, rate: as of `ClusterExchange`.
+        kernel: of the submissions.
+        requests: peers whom each submitter asks, at most, for the probability that somebody asks the target.
+    """
+
+    kernel: Kernel
+    requests: int
+
+    def world(self, ones: int) -> OtherUsers:
+        """The world in which `ones` of the others hold label 1."""
+        return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
+
+    def noisy_window(self, log_tail: float) -> tuple[int, int]:
+        if isinstance(self.kernel, TabulatedKernel):
+            return self.kernel.first, self.kernel.first + len(self.kernel.table) - 2
+        others, mean = self.sources - 1, (self.sources - 1) / 2.0
+        return bernstein_window(mean, others * self.flip_prob * (1.0 - self.flip_prob), others, log_tail)
+
+    @property
+    def exposed(self) -> Bracket:
+        """Probability that somebody who submits asks the target, an upper bound of what δ may be."""
+        asks = some(1.0 / self.sources, self.requests) if self.sources > 1 else 1.0
+        return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
+
+
+@dataclass(frozen=True)
+class MajorityCluster(MajoritySources):
+    """All data sets of a cluster; `kernel` is a `MajorityKernel`."""
+
+    kernel: MajorityKernel
+
+    def variances(self, ones: int) -> tuple[float, float]:
+        """D S/t and α(1-α), D = g(1-g)/g'² at the share of noisy ones."""
+        p, load = self._share(ones), self.trials * self.rate / self.sources
+        [share], [rest] = self.kernel.shares(np.array([p]), 1)
+        drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
+        return drawn / load, self.flip_prob * (1.0 - self.flip_prob)
+
+    @disk_cached
+    def epsilon(self, delta: float) -> Bracket:
+        """ε(δ) over all data sets and both directions."""
+        local, log_delta = local_epsilon(self.flip_prob), math.log(delta)
+        if local == 0.0:
+            return Bracket(0.0, 0.0)
+        # ε of the worst data set that was looked at, raised where others shall need fewer looks
+        exact = DeltaEvaluator(self, log_delta)
+        worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False)[0])
+        lower, _ = exact.cross([worst], delta, 0.0, upper=False)
+        if math.isinf(lower):
+            return Bracket(local, local)
+        _, upper = exact.cross([worst], delta, lower, upper=True)
+        if self.sources > EXHAUSTIVE:
+            upper = min(local, upper * (1.0 + ROOM))
+
+        def holds(block: DataSetBlock) -> bool:
+            nonlocal lower, upper
+            if block.delta(upper) <= delta:
+                return True
+            if block.smallest:
+                upper = min(local, block.evaluator.cross(block.ones, delta, upper, upper=True)[1])
+            if not block.revealed:
+                largest = exact.worst(block.ones, upper)
+                lower = max(lower, exact.cross([largest], delta, 0.0, upper=False)[0])
+            return block.smallest
+
+        self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
+        return Bracket(min(lower, local), min(upper, local))
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ at several ε, over all data sets and both directions."""
+        local = local_epsilon(self.flip_prob)
+        inside = [epsilon for epsilon in epsilons if epsilon < local]
+        if not inside:
+            return [Bracket(0.0, 0.0)] * len(epsilons)
+        log_delta = self._log_delta(max(inside))
+        exact = DeltaEvaluator(self, log_delta)
+        views = exact.views([self._worst(exact, max(inside))])
+        found = {epsilon: exact.deltas(views, epsilon) for epsilon in inside}
+        if self.sources > EXHAUSTIVE:  # δ is raised by what raising ε would be worth: ln δ is about -ε² V/2
+            more = {
+                epsilon: 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(b.upper, 1e-300))) for epsilon, b in found.items()
+            }
+            found = {epsilon: Bracket(b.lower, min(1.0, b.upper * more[epsilon])) for epsilon, b in found.items()}
+
+        def holds(block: DataSetBlock) -> bool:
+            if not block.smallest:
+                return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in found.items())
+            for epsilon, bracket in found.items():
+                own = block.evaluator.deltas(block.views, epsilon)
+                lower = 0.0 if block.revealed else own.lower
+                found[epsilon] = Bracket(max(bracket.lower, lower), max(bracket.upper, own.upper))
+            return True
+
+        self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
+        return [found.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified for all data sets."""
+        if epsilon >= local_epsilon(self.flip_prob) or delta >= 1.0:
+            return True
+        log_delta = math.log(delta)
+        exact = DeltaEvaluator(self, log_delta)
+        largest = exact.at(self._worst(exact, epsilon), epsilon).upper
+        if largest > delta:
+            return False
+        share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0  # ln δ is about -ε² V/2
+        return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
+
+    @cached_property
+    def _half(self) -> int:
+        return (self.sources - 1) // 2
+
+    def _share(self, ones: int) -> float:
+        """The mean share of noisy ones."""
+        return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
+
+    def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
+        """The data set with the largest δ just below ε among some."""
+        if exact.direct and self.sources <= EXHAUSTIVE:
+            return exact.worst(range(self._half + 1), epsilon)
+        looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
+        return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
+
+    def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
+        """Certify all data sets up to half, block by block; False if a smallest one does not hold.
+
+        Args:
+            log_delta: logarithm of the δ of interest. holds: whether a block holds, else a smaller one is tried.
+            share: V that is needed, beside the smallest of a data set.
+        """
+        exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
+        needed = share * min(sum(self.variances(m)) for m in {0, *np.linspace(0, self._half, 64).astype(int).tolist()})
+        while first <= self._half:
+            revealed = max(int(trust * self._revealable(first, needed)), least)
+            block = self._block(first, revealed, log_delta, smallest=revealed == least)
+            if block is None:
+                last = min(first + _BATCH - 1, self._half) if exact.direct else first
+                block = DataSetBlock(first, last, range(first, last + 1), exact)
+            if holds(block):
+                first, trust = block.last + 1, min(1.1 * trust, 2.0)
+            elif block.smallest:
+                return False
+            else:
+                trust *= 0.6
+        return True
+
+    def _revealable(self, ones: int, needed: float) -> float:
+        """How many others may be revealed before V/S, about, is what is needed: b."""
+        p = self._share(ones)
+        [share], [rest] = self.kernel.shares(np.array([p]), 1)
+        drawn, flipped = self.variances(ones)
+        stretch = math.sqrt(drawn / max(needed - flipped, 1e-9 * drawn)) - 1.0
+        b = 4.0 * stretch * float(share * rest) / self.kernel.slope(p) * self.sources
+        return min(max(b, 0.0), _WIDEST * self.sources)
+
+    def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
+        """The block of b + 1 data sets; None if b is too small or there is no dominating kernel."""
+        if revealed < 2 or self.sources <= EXHAUSTIVE:
+            return None
+        revealed = min(revealed, self.sources - 1 - first)
+        left, alpha = self.sources - revealed, self.flip_prob
+        log_tail = DeltaEvaluator(replace(self, sources=left), log_delta, _COARSE).submissions.log_tail
+        mean, spread = first * (1.0 - alpha) + (left - 1 - first) * alpha, (left - 1) * alpha * (1.0 - alpha)
+        low, high = bernstein_window(mean, spread, left - 1, log_tail)
+        kernel = dominating_kernel(self.kernel, self.sources, revealed=revealed, first=low, last=high + 1)
+        if kernel is None:
+            return None
+        remaining = MajoritySources(left, alpha, self.trials, self.rate, kernel, self.requests)
+        evaluator = BlockEvaluator(remaining, log_delta, _COARSE)
+        return DataSetBlock(first, first + revealed, (first,), evaluator, revealed, smallest)
+
+    def _log_delta(self, epsilon: float) -> float:
+        """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
+        guess = -36.0
+        for _ in range(6):
+            exact = DeltaEvaluator(self, guess)
+            value = exact.at(self._worst(exact, epsilon), epsilon).lower
+            if value > math.exp(guess - 4.0) or guess < -600.0:
+                return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
+            guess *= 2.0
+        return guess

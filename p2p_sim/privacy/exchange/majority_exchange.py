@@ -1,0 +1,173 @@
+"""The accountant of an exchange in which users submit the majority of several peers' noisy labels.
+
+Each user asks k peers, k odd and perhaps drawn, and submits the majority of their noisy labels with probability θ. The
+mathematics stands in `majority_kernel` (what changes) and `majority_cluster` (all data sets).
+
+**Other observers.** Whatever an observer sees is made from noisy labels, which are drawn once: ε₀ holds for all
+(`Eavesdropper` states it, also about a coalition or a peer), and is exact for an eavesdropper. A peer who does not see
+the release knows the target's noisy label if she asked for it: δ(ε) = q (1-α-αe^ε), q = E 1-(1-1/n)^k. Of c members of
+a coalition some asked the target with probability q = E 1-(1-1/n)^(ck), so that for δ well below q its ε is about ε₀.
+For larger δ one could reveal all that those users got who are members or asked one; given that none of them asked the
+target, what is left are majorities with as many revealed noisy labels, which a `dominating_kernel` bounds.
+
+>>> from p2p_sim.privacy import MajorityExchange
+>>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)
+>>> 0.606 < bound.epsilon_lower <= bound.epsilon_upper < 0.618
+True
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import LEAST
+from p2p_sim.privacy.bound import (
+    Bracket,
+    PrivacyBound,
+    check_cluster_size,
+    check_delta,
+    check_epsilon,
+    check_flip_prob,
+    check_positive_epsilon,
+    check_sampling_rate,
+)
+from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
+from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
+from p2p_sim.privacy.exchange.kary import ShuffledLabels
+from p2p_sim.privacy.exchange.label_exchange import LARGEST_ROUNDS
+from p2p_sim.privacy.exchange.majority_cluster import EXHAUSTIVE, MajorityCluster
+from p2p_sim.privacy.exchange.majority_kernel import LARGEST_PEERS, MajorityKernel
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.privacy.where_bounds_hold import LEARNER
+
+LARGEST_CLUSTER = 1_000_000
+Peers = int | Mapping[int, float] | tuple[tuple[int, float], ...]
+_UNITY = 1e-9
+
+
+@dataclass(frozen=True)
+class MajorityExchange(Accountant):
+    """Privacy of one user's label against the learner in one cluster whose users submit majorities.
+
+    Args:
+        cluster_size: n, users in the cluster, 2 to 1,000,000.
+        flip_prob: α in [1e-300, 1/2].
+        sampling_rate: θ in [1e-300, 1].
+        peers: k, odd, up to 41; or the probability of each k, of which every user draws her own. 1 is the label
+            exchange.
+        rounds: R, exchanges with memoised noisy labels and fresh peers: one with t ~ Bin(Rn, θ) submissions.
+    """
+
+    requires = LEARNER
+    conditions = LEARNER_CONDITIONS
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    peers: Peers = 1
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        check_cluster_size(self.cluster_size, largest=LARGEST_CLUSTER)
+        check_flip_prob(self.flip_prob, least=LEAST)
+        if self.flip_prob == 0.0:
+            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [{LEAST:g}, 0.5]")
+        check_sampling_rate(self.sampling_rate)
+        if not isinstance(self.rounds, int) or not 1 <= self.rounds <= LARGEST_ROUNDS:
+            raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
+        object.__setattr__(self, "peers", peer_weights(self.peers))
+
+    @property
+    def setting(self) -> MajorityCluster | ClusterExchange:
+        """The exchange as the learner sees it."""
+        n, weights = self.cluster_size, peer_weights(self.peers)
+        if weights == ((1, 1.0),):
+            return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
+        kernel = MajorityKernel(weights)
+        return MajorityCluster(n, self.flip_prob, self.rounds * n, self.sampling_rate, kernel, kernel.requests)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
+        return self.profile([epsilon])[0]
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ(ε) at each of the given ε."""
+        for epsilon in epsilons:
+            check_epsilon(epsilon)
+        return self.setting.profile(epsilons)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
+        check_delta(delta)
+        bracket = self.setting.epsilon(delta)
+        return PrivacyBound(
+            bracket.lower,
+            bracket.upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        return self.setting.satisfies(epsilon, delta)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+    @property
+    def basis(self) -> str:
+        """How the bounds are computed."""
+        return "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
+
+
+class PluralityExchange(ShuffledLabels):
+    """Privacy of one user's label among K classes where users submit the plurality of peers' noisy labels.
+
+    All that reaches the learner is made from the noisy labels of peers drawn uniformly, whoever they are, with ties
+    broken by a coin: a post-processing of all noisy labels, shuffled. So the bound is that of shuffled labels, at most
+    ε₀, for any numbers of peers and of submissions; the sampling rate does not matter.
+    """
+
+    basis = "bound for shuffled labels, every data set"
+
+
+def peer_weights(peers: Peers) -> tuple[tuple[int, float], ...]:
+    """(k, probability), k ascending; ValueError unless all k are odd and the probabilities sum to one."""
+    pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
+    for k, weight in pairs:
+        if not isinstance(k, int) or k % 2 == 0 or not 1 <= k <= LARGEST_PEERS:
+            raise ValueError(f"peers = {k}: must be an odd number from 1 to {LARGEST_PEERS}")
+        if not 0.0 <= weight <= 1.0:
+            raise ValueError(f"peers = {k}: its probability {weight} must lie in [0, 1]")
+    total = sum(weight for _, weight in pairs)
+    if not abs(total - 1.0) <= _UNITY:
+        raise ValueError(f"peers = {dict(pairs)}: the probabilities must sum to one, not {total:g}")
+    return tuple(sorted((k, float(weight / total)) for k, weight in pairs if weight > 0.0))
+
+
+def calibrate_majority(
+    sizes: Iterable[int], *, sampling_rate: float, peers: Peers, epsilon: float, delta: float
+) -> float:
+    """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
+
+    As for the label exchange δ does not increase in α: more flips are a post-processing of the target's bit and a
+    mixture over the others' labels.
+
+    Args:
+        sizes: of the clusters, each at least 2. sampling_rate, peers: θ and k. epsilon, delta: the target.
+    """
+    check_delta(delta)
+    check_positive_epsilon(epsilon)
+
+    def certified(alpha: float, size: int) -> bool:
+        return alpha > 0.0 and MajorityExchange(size, alpha, sampling_rate, peers).satisfies(epsilon, delta)
+
+    return smallest_flip_prob(certified, sizes, 2, epsilon)

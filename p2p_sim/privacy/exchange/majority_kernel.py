@@ -1,0 +1,146 @@
+"""A submission that is the majority of the noisy labels of several peers, by how many noisy labels are ones.
+
+A user asks k peers, k odd, uniformly with replacement, herself included. If N of the n noisy labels are ones, her
+submission is a one with probability g_k(N/n), g_k(p) = Pr[Bin(k, p) > k/2]; if k is drawn first, with a mixture g of
+these. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p), and given N submissions are independent. The label exchange is
+k = 1, where g(p) = p.
+
+**What needs no more than that g increases.** The number of ones among t submissions is sufficient; the binomial kernel
+is totally positive in (ones, N), so that B/A is monotone and the best event of the learner is "fewer than so many
+ones" or its complement; δ given t does not decrease in t; fresh peers in further rounds are further submissions. By
+g(1-p) = 1 - g(p) data sets mirror. A sum over some X only (`direct_sum`) asks whose bits a view depends on: k t peers.
+
+**What needs that g is linear** is only that a submission fetched from a revealed source can be told apart and leaves a
+smaller exchange. In its place:
+
+*Comparison.* Let X be log-concave, and let submissions be ones with probability p(x), or p̃(x), both increasing. If
+
+    p̃(x+1)/p̃(x) >= p(x+1)/p(x)   and   (1-p̃(x+1))/(1-p̃(x)) <= (1-p(x+1))/(1-p(x))   for all x,
+
+then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. *Proof.* For x₁ < x₂ both inequalities hold
+of x₂ against x₁, too. So p(x) = a + c p̃(x) at these two points with c > 0, a >= 0 and a + c <= 1: each submission of p
+is a randomised one of p̃. A test "fewer than k ones" of p with power F(x) is therefore no better, between x₁ and x₂,
+than the test of p̃ (randomised at its threshold, by Neyman and Pearson the best one) that has the same power at one of
+the two. Now δ is the largest of Σ_x ψ(x) F(x) over tests, ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1], which changes its
+sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃ whose power
+at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*, which makes the sum no smaller.
+In the other direction the signs of ψ and the events are swapped.
+
+*Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with
+probability g((r + x)/S), x the ones among the rest. `dominating_kernel` passes the comparison with r = 0..b at once. If
+g is linear it is x/(S-b), as in the exchange among S-b sources.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from p2p_sim.privacy.binomial_windows import UNIT, Floats
+
+LARGEST_PEERS = 41
+_MARGIN = 1e-12
+"""Charged for the rounding of ratios of neighbours, which are good to some 1e-14."""
+
+
+class Kernel(ABC):
+    """The probability that a submission is a one, by the number of noisy ones.
+
+    requests: peers a submission depends on, at most; None where no choice of peers explains the kernel.
+    error: relative error of its values.
+    """
+
+    requests: int | None
+    error: float
+
+    @abstractmethod
+    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+        """The probabilities of a one and of a zero, by the number of noisy ones among so many sources."""
+
+
+@dataclass(frozen=True)
+class MajorityKernel(Kernel):
+    """g(x/S).
+
+    Args:
+        weights: (k, probability) with k odd and ascending, each probability above 0.
+    """
+
+    weights: tuple[tuple[int, float], ...]
+
+    @property
+    def requests(self) -> int:  # type: ignore[override]  # it is read only
+        """The largest k."""
+        return self.weights[-1][0]
+
+    @property
+    def error(self) -> float:  # type: ignore[override]  # it is read only
+        """u for p or q, k times; two powers, 2u each; products and weights; u for each term of the sum."""
+        terms = sum((k + 1) // 2 for k, _ in self.weights)
+        return (self.requests + terms + 16.0) * UNIT
+
+    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+        p, q = noisy / sources, (sources - noisy) / sources
+        return self.majority(p, q), self.majority(q, p)
+
+    def majority(self, p: Floats, q: Floats) -> Floats:
+        """g(p), q = 1-p."""
+        total = np.zeros_like(p)
+        for k, weight in self.weights:
+            for ones in range((k + 1) // 2, k + 1):
+                total += weight * math.comb(k, ones) * p**ones * q ** (k - ones)
+        return total
+
+    def slope(self, p: float) -> float:
+        """g'(p) = Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2)."""
+        return sum(w * k * math.comb(k - 1, k // 2) * (p * (1.0 - p)) ** (k // 2) for k, w in self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedKernel(Kernel):
+    """Given values, which count as exact, of x = first, first + 1, ..."""
+
+    first: int
+    table: Floats
+    requests = None
+    error = 2.0 * UNIT
+
+    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+        index = np.asarray(noisy, dtype=np.int64) - self.first
+        if index.size and not 0 <= index.min() <= index.max() < len(self.table):
+            raise ValueError(f"noisy = {noisy.min():g}..{noisy.max():g}: lies outside the table")
+        share = self.table[index]
+        return share, 1.0 - share
+
+
+def dominating_kernel(
+    kernel: MajorityKernel, sources: int, *, revealed: int, first: int, last: int
+) -> TabulatedKernel | None:
+    """A kernel that dominates g((r + x)/S) for r = 0..b and x in a range; None if there is no such.
+
+    Args:
+        kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.
+    """
+    share, rest = kernel.shares(np.arange(first, last + revealed + 1, dtype=np.float64), sources)
+    count, window = last - first, revealed + 1
+    if share[0] <= 0.0 or rest[-1] <= 0.0:
+        return None
+    # the largest p(x+1)/p(x) and the smallest (1-p(x+1))/(1-p(x)) of r = 0..b, by x
+    start = -(window // 2)
+    rise = scipy.ndimage.maximum_filter1d(share[1:] / share[:-1], window, origin=start)[:count] * (1.0 + _MARGIN)
+    fall = scipy.ndimage.minimum_filter1d(rest[1:] / rest[:-1], window, origin=start)[:count] * (1.0 - _MARGIN)
+    # from the middle, where p̃/(1-p̃) is g(x/S)/(1-g((x+b)/S)), by the smallest steps up and down
+    middle = count // 2
+    value = centre = float(share[middle] / (share[middle] + rest[middle + revealed]))
+    above, below = [], []
+    for more, less in zip(rise[middle:].tolist(), fall[middle:].tolist(), strict=True):
+        value = max(value * more, 1.0 - (1.0 - value) * less + 4.0 * UNIT)
+        above.append(value)
+    value = centre
+    for more, less in zip(rise[:middle][::-1].tolist(), fall[:middle][::-1].tolist(), strict=True):
+        value = min(value / more, 1.0 - (1.0 - value) / less - 4.0 * UNIT)
+        below.append(value)
+    table = np.array([*below[::-1], centre, *above])
+    return TabulatedKernel(first, table) if table[0] > 0.0 and table[-1] < 1.0 else None

@@ -1,0 +1,88 @@
+"""Sums Σ_x Pr[X = x] F(p(x)) of binomial tails F from few of their values, with a certified error.
+
+F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. In a piece [c-h, c+h] of the values of p it is
+interpolated at N Chebyshev points, so that the sum becomes one over the points of all pieces, whose weights are moments
+of X and depend on neither k nor t. Since |F(z)| <= (|z| + |1-z|)^t for complex z = x + iy, and |z| + |1-z| is at most
+1 + y²/(2x(1-x)), |F| is at most M = exp(t y²/(2x(1-x))) within the ellipse whose half axes are h(ρ + 1/ρ)/2 and
+h(ρ - 1/ρ)/2; interpolation is then off by at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import Floats
+
+POINTS = 21
+"""N. The values' errors grow by less than 4, the Lebesgue constant."""
+_WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0, 40.0)
+"""Half widths of pieces that are tried, in standard deviations of the share of ones among t; values of ρ."""
+_VALUES = 2e-11
+"""Charged, as a share of a piece's largest value, for errors of the values (3e-12, times 4) and of the weights."""
+
+
+@dataclass(frozen=True)
+class TailQuadrature:
+    """Points p in (0, 1), (N, pieces), with the weights of X and of X + 1; `mass` of either in a piece, (pieces,).
+
+    off: error of an interpolated value.
+    """
+
+    points: Floats
+    at: Floats
+    above: Floats
+    mass: Floats
+    off: float
+
+    @staticmethod
+    def of(weights: Floats, share: Floats, submissions: int, log_off: float) -> "TailQuadrature | None":
+        """None where it would save little, or is not certified.
+
+        Args:
+            weights: of X. share: p(x), ascending, of X and one more. submissions: the largest t.
+            log_off: logarithm of the error that is allowed.
+        """
+        low, high = float(share[0]), float(share[-1])
+        deviation = math.sqrt(min(low * (1.0 - low), high * (1.0 - high)) / submissions)
+        for width in _WIDTHS:
+            pieces = max(1, math.ceil((high - low) / (2.0 * width * deviation))) if deviation > 0.0 else 0
+            if not 0 < 2 * pieces * POINTS < share.size:
+                return None
+            half = (high - low) / (2.0 * pieces)
+            off = min(_log_off(low, high, half, submissions, rho) for rho in _RADII)
+            if off <= log_off:
+                return TailQuadrature._with_moments(weights, share, pieces, math.exp(off))
+        return None
+
+    @staticmethod
+    def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
+        low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
+        centres = low + half * (2.0 * np.arange(pieces) + 1.0)
+        angles = np.pi * (np.arange(POINTS) + 0.5) / POINTS
+        piece = np.minimum(((share - low) / (2.0 * half)).astype(np.int64), pieces - 1)
+        starts = np.searchsorted(piece, np.arange(pieces))
+        # moments Σ Pr[x] T_j(x) of each piece, from which the points' weights follow
+        terms = np.polynomial.chebyshev.chebvander((share - centres[piece]) / half, POINTS - 1)
+        laws = np.append(weights, 0.0), np.insert(weights, 0, 0.0)
+        to_points = np.cos(np.outer(angles, np.arange(POINTS))) * 2.0 / POINTS
+        to_points[:, 0] /= 2.0
+        at, above = (to_points @ np.add.reduceat(law[:, None] * terms, starts, axis=0).T for law in laws)
+        mass = np.maximum(*(np.add.reduceat(law, starts) for law in laws))
+        return TailQuadrature(centres + half * np.cos(angles)[:, None], at, above, mass, off)
+
+    def sums(self, values: Floats) -> tuple[float, float, float]:
+        """The sums for X and X + 1 of a tail with these values at the points, and by how much they may be off."""
+        off = float(self.mass @ (self.off + _VALUES * values.max(axis=0)))
+        return float((self.at * values).sum()), float((self.above * values).sum()), off
+
+
+def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:
+    """The logarithm of 4 M ρ^(1-N)/(ρ-1); infinite if the ellipses leave (0, 1)."""
+    beyond = half * ((rho + 1.0 / rho) / 2.0 - 1.0)
+    least, largest = low - beyond, high + beyond
+    if least <= 0.0 or largest >= 1.0:
+        return math.inf
+    imaginary = half * (rho - 1.0 / rho) / 2.0
+    growth = submissions * imaginary**2 / (2.0 * min(least * (1.0 - least), largest * (1.0 - largest)))
+    return math.log(4.0 / (rho - 1.0)) + growth - (POINTS - 1) * math.log(rho) + 1e-9
