@@ -66,4 +66,5 @@ def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:
     for column in labels.T:
         votes += labels == column[:, None]
     votes[labels == NO_REPLY] = 0
-    return votes.argmax(axis=1)
+    places: NDArray[np.int64] = votes.argmax(axis=1)
+    return places

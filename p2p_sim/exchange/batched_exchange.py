@@ -91,7 +91,8 @@ class Questions:
         """Note that a question of each is settled; the users for whom it was the last."""
         self.settled[users] += 1
         self.last_s[users] = np.maximum(self.last_s[users], times)
-        return users[self.settled[users] == self.numbers[users]]
+        done: Users = users[self.settled[users] == self.numbers[users]]
+        return done
 
     def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
         """Note what came."""
