@@ -25,6 +25,7 @@ from p2p_sim.privacy import (
 )
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
+from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, peer_weights
 from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange, smallest_degree
@@ -41,7 +42,8 @@ RATED = ("learner", "coalition")
 class Question:
     """About whom, in which exchange; cluster_size: None where it plays no part.
 
-    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
+    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody. peers: k, whom
+    each user asks.
     """
 
     cluster_size: int | None
@@ -53,6 +55,7 @@ class Question:
     fresh: bool = False
     num_classes: int = 2
     degree: int | None = None
+    peers: int = 1
 
 
 @dataclass(frozen=True)
@@ -108,13 +111,17 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     check_given(q, delta, epsilon)
     local = local_epsilon(q.flip_prob, q.num_classes)
     faults = () if q.degree is None else ("the overlay",)
-    situation = Situation(q.num_classes, faults=faults, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
+    situation = Situation(
+        q.num_classes, faults=faults, rounds=q.rounds, fresh=q.fresh, observer=q.observer, several=q.peers != 1
+    )
     lemma9 = Stated(None)
     if delta is not None and q.cluster_size is not None:
         lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
-        if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None:
-            raise InputError("--fresh: is known for --observer learner with --delta, two classes and no --degree")
+        if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None or q.peers != 1:
+            raise InputError(
+                "--fresh: is known for --observer learner with --delta, two classes, one peer and no --degree"
+            )
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
@@ -154,7 +161,7 @@ def _gain(accountant: Accountant, q: Question) -> float:
     return accountant.advantage(np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
-def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
+def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
     """The accountant of the observer that a question names.
 
     Raises:
@@ -167,22 +174,26 @@ def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
         raise InputError(f"--members {q.members}: goes with --observer coalition")
     if q.members is None and q.observer == "coalition":
         raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
+    peer_weights(q.peers)
     if q.observer == "eavesdropper" and (q.cluster_size is None or q.num_classes > 2):
         return Eavesdropper(q.flip_prob, q.num_classes)
     assert q.cluster_size is not None
     if q.degree is not None:
         return _on_overlay(q, q.cluster_size, q.degree)
-    if q.num_classes > 2:
+    if q.num_classes > 2 or q.peers != 1:
         if q.observer == "coalition" and not 1 <= (q.members or 0) < q.cluster_size:
             raise InputError(f"--members {q.members}: must lie in 1..{q.cluster_size - 1}")
         if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
             return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
+        if q.num_classes == 2:
+            return MajorityExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.peers, q.rounds)
         if q.rounds > 1:
             raise InputError(
                 f"--num-classes {q.num_classes}: the learner's ε is known for a single round; --observer eavesdropper "
                 "has an ε for any number of rounds, which holds against the learner too"
             )
-        return KaryExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
+        several = KaryExchange if q.peers == 1 else PluralityExchange
+        return several(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
     exchange = LabelExchange(q.cluster_size, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer":
@@ -199,8 +210,10 @@ def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
 
 def _on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
     """The accountant of the learner where each user asks one of her neighbours."""
-    if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1:
-        raise InputError(f"--degree {degree}: is known for --observer learner, two classes and a single round")
+    if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1 or q.peers != 1:
+        raise InputError(
+            f"--degree {degree}: is known for --observer learner, two classes, one peer and a single round"
+        )
     if not 1 <= degree <= largest_degree(users):
         raise InputError(f"--degree {degree}: must be a whole number from 1 to {largest_degree(users):,}")
     return RegularExchange(degree, q.flip_prob, q.sampling_rate)
@@ -240,13 +253,14 @@ def calibrated(
     observer: str = "learner",
     members: int | None = None,
     degree: int | None = None,
+    peers: int = 1,
 ) -> Calibration:
     """Calibrate against an observer and verify.
 
     Args:
         sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
         epsilon, delta: the target. observer: one of `OBSERVERS`. members: of a coalition.
-        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody.
+        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
 
     Raises:
         InputError: a value outside its range or missing, or a combination with no known figure.
@@ -258,10 +272,14 @@ def calibrated(
         )
     theta = 1.0 if sampling_rate is None else sampling_rate
 
-    def sees(alpha: float, size: int) -> Observer | KaryExchange | RegularExchange:
-        return observer_of(Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree))
+    def sees(alpha: float, size: int) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
+        return observer_of(
+            Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree, peers=peers)
+        )
 
     def certified(alpha: float, size: int) -> bool:
+        if alpha == 0.0 and peers != 1:  # no figure is known
+            return False
         return sees(alpha, size).satisfies(epsilon, delta)
 
     with answering():
