@@ -75,8 +75,8 @@ def exchange_shard(
             numbers, now = asking.numbers(users, streams, shard), np.zeros(users.size)
             columns = [fetched.astype(np.int16)]
             for question in range(1, asking.most):
-                label = payload[peers.again(users, question, now)]
-                columns.append(np.where(question < numbers, label, NO_REPLY).astype(np.int16))
+                label = payload[peers.again(users, question, now)].astype(np.int16)
+                columns.append(np.where(question < numbers, label, NO_REPLY))
             labels = np.stack(columns, axis=1)
             fetched = labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
         submitter += shard.start + block.start

@@ -52,7 +52,7 @@ from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 
 
 class LabelExchangeConfig(FlippedLabelsConfig, Extended):
-    """Flip the label, fetch a random peer's noisy label, submit it with some probability; or the majority of several."""
+    """Flip the label, fetch noisy labels of random peers, submit what most say with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
     later: ClassVar[tuple[str, ...]] = ("peers", "missing")
@@ -138,8 +138,8 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
             raise InputError(
-                f"mechanism.target_epsilon = {self.target_epsilon:g}: can be met with several peers where nothing fails "
-                f"and everybody follows the protocol; with {beyond[0]}, give flip_prob"
+                f"mechanism.target_epsilon = {self.target_epsilon:g}: with several peers it can be met where "
+                f"nothing fails and everybody follows the protocol; with {beyond[0]}, give flip_prob"
             )
         lying = adversaries.lying
         if lying and self.releases not in ("hard", "signed"):
@@ -152,7 +152,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def sufficient(self, epsilon: float, setup: Setup) -> float:
         def certified(alpha: float, size: int) -> bool:
             noise = RandomizedResponse(alpha, setup.num_classes)
-            model = noise.majority(size, self.sampling_rate, self.asking.shares)
+            model = LabelExchangeMechanism(noise, self.sampling_rate, asking=self.asking).protection(size)
             return model.satisfies(epsilon, setup.delta)
 
         if self.asking.several:
