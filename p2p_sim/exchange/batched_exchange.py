@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.asking import NO_REPLY, ONE_PEER, Asking, first_of_majority
+from p2p_sim.exchange.asking import ONE_PEER, Asking, Questions
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.traffic import Traffic
@@ -71,40 +71,6 @@ class MessageContents:
     def submitted(self, users: Integers, source: Integers) -> Payload:
         """What the learner got from users (k,) whose labels are those of `source` (m,)."""
         return self._taken[users] if self.change else np.take(self._payload, source[users], axis=0)
-
-
-class Questions:
-    """What users have of their questions, where they ask several peers.
-
-    numbers: (m,) questions of each. labels, peers: (m, most) of each reply. settled: (m,) how many are. last_s: when
-    the last so far was, seconds. own: (m,) whether a reply is her own label, for want of another.
-    """
-
-    def __init__(self, numbers: NDArray[np.int64], most: int) -> None:
-        self.numbers, size = numbers, numbers.size
-        self.labels = np.full((size, most), NO_REPLY, dtype=np.int16)
-        self.peers = np.zeros((size, most), dtype=np.int32)
-        self.settled, self.last_s = np.zeros(size, dtype=np.int64), np.zeros(size)
-        self.own = np.zeros(size, dtype=np.bool_)
-
-    def settle(self, users: Users, times: Times) -> Users:
-        """Note that a question of each is settled; the users for whom it was the last."""
-        self.settled[users] += 1
-        self.last_s[users] = np.maximum(self.last_s[users], times)
-        done: Users = users[self.settled[users] == self.numbers[users]]
-        return done
-
-    def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note what came."""
-        self.labels[users, question], self.peers[users, question] = labels, peers
-        self.own[users] |= own
-
-    def majority(self, users: Users) -> tuple[Users, Payload, Users]:
-        """Those who have any reply, what most of theirs say, and who was the first to say so."""
-        place = first_of_majority(self.labels[users])
-        labels, peers = self.labels[users, place], self.peers[users, place]
-        came = labels != NO_REPLY
-        return users[came], labels[came], peers[came]
 
 
 START, TIMEOUT, PROBE, CONFESSION = 0, 4, 5, 6
