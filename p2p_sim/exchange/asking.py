@@ -1,7 +1,6 @@
 """How many peers each user asks, and what she passes on of their noisy labels."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +8,6 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Shard
 
-Users = NDArray[np.int32]
-Times = NDArray[np.float64]
-Payload = NDArray[Any]
 NO_REPLY = -1
 """Stands where a label would, had it come."""
 
@@ -72,37 +68,3 @@ def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:
     votes[labels == NO_REPLY] = 0
     places: NDArray[np.int64] = votes.argmax(axis=1)
     return places
-
-
-class Questions:
-    """What users have of their questions, where they ask several peers.
-
-    numbers: (m,) questions of each. labels, peers: (m, most) of each reply. settled: (m,) how many are. last_s: when
-    the last so far was, seconds. own: (m,) whether a reply is her own label, for want of another.
-    """
-
-    def __init__(self, numbers: NDArray[np.int64], most: int) -> None:
-        self.numbers, size = numbers, numbers.size
-        self.labels = np.full((size, most), NO_REPLY, dtype=np.int16)
-        self.peers = np.zeros((size, most), dtype=np.int32)
-        self.settled, self.last_s = np.zeros(size, dtype=np.int64), np.zeros(size)
-        self.own = np.zeros(size, dtype=np.bool_)
-
-    def settle(self, users: Users, times: Times) -> Users:
-        """Note that a question of each is settled; the users for whom it was the last."""
-        self.settled[users] += 1
-        self.last_s[users] = np.maximum(self.last_s[users], times)
-        done: Users = users[self.settled[users] == self.numbers[users]]
-        return done
-
-    def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note what came."""
-        self.labels[users, question], self.peers[users, question] = labels, peers
-        self.own[users] |= own
-
-    def majority(self, users: Users) -> tuple[Users, Payload, Users]:
-        """Those who have any reply, what most of theirs say, and who was the first to say so."""
-        place = first_of_majority(self.labels[users])
-        labels, peers = self.labels[users, place], self.peers[users, place]
-        came = labels != NO_REPLY
-        return users[came], labels[came], peers[came]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from p2p_sim.privacy import (
     local_epsilon,
 )
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
-from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
+from p2p_sim.privacy.exchange.calibration import few_digits, smallest_flip_prob
 from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, peer_weights
 from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
@@ -111,17 +110,13 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     check_given(q, delta, epsilon)
     local = local_epsilon(q.flip_prob, q.num_classes)
     faults = () if q.degree is None else ("the overlay",)
-    situation = Situation(
-        q.num_classes, faults=faults, rounds=q.rounds, fresh=q.fresh, observer=q.observer, several=q.peers != 1
-    )
+    situation = Situation(q.num_classes, "label", faults, (), q.rounds, q.fresh, False, q.observer, q.peers != 1)
     lemma9 = Stated(None)
     if delta is not None and q.cluster_size is not None:
         lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
         if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None or q.peers != 1:
-            raise InputError(
-                "--fresh: is known for --observer learner with --delta, two classes, one peer and no --degree"
-            )
+            raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
@@ -211,9 +206,7 @@ def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | Reg
 def _on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
     """The accountant of the learner where each user asks one of her neighbours."""
     if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1 or q.peers != 1:
-        raise InputError(
-            f"--degree {degree}: is known for --observer learner, two classes, one peer and a single round"
-        )
+        raise InputError(f"--degree {degree}: is known for --observer learner, two classes, one peer and one round")
     if not 1 <= degree <= largest_degree(users):
         raise InputError(f"--degree {degree}: must be a whole number from 1 to {largest_degree(users):,}")
     return RegularExchange(degree, q.flip_prob, q.sampling_rate)
@@ -278,9 +271,8 @@ def calibrated(
         )
 
     def certified(alpha: float, size: int) -> bool:
-        if alpha == 0.0 and peers != 1:  # no figure is known
-            return False
-        return sees(alpha, size).satisfies(epsilon, delta)
+        # of a majority without noise no figure is known
+        return (alpha > 0.0 or peers == 1) and sees(alpha, size).satisfies(epsilon, delta)
 
     with answering():
         check_delta(delta)
@@ -288,7 +280,7 @@ def calibrated(
         found = sorted(set(sizes))
         exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
         noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
-        each = {size: _few_digits(alpha, num_classes) for size, alpha in exact.items()}
+        each = {size: few_digits(alpha, num_classes) for size, alpha in exact.items()}
         alpha = max(each.values())
         bounds = [sees(alpha, size).epsilon(delta) for size in each]
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
@@ -331,15 +323,6 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
         degree = smallest_degree(most, **rates, epsilon=epsilon, delta=delta)
         accountant = widest if degree is None else RegularExchange(degree, **rates)
         return EnoughNeighbours(degree, most, epsilon, accountant.epsilon(delta), everybody, local_epsilon(q.flip_prob))
-
-
-def _few_digits(flip_prob: float, num_classes: int) -> float:
-    """α rounded up to four digits, or to the fewest beyond at which it is no larger than (K-1)/K."""
-    for digits in range(4, 18):
-        rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
-        if rounded <= (num_classes - 1) / num_classes:
-            return rounded
-    return flip_prob
 
 
 def certified(q: Question, delta: float, epsilon: float | None) -> str:

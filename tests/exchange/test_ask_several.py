@@ -16,9 +16,10 @@ from scipy.stats import binom, chi2
 
 import p2p_sim
 from p2p_sim.base.streams import Streams
-from p2p_sim.exchange import asking as rule
+from p2p_sim.exchange import held_labels
 from p2p_sim.exchange.algorithm import label_exchange
-from p2p_sim.exchange.asking import Asking, Questions
+from p2p_sim.exchange.asking import Asking
+from p2p_sim.exchange.held_labels import Questions
 from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -205,7 +206,7 @@ def first_settled(right):
 MISTAKES = {
     "a submission does not wait for the last reply": (Questions, "settle", first_settled),
     "the last of a majority is taken for the first": (
-        rule, "first_of_majority", lambda right: lambda labels: -1 - right(labels[:, ::-1]),
+        held_labels, "first_of_majority", lambda right: lambda labels: -1 - right(labels[:, ::-1]),
     ),
     "attempts wait as if there was one question": (
         MessageTiming, "_in_question", lambda right: lambda self, attempt: attempt,
