@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, CoalitionConfig, FreeRiders, Liars, Roles, Sybil
+from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.exchange.processes import ProcessExchange
@@ -39,6 +40,7 @@ class Case:
     seed: int = 1
     adversaries: AdversariesConfig = NOBODY
     num_classes: int = 2
+    asking: Asking = ONE_PEER
 
     @cached_property
     def shard(self) -> Shard:
@@ -86,6 +88,7 @@ class Case:
             record=record,
             probe_every_s=self.probe_every_s,
             num_classes=self.num_classes,
+            asking=self.asking,
         )
         made.engine._target = window
         return made
@@ -93,8 +96,8 @@ class Case:
     def processes(self, record: bool = True) -> ProcessExchange:
         """The same with a process for each user, not yet run."""
         return ProcessExchange(
-            LabelExchangeProtocol(self.theta), self.shard, self.payload, self.network, self.streams, roles=self.roles,
-            record=record, probe_every_s=self.probe_every_s, num_classes=self.num_classes,
+            LabelExchangeProtocol(self.theta, self.asking), self.shard, self.payload, self.network, self.streams,
+            roles=self.roles, record=record, probe_every_s=self.probe_every_s, num_classes=self.num_classes,
         )  # fmt: skip
 
     def lived(self) -> ProcessExchange:

@@ -31,6 +31,7 @@ Degree = Annotated[
     int | None,
     typer.Option(metavar="G", help="Neighbours whom each user may ask, on a regular overlay.  [default: everybody]"),
 ]
+Peers = Annotated[int, typer.Option(metavar="K", help="Peers whom each user asks; she submits what most say.")]
 Members = Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition.  [required for coalition]")]
 
 
@@ -47,6 +48,7 @@ def privacy(
     fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round; rounds compose.")] = False,
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
     degree: Degree = None,
+    peers: Peers = 1,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,7 +63,7 @@ def privacy(
 
     question = Question(
         cluster_size, flip_prob, sampling_rate, observer, members,
-        rounds=rounds, fresh=fresh, num_classes=num_classes, degree=degree,
+        rounds=rounds, fresh=fresh, num_classes=num_classes, degree=degree, peers=peers,
     )  # fmt: skip
     found = answer(question, delta, epsilon)
     if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
@@ -84,6 +86,7 @@ def calibrate(
     observer: Observer = "learner",
     members: Members = None,
     degree: Degree = None,
+    peers: Peers = 1,
     flip_prob: Annotated[
         float | None, typer.Option(metavar="A", help="α; prints the smallest degree for it in place of an α.")
     ] = None,
@@ -105,13 +108,23 @@ def calibrate(
     if flip_prob is not None:
         if degree is not None:
             raise InputError(f"--degree {degree}: does not go with --flip-prob, which asks for the smallest degree")
+        if peers != 1:
+            raise InputError(f"--peers {peers}: does not go with --flip-prob, which asks for a degree")
         if len(cluster_size) > 1 or sampling_rate is None:
             raise InputError("--flip-prob: needs one --cluster-size and --sampling-rate; it prints a degree for these")
         question = Question(cluster_size[0], flip_prob, sampling_rate, observer, members, num_classes=num_classes)
         print_output(neighbours_output(enough_neighbours(question, epsilon, delta)), json_)
         return
     found = calibrated(
-        cluster_size, num_classes, sampling_rate, epsilon, delta, observer=observer, members=members, degree=degree
+        cluster_size,
+        num_classes,
+        sampling_rate,
+        epsilon,
+        delta,
+        observer=observer,
+        members=members,
+        degree=degree,
+        peers=peers,
     )
     if beware := exposed(observer, max(cluster_size), delta, members or 1):
         warnings.warn(beware, stacklevel=2)

@@ -1,9 +1,12 @@
 """Algorithm 2 of Esfandiari et al., "Label differential privacy via clustering": the label exchange, user by user.
 
+Where users ask several peers, they pass on the majority of their noisy labels.
+
 This is the definition. `vectorised_draw` draws from the same law all at once; `processes` and `batched_exchange` send
 its messages over a network. Tests hold all of them against it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,12 +20,13 @@ def label_exchange(
     sampling_rate: float,
     num_classes: int,
     rng: np.random.Generator,
+    peers: int = 1,
 ) -> dict[int, int]:
     """The labels that the learner gets, by user.
 
     Args:
         labels: of each user, 0 to K-1. clusters: the users of each cluster. flip_prob: α. sampling_rate: θ.
-        num_classes: K.
+        num_classes: K. peers: k, whom each user asks; 1 in the paper.
 
     >>> rng = np.random.default_rng(1)
     >>> label_exchange([0, 1, 1], [[0, 1], [2]], flip_prob=0.0, sampling_rate=1.0, num_classes=2, rng=rng)
@@ -36,9 +40,9 @@ def label_exchange(
     released = {}
     for cluster in clusters:
         for user in cluster:
-            # she fetches the noisy label of a random user of her cluster, perhaps her own
-            peer = cluster[int(rng.integers(len(cluster)))]
-            # with probability θ she passes it on to the learner
+            # she fetches the noisy labels of k random users of her cluster, perhaps her own, perhaps one twice
+            fetched = [int(noisy[cluster[int(rng.integers(len(cluster)))]]) for _ in range(peers)]
+            # with probability θ she passes on which came most often; of several, the first: they came in random order
             if rng.random() < sampling_rate:
-                released[user] = int(noisy[peer])
+                released[user] = Counter(fetched).most_common(1)[0][0]
     return released

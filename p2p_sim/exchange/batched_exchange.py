@@ -4,6 +4,7 @@ A user starts and asks a peer of her cluster for its noisy label. If the reply c
 the learner with probability θ. A noisy label is drawn once and every request for it gets the same answer. If no reply
 comes in time, her request expires: as `on_timeout` says, she asks again, submits her own noisy label, or nothing.
 What happens to a user depends on her own draws and on who is online, never on another user's messages.
+Where she asks several peers, all questions start at once, and she submits what most replied when the last is settled.
 """
 
 import gc
@@ -16,60 +17,16 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
 from p2p_sim.network.event_queue import Actor, Engine, Times, Users
-from p2p_sim.network.faults import Bools, Faults, Integers, InTransit
+from p2p_sim.network.faults import Bools
 from p2p_sim.network.network_config import Network, OnTimeout
 from p2p_sim.population.population import Shard
-
-Payload = NDArray[Any]
-
-
-class MessageContents:
-    """The payloads of one shard's messages; where no fault changes them they are looked up and nothing is stored.
-
-    Args:
-        payload: (m, ...) what each user answers.
-        faults: of the network.
-        num_classes: K.
-    """
-
-    def __init__(self, payload: Payload, faults: Faults, num_classes: int) -> None:
-        self.change = faults["corrupted"]
-        """Whether a message may carry something else than what was sent."""
-        self._payload, self._faults, self._num_classes = payload, faults, num_classes
-        self._held, self._taken = (payload.copy(), payload.copy()) if self.change else (payload, payload)
-        self._coming: dict[int, Payload] = {}
-
-    def send(self, kind: int, messages: InTransit) -> None:
-        """Put payloads on their way, as they will arrive, for a kind of message; requests carry none."""
-        if not self.change or messages.leg in ("request", "probe"):
-            return
-        sent = self._held[messages.user] if messages.leg == "submission" else self._payload[messages.sender]
-        coming = self._coming.setdefault(kind, np.zeros_like(self._payload))
-        coming[messages.user] = self._faults.corrupted(messages, sent, self._num_classes)
-
-    def arrived(self, kind: int, users: Integers, source: Integers) -> Payload:
-        """What messages of a kind carry on arrival, (m, ...), if it was `source` (m,) whose label it is."""
-        return self._coming[kind][users] if self.change else self._payload[source]
-
-    def hold(self, users: Integers, payload: Payload) -> None:
-        """Note what users will pass on."""
-        if self.change:
-            self._held[users] = payload
-
-    def take(self, users: Integers, payload: Payload, first: Bools) -> None:
-        """Note what reached the learner, where it is the first of a user."""
-        if self.change:
-            self._taken[users[first]] = payload[first]
-
-    def submitted(self, users: Integers, source: Integers) -> Payload:
-        """What the learner got from users (k,) whose labels are those of `source` (m,)."""
-        return self._taken[users] if self.change else np.take(self._payload, source[users], axis=0)
-
 
 START, TIMEOUT, PROBE, CONFESSION = 0, 4, 5, 6
 COPIES, HOPS = 4, 64
@@ -87,14 +44,15 @@ class ShardExchange(ExchangeRun):
 
     Args:
         shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
-        payload: (shard.size, ...) what each answers when asked, drawn once.
+        payload: (shard.size, ...) what each answers when asked, drawn once; of several peers: labels.
+        asking: how many peers each asks.
         probe_every_s: between probes of an adversary. num_classes: K.
     """
 
     def __init__(
         self, shard: Shard, payload: NDArray[np.generic], network: Network, streams: Streams, *, sampling_rate: float,
         roles: Roles | None = None, record: bool = False, payload_bytes: int = 1, probe_every_s: float = 1.0,
-        num_classes: int = 2,
+        num_classes: int = 2, asking: Asking = ONE_PEER,
     ) -> None:  # fmt: skip
         super().__init__(
             shard, network, streams, roles=roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes,
@@ -102,7 +60,11 @@ class ShardExchange(ExchangeRun):
         )  # fmt: skip
         self._payload, self._every_s = payload, probe_every_s
         self._contents = MessageContents(payload, self.journey.faults, num_classes)
-        self._once = self._config.on_timeout == OnTimeout()
+        self._each, self._asking = self._config.on_timeout.attempts, asking
+        everybody = np.arange(shard.size, dtype=np.int32)
+        numbers = asking.numbers(everybody, streams, shard)
+        self._questions = Questions(numbers, asking.most) if asking.several else None
+        self._once = self._config.on_timeout == OnTimeout() and not asking.several
         if not self._once:
             self.source = self.source.copy()
         probers = np.flatnonzero(self._roles.prober)
@@ -139,6 +101,10 @@ class ShardExchange(ExchangeRun):
         if what == START:
             self.ledger.event(times)
             self._send(users, times, 0)
+            for question in range(1, self._asking.most):
+                assert self._questions is not None
+                asks = self._questions.numbers[users] > question
+                self._send(users[asks], times[asks], question * self._each)
         elif what == REQUEST:
             self._on_request(users, times, attempt, copy, hop)
         elif what == REPLY:
@@ -166,7 +132,7 @@ class ShardExchange(ExchangeRun):
         if self._config.request_timeout_s is None:
             self.ledger.count("failed", users.size)
         else:
-            self.engine.post(message_kind(TIMEOUT, attempt), users, times + self._config.timeout_s(attempt))
+            self.engine.post(message_kind(TIMEOUT, attempt), users, times + j.timeout_s(attempt))
 
     def _on_request(self, users: Users, times: Times, attempt: int, copy: int, hop: int) -> None:
         """A request arrives: forward it on its walk, or answer."""
@@ -198,7 +164,7 @@ class ShardExchange(ExchangeRun):
         peers = j.path(users, attempt)[-1] if named else None
         valid, late = self._valid(users, times, attempt, copy)
         label = None
-        if peers is not None and (self.ledger.records or self._contents.change):
+        if peers is not None and (self.ledger.records or self._contents.change or self._questions is not None):
             label = self._contents.arrived(message_kind(REPLY, attempt, copy), users, peers)
         self.ledger.delivered(REPLY, times, users if peers is None else peers, users, label=label, late=late)
         if late is not None:
@@ -207,17 +173,15 @@ class ShardExchange(ExchangeRun):
             users, times = users[valid], times[valid]
             peers = None if peers is None else peers[valid]
             label = None if label is None else label[valid]
-        if label is not None:
-            self._contents.hold(users, label)
         self.ledger.count("answered", users.size)
-        self._submit(users, times, peers)
+        self._settle(users, times, attempt, label, peers)
 
     def _valid(
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
         """Which replies are the first in time, and which come too late; None: all, none."""
         j, limited = self.journey, self._config.request_timeout_s is not None
-        late = times > j.sent(users, attempt) + self._config.timeout_s(attempt) if limited else None
+        late = times > j.sent(users, attempt) + j.timeout_s(attempt) if limited else None
         if j.copies == 1:
             return (None if late is None else ~late), late
         first, which = j.answered(users, attempt, j.path(users, attempt))
@@ -231,14 +195,36 @@ class ShardExchange(ExchangeRun):
         here = np.isfinite(back)
         users, back = users[here], back[here]
         self.ledger.count("departed", here.size - users.size)
-        if attempt + 1 < rule.attempts:
+        if (attempt + 1) % self._each:
             self.ledger.count("retries", users.size)
             self._send(users, back, attempt + 1)
         elif rule.fallback == "own_label":
-            self._contents.hold(users, self._payload[users])
-            self._submit(users, back, users, own=True)
+            self._settle(users, back, attempt, self._payload[users], users, own=True)
+        elif self._asking.answered and self._questions is not None:
+            self._submit_majority(self._questions.settle(users, back))
 
-    def _submit(self, users: Users, times: Times, source: Users | None, own: bool = False) -> None:
+    def _settle(
+        self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, own: bool = False
+    ) -> None:
+        """A question has its label; whoever asks one peer passes it on."""
+        if self._questions is None:
+            if label is not None:
+                self._contents.hold(users, label)
+            self._submit(users, times, source, np.full(users.size, own))
+            return
+        assert label is not None
+        assert source is not None
+        self._questions.reply(users, attempt // self._each, label, source, own)
+        self._submit_majority(self._questions.settle(users, times))
+
+    def _submit_majority(self, done: Users) -> None:
+        """Pass on what most peers replied, for users whose questions are all settled."""
+        assert self._questions is not None
+        users, label, source = self._questions.majority(done)
+        self._contents.hold(users, label)
+        self._submit(users, self._questions.last_s[users], source, self._questions.own[users])
+
+    def _submit(self, users: Users, times: Times, source: Users | None, own: Bools) -> None:
         """Pass a label on with probability θ, at once or in a batch at the deadline; no source: the first peer's."""
         j = self.journey
         goes = j.choices.keep[users]
@@ -248,11 +234,10 @@ class ShardExchange(ExchangeRun):
             times = np.full(users.size, self._config.deadline_s)
             online = j.online(users, times)
             goes = goes if online is None else goes & online
-        users, times = users[goes], times[goes]
+        users, times, own = users[goes], times[goes], own[goes]
         if source is not None:
             self.source[users] = source[goes]
-        if own:
-            self.fallback[users] = True
+        self.fallback[users] |= own
         for copy in range(j.copies):
             self._post(SUBMISSION, users, times, copy=copy)
 

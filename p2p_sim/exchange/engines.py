@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
+from p2p_sim.exchange.asking import NO_REPLY, ONE_PEER, Asking, first_of_majority
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.network_record import FetchLaw, NetworkRecord, Unknown, realised
-from p2p_sim.exchange.peers import choices
+from p2p_sim.exchange.peers import Peers, choices
 from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.protocol import LabelExchangeProtocol, Protocol
 from p2p_sim.exchange.randomizer import Message
@@ -53,6 +54,7 @@ def exchange_shard(
     streams: Streams,
     overlay: Overlay | None = None,
     hops: int = 1,
+    asking: Asking = ONE_PEER,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
     """One shard's submissions in pieces: who submits (index in the population, ascending), and what she fetched.
 
@@ -62,15 +64,27 @@ def exchange_shard(
         sampling_rate: θ in [0, 1].
         streams: the replicate's random streams.
         overlay: the shard's; None: complete. hops: steps of the walk to the one who answers.
+        asking: how many peers each asks; of several: labels are the payload.
     """
+    peers = Peers(shard, streams, overlay, hops)
     for block in choices(shard, streams, sampling_rate, overlay, hops):
         submitter = np.flatnonzero(block.keep if overlay is None else block.keep & (block.peer >= 0))
         fetched = np.take(payload, block.peer[submitter], axis=0, mode="clip")
+        if asking.several:
+            users = (submitter + block.start).astype(np.int32)
+            numbers, now = asking.numbers(users, streams, shard), np.zeros(users.size)
+            columns = [fetched.astype(np.int16)]
+            for question in range(1, asking.most):
+                label = payload[peers.again(users, question, now)].astype(np.int16)
+                columns.append(np.where(question < numbers, label, NO_REPLY))
+            labels = np.stack(columns, axis=1)
+            fetched = labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
         submitter += shard.start + block.start
         yield submitter, fetched
 
 
 EngineName = Literal["events", "processes", "vectorised"]
+SEVERAL_PEERS = Unknown("users submit the majority of several labels", anything=True)
 OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
 Payload = NDArray[np.generic]
 Shards = tuple[Shard, ...]
@@ -158,6 +172,7 @@ class Exchange:
         adversaries: who does not follow the protocol.
         protocol: what users do instead of the label exchange, as processes; then only the noise on each label is
             certain.
+        asking: how many peers each user asks; if several, messages carry labels.
     """
 
     randomizer: Message
@@ -165,6 +180,7 @@ class Exchange:
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
     protocol: Protocol | None = None
+    asking: Asking = ONE_PEER
 
     def run(self, population: People, network: Network, record: bool, part: Part) -> Submissions:
         """Exchange the population's labels.
@@ -186,7 +202,8 @@ class Exchange:
                 users.append(submitter)
                 labels.append(fetched)
             return Submissions(users.values(), labels.values())
-        log = _Log(record, None if self.protocol is None else OWN_PROTOCOL)
+        law = SEVERAL_PEERS if self.asking.several else None
+        log = _Log(record, law if self.protocol is None else OWN_PROTOCOL)
         for exchange, counts in self._exchanges(population, network, record, shards):
             submitter, received = exchange.submissions()
             users.append(submitter)
@@ -219,7 +236,7 @@ class Exchange:
         """All submissions as one draw."""
         for shard, payload, _ in self._answers(population, network, shards):
             overlay, hops = network.shard_overlay(shard), network.config.hops
-            yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops)
+            yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops, self.asking)
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
@@ -229,7 +246,7 @@ class Exchange:
         for shard, payload, roles in self._answers(population, network, shards):
             exchange: ExchangeRun
             if self.engine == "processes":
-                protocol = self.protocol or LabelExchangeProtocol(self.sampling_rate)
+                protocol = self.protocol or LabelExchangeProtocol(self.sampling_rate, self.asking)
                 exchange = ProcessExchange(
                     protocol, shard, payload, network, PublicStreams.of(network.streams), roles=roles, record=record,
                     payload_bytes=size, probe_every_s=every_s, num_classes=population.num_classes,
@@ -238,6 +255,7 @@ class Exchange:
                 exchange = ShardExchange(
                     shard, payload, network, network.streams, sampling_rate=self.sampling_rate, roles=roles,
                     record=record, payload_bytes=size, probe_every_s=every_s, num_classes=population.num_classes,
+                    asking=self.asking,
                 )  # fmt: skip
             counts = exchange.run()
             if network.config.learner_bandwidth_bps is None:

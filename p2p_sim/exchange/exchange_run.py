@@ -1,6 +1,7 @@
 """What every engine that sends messages leaves behind of a shard's run."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +68,10 @@ class ExchangeRun(ABC):
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries, if messages were recorded."""
+        """What happened besides deliveries, if messages were recorded; attempts count from 0 for each question."""
         sent, expired = self.ledger.noted()
+        each = self._config.on_timeout.attempts
+        sent = replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each))
         online = self.journey.availability
         if online is None:
             return MessageTrace(sent, expired, None)

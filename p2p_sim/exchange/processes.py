@@ -149,7 +149,7 @@ class ProcessExchange(ExchangeRun):
             self.clock.at(self._config.deadline_s or 0.0, lambda: self._submit(user, given))
 
     def _submit(self, user: int, reply: Reply) -> None:
-        if self._config.batch_submission and not self._online(user):
+        if self._config.batch_submission and not self._is_online(user):
             return
         number = self._number(user, "submission")
         self.source[user] = reply.source
@@ -182,8 +182,8 @@ class ProcessExchange(ExchangeRun):
             raise InputError("Protocol.answer: what was sent unasked gets no reply; return None, or use me.send")
 
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """As `Me.coin`; those of the label exchange are drawn beforehand, as the other engines need them."""
-        if isinstance(self._protocol, LabelExchangeProtocol):
+        """As `Me.coin`; submissions of the label exchange are drawn beforehand, as the other engines need them."""
+        if isinstance(self._protocol, LabelExchangeProtocol) and name == "submit":
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
         uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
@@ -207,6 +207,11 @@ class ProcessExchange(ExchangeRun):
         before = self._times_before[user, what]
         self._times_before[user, what] = before + numbers
         return before
+
+    def online(self, user: int) -> simpy.Event:
+        """As `Me.online`."""
+        back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+        return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
         """As `Me.wait`."""
@@ -298,7 +303,7 @@ class ProcessExchange(ExchangeRun):
 
     def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
         """Hand a message over, if its receiver is online."""
-        if receiver is None or self._online(receiver):
+        if receiver is None or self._is_online(receiver):
             arrive(payload)
         else:
             self.ledger.count("messages_undelivered", 1)
@@ -310,7 +315,7 @@ class ProcessExchange(ExchangeRun):
         now = np.array([self.clock.now])
         self.ledger.delivered(kind, now, _one(sender), to, label=shown, late=np.array([late]))
 
-    def _online(self, user: int) -> bool:
+    def _is_online(self, user: int) -> bool:
         online = self.journey.online(_one(user), np.array([self.clock.now]))
         return online is None or bool(online[0])
 

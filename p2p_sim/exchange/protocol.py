@@ -1,8 +1,9 @@
 """What a protocol is: what a user does from her start on, and how she answers. No true label is in reach of it."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from typing import Protocol as Interface
 
@@ -10,6 +11,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.network.event_queue import Clock
 
 Steps = Generator[simpy.Event, Any, None]
@@ -69,6 +71,7 @@ class Surroundings(Interface):
     def random_peer(self, user: int) -> int | None: ...
     def coin(self, user: int, name: str, probability: float) -> bool: ...
     def wait(self, seconds: float) -> simpy.Event: ...
+    def online(self, user: int) -> simpy.Event: ...
     def ask(self, user: int) -> simpy.Event: ...
     def send(self, user: int, peer: int, payload: float) -> None: ...
     def submit(self, user: int, reply: Reply | int) -> None: ...
@@ -107,6 +110,10 @@ class Me:
         """An event some seconds from now, after all else that happens then."""
         return self._exchange.wait(seconds)
 
+    def online(self) -> simpy.Event:
+        """An event at once if she is online, else when she comes back, if ever."""
+        return self._exchange.online(self.number)
+
     def ask(self) -> simpy.Event:
         """Ask a random peer for her label; the event's value is a `Reply`, or None where none comes in time.
 
@@ -126,12 +133,24 @@ class Me:
 
 @dataclass(frozen=True)
 class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
+    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ. asking: how many peers."""
 
     sampling_rate: float
+    asking: Asking = ONE_PEER
 
     def user(self, me: Me) -> Steps:
-        """Ask a random user of the cluster, perhaps oneself; with probability θ pass on what she replied."""
-        reply = yield me.ask()
-        if reply is not None and me.coin("submit", self.sampling_rate):
-            me.submit(reply)
+        """Ask k random users of the cluster, perhaps oneself; with probability θ pass on what most of them replied."""
+        number = next(k for k, share in self.asking.coins if share >= 1.0 or me.coin("peers", share))
+        asks, replies = [me.ask() for _ in range(number)], list[Reply]()
+        for ask in asks:  # all of them are under way
+            if (reply := (yield ask)) is not None:
+                replies.append(reply)
+        if not replies or (len(replies) < number and not self.asking.answered):
+            return
+        if len(replies) < number:
+            yield me.online()
+        if me.coin("submit", self.sampling_rate):
+            # of labels that came equally often, the one that was asked for first: a fair coin
+            [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
+            first = next(reply for reply in replies if reply.label == label)
+            me.submit(replace(first, own=any(reply.own for reply in replies)))

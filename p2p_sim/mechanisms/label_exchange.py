@@ -1,15 +1,18 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from p2p_sim.base.configuration import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
+from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.engines import EngineName, Exchange
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
@@ -32,7 +35,7 @@ from p2p_sim.mechanisms.message_payloads import (
 )
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig
+from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig, RandomizedResponse
 from p2p_sim.mechanisms.realised_accountants import NoiseAlone
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
@@ -40,17 +43,19 @@ from p2p_sim.population.population import People
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
-from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob
+from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob, smallest_flip_prob
+from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER, peer_weights
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9, theorem3_stated, worst_stated
 from p2p_sim.privacy.loss_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 
 
-class LabelExchangeConfig(FlippedLabelsConfig):
-    """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
+class LabelExchangeConfig(FlippedLabelsConfig, Extended):
+    """Flip the label, fetch noisy labels of random peers, submit what most say with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
+    later: ClassVar[tuple[str, ...]] = ("peers", "missing")
     sends: ClassVar[bool] = True
     by_shard: ClassVar[bool] = True
     described: ClassVar[str] = "label exchange"
@@ -64,6 +69,12 @@ class LabelExchangeConfig(FlippedLabelsConfig):
     at or below this. Above 0, at most 100."""
     sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
+    peers: int | dict[str, float] = 1
+    """k: peers whom a user asks in parallel, with replacement; she passes on the label that most reply; odd, 1 to 41.
+    Or a table of such numbers with their probabilities, of which she draws hers, such as { 1 = 0.5, 5 = 0.5 }."""
+    missing: Literal["silent", "answered"] = "silent"
+    """What a user does if some of her peers' replies never come: "silent": submit nothing; "answered": submit what most
+    of the others reply, if there are any. Without `network.request_timeout_s` she waits for ever."""
     debias: bool = False
     """Undo the flips on average, which is possible since α is public: each label becomes K signed weights."""
     randomizer: MessagesConfig | None = None
@@ -75,6 +86,33 @@ class LabelExchangeConfig(FlippedLabelsConfig):
         if self.randomizer is not None:
             return self.randomizer.releases
         return "signed" if self.debias else "hard"
+
+    @field_validator("peers", mode="before")
+    @classmethod
+    def _odd(cls, value: Any) -> Any:
+        table = {str(k): share for k, share in value.items()} if isinstance(value, Mapping) else value
+        try:
+            peer_weights({int(k): share for k, share in table.items()} if isinstance(table, dict) else table)
+        except (ValueError, TypeError):
+            raise ValueError(
+                "must be an odd number from 1 to 41, or a table of such numbers with probabilities that sum to one"
+            ) from None
+        return table
+
+    @model_validator(mode="after")
+    def _labels_alone(self) -> Self:
+        beyond = "randomizer" if self.randomizer is not None else "debias" if self.debias else None
+        if beyond is not None and self.asking.several:
+            raise ValueError(
+                f"{beyond}: is for one peer; the majority of several peers' labels is that of flipped labels"
+            )
+        return self
+
+    @property
+    def asking(self) -> Asking:
+        """How many peers each user asks."""
+        peers = self.peers if isinstance(self.peers, int) else {int(k): share for k, share in self.peers.items()}
+        return Asking(peer_weights(peers), self.missing == "answered")
 
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
@@ -97,6 +135,12 @@ class LabelExchangeConfig(FlippedLabelsConfig):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Refuse liars whose answers no message can carry, or no noise is known to cover; all else has a meaning."""
+        beyond = (*network.faults, *adversaries.active)
+        if self.asking.several and self.target_epsilon is not None and beyond:
+            raise InputError(
+                f"mechanism.target_epsilon = {self.target_epsilon:g}: with several peers it can be met where "
+                f"nothing fails and everybody follows the protocol; with {beyond[0]}, give flip_prob"
+            )
         lying = adversaries.lying
         if lying and self.releases not in ("hard", "signed"):
             raise InputError(
@@ -106,6 +150,13 @@ class LabelExchangeConfig(FlippedLabelsConfig):
             check_answers(adversaries)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
+        def certified(alpha: float, size: int) -> bool:
+            noise = RandomizedResponse(alpha, setup.num_classes)
+            model = LabelExchangeMechanism(noise, self.sampling_rate, asking=self.asking).protection(size)
+            return model.satisfies(epsilon, setup.delta)
+
+        if self.asking.several:
+            return smallest_flip_prob(certified, setup.sizes.tolist(), setup.num_classes, epsilon)
         return calibrate_flip_prob(setup.sizes, setup.num_classes, self.sampling_rate, epsilon, setup.delta)
 
     def deployed(self, setup: Setup) -> "LabelExchangeMechanism":
@@ -116,7 +167,9 @@ class LabelExchangeConfig(FlippedLabelsConfig):
             noise = self.flips(setup)
         if self.debias:
             flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses an α that leaves nothing
-        return LabelExchangeMechanism(noise, self.sampling_rate, setup.engine, setup.adversaries, self.debias)
+        return LabelExchangeMechanism(
+            noise, self.sampling_rate, setup.engine, setup.adversaries, self.debias, self.asking
+        )
 
 
 @dataclass(frozen=True)
@@ -128,6 +181,7 @@ class LabelExchangeMechanism(Deployment):
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
         debias: release signed weights that undo α on average, instead of flipped labels.
+        asking: how many peers each user asks.
     """
 
     trust = "nobody"
@@ -137,6 +191,7 @@ class LabelExchangeMechanism(Deployment):
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
     debias: bool = False
+    asking: Asking = ONE_PEER
 
     def __post_init__(self) -> None:
         check_answers(self.adversaries, self.randomizer)
@@ -153,7 +208,7 @@ class LabelExchangeMechanism(Deployment):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries)
+        exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking)
         done = exchange.run(population, opened, record, part)
         release = LabelRelease(done.user, self.randomizer.released(done.payload), self.randomizer.releases)
         if self.debias:
@@ -166,7 +221,16 @@ class LabelExchangeMechanism(Deployment):
 
         Of many sizes only the worst and the largest are looked at closely.
         """
-        return epsilons([self.randomizer.exchanged(int(n), self.sampling_rate) for n in sizes], delta)
+        return epsilons([self.protection(int(n)) for n in sizes], delta)
+
+    def protection(self, size: int) -> Accountant:
+        """What protects a label from the learner in a cluster of n users if nothing fails."""
+        if not self.asking.several:
+            return self.randomizer.exchanged(size, self.sampling_rate)
+        noise = flipped_labels(self.randomizer, "the majority of several peers")
+        if noise.flip_prob == 0.0 or size > LARGEST_CLUSTER:
+            return NoiseAlone(noise, "no figure for majorities without noise, or in larger clusters")
+        return noise.majority(size, self.sampling_rate, self.asking.shares)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of a message alone."""
@@ -192,7 +256,7 @@ class LabelExchangeMechanism(Deployment):
     def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
         if self.applies(situation) is None:
             sizes = np.unique(cluster_sizes).tolist()
-            return WorstOf(tuple(self.randomizer.exchanged(n, self.sampling_rate) for n in sizes))
+            return WorstOf(tuple(self.protection(n) for n in sizes))
         assert outcome.realised is not None
         return worst_account(outcome.realised, self.randomizer)
 
@@ -214,9 +278,9 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """A noisy label of a random user of the cluster, where messages carry labels."""
+        """A noisy label of a random user of the cluster, where messages carry labels; of several peers, not linear."""
         transition = self.randomizer.transition
-        return None if transition is None else NoiseLaw.common(transition, "cluster")
+        return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
         """Of a random user of the cluster, where messages carry numbers."""
@@ -230,7 +294,9 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """α of the released labels, 0 if they are debiased."""
+        """α of the released labels, 0 if they are debiased; of a majority, it depends on the cluster."""
+        if self.asking.several:
+            return None
         return 0.0 if self.debias else self.randomizer.binary_flip_prob
 
     @property
@@ -239,11 +305,11 @@ class LabelExchangeMechanism(Deployment):
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, asked: Situation) -> Situation:
-        """The same with what a message carries."""
-        return replace(asked, message=self.randomizer.kind)
+        """The same with what a message carries, and how many are asked for."""
+        return replace(asked, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:
-        return self.randomizer.exchanged(2, self.sampling_rate).applies(self.situation(situation))
+        return self.protection(2).applies(self.situation(situation))
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         asked, theta = self.situation(situation), self.sampling_rate
@@ -258,8 +324,10 @@ def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
     """The mechanism, if it exchanges labels.
 
     Raises:
-        InputError: it does not, and `purpose` is for messages with labels.
+        InputError: it does not, and `purpose` is for messages with labels; or users ask several peers.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")
+    if mechanism.asking.several:
+        raise InputError(f"mechanism.peers: {purpose} is known where every user asks one peer")
     return mechanism

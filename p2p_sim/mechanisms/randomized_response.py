@@ -22,6 +22,7 @@ from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, Peers, PluralityExchange
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.privacy.rivals.shuffled_labels import SHUFFLER_CONDITIONS, ShuffledResponse
 
@@ -67,6 +68,12 @@ class RandomizedResponse(Message):
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return LabelExchange(size, self.flip_prob, sampling_rate)
+
+    def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
+        """The same where users submit what most of several peers replied; exact for two classes."""
+        if self.num_classes > 2:
+            return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
+        return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """Exact in tiny clusters, for as many submissions as sources: fewer tell less."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -24,7 +23,8 @@ from p2p_sim.privacy import (
     local_epsilon,
 )
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
-from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
+from p2p_sim.privacy.exchange.calibration import few_digits, smallest_flip_prob
+from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, peer_weights
 from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange, smallest_degree
@@ -41,7 +41,8 @@ RATED = ("learner", "coalition")
 class Question:
     """About whom, in which exchange; cluster_size: None where it plays no part.
 
-    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
+    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody. peers: k, whom
+    each user asks.
     """
 
     cluster_size: int | None
@@ -53,6 +54,7 @@ class Question:
     fresh: bool = False
     num_classes: int = 2
     degree: int | None = None
+    peers: int = 1
 
 
 @dataclass(frozen=True)
@@ -108,13 +110,13 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     check_given(q, delta, epsilon)
     local = local_epsilon(q.flip_prob, q.num_classes)
     faults = () if q.degree is None else ("the overlay",)
-    situation = Situation(q.num_classes, faults=faults, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
+    situation = Situation(q.num_classes, "label", faults, (), q.rounds, q.fresh, False, q.observer, q.peers != 1)
     lemma9 = Stated(None)
     if delta is not None and q.cluster_size is not None:
         lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
-        if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None:
-            raise InputError("--fresh: is known for --observer learner with --delta, two classes and no --degree")
+        if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None or q.peers != 1:
+            raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
@@ -154,7 +156,7 @@ def _gain(accountant: Accountant, q: Question) -> float:
     return accountant.advantage(np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
-def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
+def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
     """The accountant of the observer that a question names.
 
     Raises:
@@ -167,22 +169,26 @@ def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
         raise InputError(f"--members {q.members}: goes with --observer coalition")
     if q.members is None and q.observer == "coalition":
         raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
+    peer_weights(q.peers)
     if q.observer == "eavesdropper" and (q.cluster_size is None or q.num_classes > 2):
         return Eavesdropper(q.flip_prob, q.num_classes)
     assert q.cluster_size is not None
     if q.degree is not None:
         return _on_overlay(q, q.cluster_size, q.degree)
-    if q.num_classes > 2:
+    if q.num_classes > 2 or q.peers != 1:
         if q.observer == "coalition" and not 1 <= (q.members or 0) < q.cluster_size:
             raise InputError(f"--members {q.members}: must lie in 1..{q.cluster_size - 1}")
         if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
             return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
+        if q.num_classes == 2:
+            return MajorityExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.peers, q.rounds)
         if q.rounds > 1:
             raise InputError(
                 f"--num-classes {q.num_classes}: the learner's ε is known for a single round; --observer eavesdropper "
                 "has an ε for any number of rounds, which holds against the learner too"
             )
-        return KaryExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
+        several = KaryExchange if q.peers == 1 else PluralityExchange
+        return several(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
     exchange = LabelExchange(q.cluster_size, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer":
@@ -199,8 +205,8 @@ def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
 
 def _on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
     """The accountant of the learner where each user asks one of her neighbours."""
-    if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1:
-        raise InputError(f"--degree {degree}: is known for --observer learner, two classes and a single round")
+    if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1 or q.peers != 1:
+        raise InputError(f"--degree {degree}: is known for --observer learner, two classes, one peer and one round")
     if not 1 <= degree <= largest_degree(users):
         raise InputError(f"--degree {degree}: must be a whole number from 1 to {largest_degree(users):,}")
     return RegularExchange(degree, q.flip_prob, q.sampling_rate)
@@ -240,13 +246,14 @@ def calibrated(
     observer: str = "learner",
     members: int | None = None,
     degree: int | None = None,
+    peers: int = 1,
 ) -> Calibration:
     """Calibrate against an observer and verify.
 
     Args:
         sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
         epsilon, delta: the target. observer: one of `OBSERVERS`. members: of a coalition.
-        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody.
+        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
 
     Raises:
         InputError: a value outside its range or missing, or a combination with no known figure.
@@ -258,11 +265,14 @@ def calibrated(
         )
     theta = 1.0 if sampling_rate is None else sampling_rate
 
-    def sees(alpha: float, size: int) -> Observer | KaryExchange | RegularExchange:
-        return observer_of(Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree))
+    def sees(alpha: float, size: int) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
+        return observer_of(
+            Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree, peers=peers)
+        )
 
     def certified(alpha: float, size: int) -> bool:
-        return sees(alpha, size).satisfies(epsilon, delta)
+        # of a majority without noise no figure is known
+        return (alpha > 0.0 or peers == 1) and sees(alpha, size).satisfies(epsilon, delta)
 
     with answering():
         check_delta(delta)
@@ -270,7 +280,7 @@ def calibrated(
         found = sorted(set(sizes))
         exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
         noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
-        each = {size: _few_digits(alpha, num_classes) for size, alpha in exact.items()}
+        each = {size: few_digits(alpha, num_classes) for size, alpha in exact.items()}
         alpha = max(each.values())
         bounds = [sees(alpha, size).epsilon(delta) for size in each]
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
@@ -313,15 +323,6 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
         degree = smallest_degree(most, **rates, epsilon=epsilon, delta=delta)
         accountant = widest if degree is None else RegularExchange(degree, **rates)
         return EnoughNeighbours(degree, most, epsilon, accountant.epsilon(delta), everybody, local_epsilon(q.flip_prob))
-
-
-def _few_digits(flip_prob: float, num_classes: int) -> float:
-    """α rounded up to four digits, or to the fewest beyond at which it is no larger than (K-1)/K."""
-    for digits in range(4, 18):
-        rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
-        if rounded <= (num_classes - 1) / num_classes:
-            return rounded
-    return flip_prob
 
 
 def certified(q: Question, delta: float, epsilon: float | None) -> str:

@@ -16,7 +16,8 @@ class Situation:
         uniform member of her cluster and every submission arrives; every key counts unless it is known to be harmless.
     roles: configuration keys by which users differ from users who follow the protocol and tell others nothing.
     rounds: R, exchanges that repeat the same noisy labels. fresh: whether every round draws new noise.
-    oracle: whether the choice of a parameter used the labels.
+    oracle: whether the choice of a parameter used the labels. several: whether a user asks several peers and submits
+        the majority of their labels.
     observer: one of `bound.OBSERVERS`.
     """
 
@@ -28,6 +29,7 @@ class Situation:
     fresh: bool = False
     oracle: bool = False
     observer: str = "learner"
+    several: bool = False
 
 
 Requirement = Callable[[Situation], Condition | None]
@@ -47,6 +49,11 @@ def _flipped_labels(asked: Situation) -> Condition | None:
 def _complete_fetching(asked: Situation) -> Condition | None:
     text = "it needs everybody to fetch from her whole cluster, without a fault"
     return Condition("complete-fetching", f"{text} ({asked.faults[0]} differs)") if asked.faults else None
+
+
+def _one_peer(asked: Situation) -> Condition | None:
+    text = "it is for users who ask one peer, not for the majority of several"
+    return Condition("one-peer", text) if asked.several else None
 
 
 def _nobody_else(asked: Situation) -> Condition | None:
@@ -81,15 +88,21 @@ UNLISTED: tuple[Requirement, ...] = (_unlisted,)
 """What is required of a situation while nothing has been said of it: no situation fits."""
 ANYWHERE: tuple[Requirement, ...] = ()
 """What a mechanism requires that exchanges nothing."""
-ANY_MESSAGE: tuple[Requirement, ...] = (_for_learner, _complete_fetching, _nobody_else, _same_noise, _single_round)
-"""What a bound for messages of any kind requires."""
-ANY_CLASSES: tuple[Requirement, ...] = (_flipped_labels, *ANY_MESSAGE)
-"""What a bound for flipped labels of any number of classes requires."""
-LEARNER: tuple[Requirement, ...] = (
+PLURALITY: tuple[Requirement, ...] = (
+    *(_flipped_labels, _for_learner, _complete_fetching, _nobody_else, _same_noise, _single_round),
+)
+"""What a bound for the plurality of peers' flipped labels requires."""
+MAJORITY: tuple[Requirement, ...] = (
     *(_flipped_labels, _two_classes, _for_learner, _complete_fetching, _nobody_else, _same_noise),
 )
+"""What the exact bound for the majority of peers' labels requires, of any number of rounds."""
+ANY_MESSAGE: tuple[Requirement, ...] = (_one_peer, *PLURALITY[1:])
+"""What a bound for messages of any kind requires."""
+ANY_CLASSES: tuple[Requirement, ...] = (_one_peer, *PLURALITY)
+"""What a bound for flipped labels of any number of classes requires."""
+LEARNER: tuple[Requirement, ...] = (_one_peer, *MAJORITY)
 """What the exact bound requires, of any number of rounds."""
-REALISED: tuple[Requirement, ...] = (_flipped_labels, _two_classes, _same_noise)
+REALISED: tuple[Requirement, ...] = (_flipped_labels, _two_classes, _one_peer, _same_noise)
 """What the bounds for realised networks require: faults and roles are in what they are built from."""
 INSIDERS: tuple[Requirement, ...] = (*REALISED, _complete_fetching)
 """What the bounds for peers, coalitions and learners who see times require."""

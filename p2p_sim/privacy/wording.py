@@ -30,6 +30,8 @@ def answer_lines(question: "Question", found: "Answer") -> list[Line]:
     bound = found.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
     size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
+    if question.peers != 1:
+        size += f", each of whom asks {question.peers} peers"
     if question.degree is not None:
         size += f", each with {question.degree:,} neighbour{'s' * (question.degree != 1)}"
     lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]

@@ -46,12 +46,14 @@ def what_was_run(
     table: pd.DataFrame,
     axes: Sequence[Mapping[str, Any]],
     mechanisms: Mechanisms,
-    clusters: object = None,
+    scenario: Mapping[str, Any],
 ) -> list[str]:
-    """Paragraphs that say what was simulated, measured and varied; clusters: as the base scenario says them."""
-    varied = any(str(key).startswith("clusters") for axis in axes for key in axis["keys"])
-    users = _users(rows) + ("" if varied else _asked_for(rows, clusters))
-    text = f"{users} {_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    """Paragraphs that say what was simulated, measured and varied; scenario: the base scenario's keys."""
+    varied = [str(key) for axis in axes for key in axis["keys"]]
+    same = not any(key.startswith("clusters") for key in varied)
+    users = _users(rows) + (_asked_for(rows, scenario.get("clusters")) if same else "")
+    several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
+    text = f"{users} {_mechanism(rows, mechanisms, several)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
     return [text, *([_varied(axes, table)] if axes else [])]
 
 
@@ -104,7 +106,7 @@ def learned_nothing(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
+def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str:
     if set(rows["mechanism_kind"]) != {"label_exchange"}:
         names = {kind: plain(said) for kind, said in mechanisms.items() if said}
         what = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
@@ -112,8 +114,11 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
     noise, what = f"user flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
     if rows["flip_prob"].isna().any():
         noise, what = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
+    peers, passed = f"the {what} of a random peer", f"that {what}"
+    if several:
+        peers, passed = "the noisy labels of one or several random peers", "what most of them say"
     return (
-        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes that {what} on to a learner "
+        f"Each {noise}, fetches {peers} of her cluster, and passes {passed} on to a learner "
         f"with probability θ = {span(rows['sampling_rate'])}."
     )
 

@@ -72,7 +72,7 @@ def report_page(
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
-        "paragraphs": what_was_run(rows, points, axes, mechanisms, manifest["scenario"].get("clusters")),
+        "paragraphs": what_was_run(rows, points, axes, mechanisms, manifest["scenario"]),
         "learned_nothing": learned_nothing(rows),
         "choices": choices(rows),
         "unfinished": unfinished(points, axes, manifest.get("replicates")),

@@ -234,7 +234,7 @@ def test_both_engines_of_messages_agree_to_the_last_bit(faulty, examples):
 
 
 def test_a_corruption_that_is_forgotten_is_seen(faulty, monkeypatch):
-    from p2p_sim.exchange.batched_exchange import MessageContents
+    from p2p_sim.exchange.held_labels import MessageContents
 
     case = Case(network(*EVERY), (50,))
     plain = left_behind(case.processes())

@@ -26,6 +26,7 @@ from p2p_sim.cli.printing.utility_summary import measured, useful
 from p2p_sim.measures.baseline import warnings_of
 from p2p_sim.measures.privacy_sentences import DOMINATED, PAID, SHARES_KNOWN, adds_little, adds_nothing, sentences
 from p2p_sim.measures.summary import means, summarise, worst_epsilons
+from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.privacy.statement_record import Terms, statement_of
 from p2p_sim.results.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.run_scenario import FIGURE, Finished
@@ -59,6 +60,11 @@ FETCHED = (
     "learner: that is a submission. The learner knows who sent it, and not whose label it is."
 )
 """What users do in a label exchange."""
+SEVERAL = (
+    "She requests the noisy labels of {} random peers in her cluster, and with probability θ she passes on to the "
+    "learner what most of them say: that is a submission. The learner knows who sent it, and not whose labels they are."
+)
+"""The same where they ask several peers."""
 
 
 def print_summary(
@@ -164,7 +170,7 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
     lines, first = [], rows.iloc[0]
     if first["mechanism_kind"] == "label_exchange":
         noisy = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED
-        lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {FETCHED}")
+        lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {_fetched(scenario)}")
     if verbose:
         lines.append(
             "Heterogeneity φ: how far the label probabilities of a user are from those of her cluster (L1 distance), "
@@ -173,6 +179,13 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
     if verbose and str(first["heterogeneity_basis"]).startswith("estimate"):
         lines.append("From labels alone φ cannot be told; the estimate is of what it is at most.")
     return lines
+
+
+def _fetched(scenario: Scenario) -> str:
+    """What users do with noisy labels."""
+    assert isinstance(scenario.mechanism, LabelExchangeConfig)
+    asking = scenario.mechanism.asking
+    return SEVERAL.format(" or ".join(str(k) for k, _ in asking.shares)) if asking.several else FETCHED
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon, plain_arguments
 from p2p_sim.privacy.exchange.kary import KaryExchange
@@ -126,6 +127,15 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
     while low < (middle := _three_digits_up(math.sqrt(low * high))) < high:
         low, high = (middle, high) if goes_up(middle) else (low, middle)
     return low, high
+
+
+def few_digits(flip_prob: float, num_classes: int) -> float:
+    """α rounded up to four digits, or to the fewest beyond at which it is no larger than (K-1)/K."""
+    for digits in range(4, 18):
+        rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
+        if rounded <= (num_classes - 1) / num_classes:
+            return rounded
+    return flip_prob
 
 
 def _three_digits_up(value: float) -> float:

@@ -40,7 +40,7 @@ from p2p_sim.privacy.exchange.majority_cluster import EXHAUSTIVE, MajorityCluste
 from p2p_sim.privacy.exchange.majority_kernel import LARGEST_PEERS, MajorityKernel
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.where_bounds_hold import LEARNER
+from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
 Peers = int | Mapping[int, float] | tuple[tuple[int, float], ...]
@@ -60,7 +60,7 @@ class MajorityExchange(Accountant):
         rounds: R, exchanges with memoised noisy labels and fresh peers: one with t ~ Bin(Rn, θ) submissions.
     """
 
-    requires = LEARNER
+    requires = MAJORITY
     conditions = LEARNER_CONDITIONS
 
     cluster_size: int
@@ -137,6 +137,7 @@ class PluralityExchange(ShuffledLabels):
     ε₀, for any numbers of peers and of submissions; the sampling rate does not matter.
     """
 
+    requires = PLURALITY
     basis = "bound for shuffled labels, every data set"
 
 

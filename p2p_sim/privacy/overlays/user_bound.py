@@ -113,9 +113,9 @@ class Tails:
                 uneven.append(at)
             else:
                 fixed[at] = bounds
-        rows = [self._of(user) for user in users[uneven].tolist()]
-        users = np.array(uneven, dtype=np.int64)
-        return Lacking(fixed, users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
+        rows = [self._of(user) for user in uneven_users[uneven].tolist()]
+        uneven_users = np.array(uneven, dtype=np.int64)
+        return Lacking(fixed, uneven_users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
 
     def worst(self, users: NDArray[np.integer], count: int) -> "Lacking":
         """Bounds for `count` rows, none below that of a user's row without any one entry: without its largest."""
