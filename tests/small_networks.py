@@ -10,7 +10,8 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, CoalitionConfig, FreeRiders, Liars, Roles, Sybil
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.message_timing import MessageTiming
-from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
+from p2p_sim.exchange.processes import ProcessExchange
+from p2p_sim.exchange.protocol import LabelExchangeProtocol
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Constant, Exponential, Lognormal

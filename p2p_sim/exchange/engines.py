@@ -16,8 +16,8 @@ from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.network_record import FetchLaw, NetworkRecord, Unknown, realised
 from p2p_sim.exchange.peers import choices
-from p2p_sim.exchange.processes import LabelExchangeProtocol, ProcessExchange
-from p2p_sim.exchange.protocol import Protocol
+from p2p_sim.exchange.processes import ProcessExchange
+from p2p_sim.exchange.protocol import LabelExchangeProtocol, Protocol
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Messages, MessageTrace, Transcript

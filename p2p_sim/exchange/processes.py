@@ -1,8 +1,7 @@
 """The protocol as SimPy processes: one process for each user, one event for each message.
 
-`LabelExchangeProtocol` is the protocol of the clustering paper as its users live it; `ProcessExchange` carries the
-messages of any protocol. Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for
-the label exchange both leave the same behind to the last bit, and `batched_exchange` is some hundred times faster.
+`ProcessExchange` carries the messages of any protocol. Draws and travel times are those of `MessageTiming`, as in the
+batched engine: for the label exchange both leave the same behind to the last bit, and the other is far faster.
 """
 
 import math
@@ -16,12 +15,11 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER
-from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request, Steps
+from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
 from p2p_sim.network.event_queue import Clock
@@ -33,19 +31,6 @@ SEEN_AS = {
     "submission": SUBMISSION,
 }  # fmt: skip
 """The kind of a message on a leg, as an observer sees it."""
-
-
-@dataclass(frozen=True)
-class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper. sampling_rate: θ. Its coins are drawn beforehand, as for all engines."""
-
-    sampling_rate: float
-
-    def user(self, me: Me) -> Steps:
-        """Ask a random user of the cluster, perhaps oneself; with probability θ pass on what she replied."""
-        reply = yield me.ask()
-        if reply is not None and me.coin("submit", self.sampling_rate):
-            me.submit(reply)
 
 
 @dataclass
@@ -82,13 +67,13 @@ class ProcessExchange(ExchangeRun):
         super().__init__(
             shard, network, streams, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes, record=record
         )
-        self._protocol, self._num_classes, self._every_s, self._streams = protocol, num_classes, probe_every_s, streams
+        self._protocol = CheckedProtocol(protocol, num_classes, shard.size)
+        self._num_classes, self._every_s, self._streams = num_classes, probe_every_s, streams
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
         self._submitted = np.zeros_like(payload)
-        self.source = self.source.copy()
-        self.clock = Clock()
+        self.source, self.clock = self.source.copy(), Clock()
 
     def run(self) -> Traffic:
         """Run every user's process to its end."""
@@ -160,8 +145,7 @@ class ProcessExchange(ExchangeRun):
     def submit(self, user: int, reply: Reply | int) -> None:
         """As `Me.submit`: at once, or in a batch at the network's deadline."""
         given = reply if isinstance(reply, Reply) else Reply(reply, user)
-        if given.label not in range(self._num_classes):
-            raise InputError(f"me.submit: label {given.label}: must be 0 to {self._num_classes - 1}")
+        self._protocol.check_submitted(given)
         if not self._config.batch_submission:
             self._submit(user, given)
         elif self.clock.now <= (self._config.deadline_s or 0.0):
@@ -185,8 +169,7 @@ class ProcessExchange(ExchangeRun):
 
     def send(self, sender: int, peer: int, payload: float) -> None:
         """As `Me.send`."""
-        if not 0 <= peer < self._shard.size:
-            raise InputError(f"me.send: peer {peer}: must be 0 to {self._shard.size - 1}")
+        self._protocol.check_sent(peer, payload)
         number = self._number(sender, "push")
         for copy in range(self.journey.copies):
             self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
@@ -194,15 +177,13 @@ class ProcessExchange(ExchangeRun):
 
     def _on_push(self, sender: int, peer: int, payload: float) -> None:
         self._deliver(REQUEST, sender, peer, payload)
-        if (
-            not self._roles.silent[peer]
-            and self._protocol.answer(self._users[peer], Request(sender, payload)) is not None
-        ):
-            raise InputError("Protocol.answer: what was sent unasked gets no reply; return None, or use me.send")
+        if not self._roles.silent[peer]:
+            self._protocol.answer(self._users[peer], Request(sender, payload))
 
     def coin(self, user: int, name: str, probability: float) -> bool:
         """As `Me.coin`; those of the label exchange are drawn beforehand, as the other engines need them."""
-        if isinstance(self._protocol, LabelExchangeProtocol):
+        self._protocol.check_coin(name, probability)
+        if isinstance(self._protocol.protocol, LabelExchangeProtocol):
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
         uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
@@ -229,6 +210,7 @@ class ProcessExchange(ExchangeRun):
 
     def wait(self, seconds: float) -> simpy.Event:
         """As `Me.wait`."""
+        self._protocol.check_wait(seconds)
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
         return over

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import Offer, method_of
+from p2p_sim.base.plugins import Offer, described, is_array, method_of, require
 from p2p_sim.learning.ridge import LinearValues
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
 
@@ -34,12 +33,11 @@ class CheckedPredictor:
         """
         found: Any = self.predictor.probabilities(features)
         method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
-        if not (isinstance(found, np.ndarray) and found.dtype.kind == "f" and found.shape == shape):
-            what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-            raise InputError(f"{method}must give an array of floating-point numbers {shape}, not {what}")
-        if not (np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()):
-            raise InputError(f"{method}must give probabilities: finite, at least 0, each row with the sum 1")
-        return found
+        numbers = f"must give an array of floating-point numbers {shape}, not {described(found)}"
+        require(method, is_array(found, "f", shape), numbers)
+        right = np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()
+        require(method, bool(right), "must give probabilities: finite, at least 0, each row with the sum 1")
+        return found  # type: ignore[no-any-return]
 
 
 def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object, str], num_classes: int) -> Predictor:
@@ -58,10 +56,9 @@ def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object
         parts = predictor.predictors.items()
         return ByCluster({c: checked_predictor(part, offer, learned, num_classes) for c, part in parts})
     if isinstance(predictor, LinearValues):
-        if not (np.isfinite(predictor.weights).all() and np.isfinite(predictor.intercept)):
-            raise InputError(f"{method_of(offer, *learned)}must give finite weights")
+        finite = bool(np.isfinite(predictor.weights).all() and np.isfinite(predictor.intercept))
+        require(method_of(offer, *learned), finite, "must give finite weights")
         return predictor
-    if not callable(getattr(predictor, "probabilities", None)):
-        what = type(predictor).__name__
-        raise InputError(f"{method_of(offer, *learned)}must give a predictor with a method probabilities, not {what}")
+    wanted = f"must give a predictor with a method probabilities, not {type(predictor).__name__}"
+    require(method_of(offer, *learned), callable(getattr(predictor, "probabilities", None)), wanted)
     return CheckedPredictor(predictor, offer, num_classes)

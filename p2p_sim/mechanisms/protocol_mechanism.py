@@ -11,12 +11,13 @@ Accuracy and heterogeneity in a row are computed from true labels and belong to 
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.base.plugins import maker_of, method_of, require
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.exchange.protocol import Protocol
@@ -51,7 +52,10 @@ class ProtocolConfig(FlippedLabelsConfig):
         """Everything has a meaning: noisy labels are all that anybody gets."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
-        return ProtocolMechanism(self.flips(setup), self.protocol(), setup.adversaries)
+        found: Any = self.protocol()
+        wanted = f"must give a Protocol, not {type(found).__name__}"
+        require(method_of(maker_of(self), self, "protocol"), isinstance(found, Protocol), wanted)
+        return ProtocolMechanism(self.flips(setup), found, setup.adversaries)
 
 
 @dataclass(frozen=True)

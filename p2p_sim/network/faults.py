@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import FAULTS, method_of, offer_of
+from p2p_sim.base.plugins import FAULTS, described, method_of, offer_of, require
 from p2p_sim.base.streams import Uniforms
 from p2p_sim.network.latency import LatencyLaw
 
@@ -230,6 +230,6 @@ def _name(fault: NetworkFault, effect: str) -> str:
 
 
 def _check(fault: NetworkFault, effect: str, found: Any, shape: tuple[int, ...], kind: type) -> None:
-    if not (isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)):
-        what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise InputError(f"{_name(fault, effect)}: {effect} must give an array of {kind.__name__} {shape}, not {what}")
+    right = isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)
+    wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(found)}"
+    require(_name(fault, effect), right, wanted)

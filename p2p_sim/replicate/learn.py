@@ -4,19 +4,21 @@ import pickle
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import LEARNERS, MECHANISMS, offer_of
+from p2p_sim.base.plugins import LEARNERS, MECHANISMS, maker_of, method_of, offer_of, require
 from p2p_sim.learning.histogram import density_figures
 from p2p_sim.learning.learner import Counted, Received, ValueLearner, one_hot
 from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
 from p2p_sim.learning.plug_in_predictor import checked_predictor
 from p2p_sim.learning.ridge import value_figures, value_floor
 from p2p_sim.mechanisms.deployment import Deployment
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import People, Population
@@ -94,7 +96,13 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
         return checked_predictor(predictor, offer, (learner, "learn_counts"), classes)
     assert isinstance(people, Population)
     assert isinstance(release, LabelRelease)
-    law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+    law: Any = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+    if (maker := maker_of(mechanism)) is not None and law is not None:
+        right = (
+            isinstance(law, NoiseLaw) and law.num_classes == classes and len(law.groups(len(release))) == len(release)
+        )
+        wanted = f"must give None or a NoiseLaw of {classes} classes, with a group for each label if it has groups"
+        require(method_of(maker, mechanism, "noise_law"), right, wanted)
     given = people.features, release, classes, people.cluster_offsets
     predictor = learner.learn(Received(*given, law, mechanism.value_law(outcome)))
     return checked_predictor(predictor, offer, (learner, "learn"), classes)

@@ -133,8 +133,8 @@ def test_a_protocol_without_submissions_has_a_row_without_a_learner(folder):
     [
         ("me._exchange._streams.generator('flip')", "the random stream 'flip' is not for protocols"),
         ("me._exchange.population.labels", "has no attribute 'population'"),
-        ("me.submit(7)", "me.submit: label 7: must be 0 to 1"),
-        ("me.send(10_000, 1)", "me.send: peer 10000: must be 0 to 199"),
+        ("me.submit(7)", "me.submit: must be a label, 0 to 1, not 7"),
+        ("me.send(10_000, 1)", "me.send: peer must be 0 to 199, not 10000"),
     ],
 )
 def test_what_a_protocol_does_wrong_is_one_line(folder, tmp_path, monkeypatch, body, line):
