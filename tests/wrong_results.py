@@ -44,6 +44,23 @@ class Wrongly(extend.Accountant):
         }.get(self.fault, lambda: bound)()
 
 
+class Narrowly(Wrongly):
+    def delta(self):
+        return extend.Bracket(0.0, 1.0)
+
+
+@dataclass
+class Changeable(extend.Accountant):
+    sound: extend.Accountant
+
+    @property
+    def conditions(self):
+        return self.sound.conditions
+
+    def delta(self, epsilon):
+        return self.sound.delta(epsilon)
+
+
 class AnswersConfig(UnevenResponseConfig):
     kind: Literal["answers"] = "answers"
     fault: str = ""
@@ -114,6 +131,8 @@ class AnswersConfig(UnevenResponseConfig):
 
     def accountant(self, setup, size):
         sound = super().accountant(setup, size)
+        if self.fault in ("narrow", "changeable"):
+            return Narrowly(sound, self.fault) if self.fault == "narrow" else Changeable(sound)
         return None if self.fault == "no accountant" else Wrongly(sound, self.fault)
 
 
@@ -152,6 +171,11 @@ class ModelConfig(UnevenResponseConfig):
         return extend.ModelRelease(3.0 if self.fault == "no model" else Said(self.fault))
 
 
+class Mute:
+    def probabilities(self):
+        return None
+
+
 @dataclass(frozen=True)
 class Said:
     fault: str
@@ -182,7 +206,10 @@ class SaysConfig(NearestMeanConfig):
 
     def learn(self, received):
         right = super().fit(received.rows, received.weights)
-        return None if self.fault == "nobody" else Said(self.fault) if self.when == "release" else right
+        none = {"nobody": None, "mute": Mute()}
+        if self.fault in none:
+            return none[self.fault]
+        return Said(self.fault) if self.when == "release" else right
 
 
 class DrawnConfig(MoonsConfig):
@@ -314,9 +341,14 @@ class Behaves(extend.Protocol):
         return answers.get(self.fault, me.noisy_label)
 
 
+class Narrow(extend.Protocol):
+    def user(self):
+        yield
+
+
 class BehavesConfig(extend.ProtocolConfig):
     kind: Literal["behaves"] = "behaves"
     fault: str = ""
 
     def protocol(self):
-        return {"no protocol": None, "class": Behaves}.get(self.fault, Behaves(self.fault))
+        return {"no protocol": None, "class": Behaves, "narrow": Narrow()}.get(self.fault, Behaves(self.fault))

@@ -14,13 +14,12 @@ from types import FrameType
 from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from p2p_sim.base.checked_values import misfit
 from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
 from p2p_sim.base.packages import code_digest
 
 MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
@@ -135,34 +134,6 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
     return "" if offer is None else f"plug-in {offer}: {type(owner).__name__}.{method}: "
 
 
-def require(method: str, right: bool, what: str) -> None:
-    """Raise InputError with what a method must give if what it gave is not right."""
-    if not right:
-        raise InputError(f"{method}{what}")
-
-
-def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
-    """Whether it is an array of such numbers (as in `numpy.dtype.kind`) and of this shape; None: any length."""
-    if not (isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == len(shape)):
-        return False
-    return all(wanted is None or length == wanted for length, wanted in zip(value.shape, shape, strict=True))
-
-
-def described(value: Any) -> str:
-    """An array as its type and shape, anything else as its class."""
-    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number, of Python or NumPy."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def is_whole(value: Any, below: int) -> bool:
-    """Whether it is a whole number from 0 on and below a limit."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
-
-
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
     """What `kind` may be in a class of configurations."""
     return get_args(config.model_fields["kind"].annotation)
@@ -186,6 +157,8 @@ def checked_kind(named: str, found: Any, base: type[C], kind: str) -> type[C]:
             f"{named} needs kind: Literal[{kind!r}], the name of its entry point, not "
             f"{' or '.join(map(repr, kinds)) or 'any text'}"
         )
+    if wrong := misfit(found, base):
+        raise PlugInError(f"{named}.{wrong}")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Interface
@@ -10,8 +11,9 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from p2p_sim.base.checked_values import is_number, is_whole
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.plugins import is_number, is_whole, maker_of, method_of
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.network.event_queue import Clock
 
 Steps = Generator[simpy.Event, Any, None]
@@ -142,14 +144,14 @@ class LabelExchangeProtocol(Protocol):
 class CheckedProtocol(Protocol):
     """A protocol whose every step is looked at: a wrong one ends in one line that names its package and method.
 
-    protocol: which. num_classes: K. users: of the shard.
+    protocol: which; a copy of its own, as what it notes of users is of one run. num_classes: K. users: of the shard.
 
     Raises:
         InputError: of every method, the protocol did something wrong.
     """
 
     def __init__(self, protocol: Protocol, num_classes: int, users: int) -> None:
-        self.protocol, self._num_classes, self._users = protocol, num_classes, users
+        self.protocol, self._num_classes, self._users = deepcopy(protocol), num_classes, users
         self._maker, self._method = maker_of(protocol), "user"
 
     def user(self, me: Me) -> Steps:

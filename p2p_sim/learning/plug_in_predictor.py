@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.plugins import Offer, described, is_array, method_of, require
+from p2p_sim.base.checked_values import described, is_array, misfit, require
+from p2p_sim.base.plugins import Offer, method_of
 from p2p_sim.learning.ridge import LinearValues
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
 
@@ -61,4 +62,6 @@ def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object
         return predictor
     wanted = f"must give a predictor with a method probabilities, not {type(predictor).__name__}"
     require(method_of(offer, *learned), callable(getattr(predictor, "probabilities", None)), wanted)
+    wrong = misfit(type(predictor), Predictor)
+    require(method_of(offer, *learned), not wrong, f"{type(predictor).__name__}.{wrong}")
     return CheckedPredictor(predictor, offer, num_classes)

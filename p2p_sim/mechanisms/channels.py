@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.plugins import described, is_array, maker_of, method_of, require
+from p2p_sim.base.checked_values import described, is_array, require
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.randomizer import Message, check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.checked_values import require
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import maker_of, method_of, require
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName

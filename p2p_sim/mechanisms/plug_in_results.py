@@ -1,12 +1,12 @@
 """Whether what a plug-in's mechanism releases and states can be learned from: one line about the first fault."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, get_args
 
 import numpy as np
 
+from p2p_sim.base.checked_values import described, is_array, is_number, misfit, require
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import described, is_array, is_number, require
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import OBSERVERS, Adjacency, Bracket, PrivacyBound
@@ -91,6 +91,9 @@ def check_accountant(method: str, model: Any) -> None:
         InputError: it is such an accountant.
     """
     require(method, isinstance(model, Accountant), f"must give an Accountant, not {model!r}")
+    hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
+    require(method, isinstance(model, Hashable), hashed)
+    require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
     found: Any = model.delta(1.0)
     require(method, isinstance(found, Bracket), f"delta must give a Bracket, not {type(found).__name__}")
     right = is_number(found.lower) and is_number(found.upper) and 0.0 <= found.lower <= found.upper <= 1.0

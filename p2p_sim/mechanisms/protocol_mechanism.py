@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.plugins import maker_of, method_of, require
+from p2p_sim.base.checked_values import misfit, require
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.exchange.protocol import Protocol
@@ -54,7 +55,9 @@ class ProtocolConfig(FlippedLabelsConfig):
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
         found: Any = self.protocol()
         wanted = f"must give a Protocol, not {type(found).__name__}"
-        require(method_of(maker_of(self), self, "protocol"), isinstance(found, Protocol), wanted)
+        method = method_of(maker_of(self), self, "protocol")
+        require(method, isinstance(found, Protocol), wanted)
+        require(method, not (wrong := misfit(type(found), Protocol)), f"{type(found).__name__}.{wrong}")
         return ProtocolMechanism(self.flips(setup), found, setup.adversaries)
 
 

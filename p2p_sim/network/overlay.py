@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from p2p_sim.base.checked_values import described, is_array, is_number, require
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import OVERLAYS, PlugIns, described, is_array, is_number, method_of, offer_of, require
+from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
 from p2p_sim.network.overlay_graph import (
     FileOverlay,
     Overlay,

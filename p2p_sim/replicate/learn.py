@@ -10,8 +10,9 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from p2p_sim.base.checked_values import require
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import LEARNERS, MECHANISMS, maker_of, method_of, offer_of, require
+from p2p_sim.base.plugins import LEARNERS, MECHANISMS, maker_of, method_of, offer_of
 from p2p_sim.learning.histogram import density_figures
 from p2p_sim.learning.learner import Counted, Received, ValueLearner, one_hot
 from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict

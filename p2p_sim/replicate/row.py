@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from p2p_sim.base.checked_values import require
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import maker_of, method_of, require
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment

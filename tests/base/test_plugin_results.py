@@ -151,6 +151,8 @@ FOUND = {
     ],
     "AnswersConfig.accountant": [
         (lambda: answers("lower above"), r"epsilon_lower = 3.* must be at least 0 and at most epsilon_upper = 2"),
+        (lambda: answers("narrow"), r"Narrowly.delta must take \(self, epsilon\)"),
+        (lambda: answers("changeable"), "Changeable must have a hash, as a frozen dataclass has"),
         (lambda: answers("no bracket"), "delta must give a Bracket, not float"),
         (lambda: answers("nan bracket"), "delta must give 0 <= lower <= upper <= 1, not nan and nan"),
         (lambda: answers("turned"), "delta must give 0 <= lower <= upper <= 1, not 0.5 and 0.1"),
@@ -179,7 +181,9 @@ FOUND = {
         (lambda: says("classes"), r"must give an array of floating-point numbers \(30, 2\), not float64 \(30, 3\)"),
         (lambda: says("integers"), r"must give an array of floating-point numbers \(30, 2\), not int64"),
     ],
-    "SaysConfig.learn": [(lambda: says("nobody"), "must give a predictor with a method probabilities, not NoneType")],
+    "SaysConfig.learn": [
+        (lambda: says("mute"), r"Mute.probabilities must take \(self, features\)"),
+        (lambda: says("nobody"), "must give a predictor with a method probabilities, not NoneType")],
     "DrawnConfig.sample": [
         (lambda: drawn("nothing"), "population.kind = 'drawn': must give a Sample, not NoneType"),
         (lambda: drawn("nan features"), "users: features must be finite"),
@@ -246,6 +250,7 @@ FOUND = {
     ],
     "BehavesConfig.protocol": [
         (lambda: behaves("no protocol"), "must give a Protocol, not NoneType"),
+        (lambda: behaves("narrow"), r"Narrow.user must take \(self, me\)"),
         (lambda: behaves("class"), "must give a Protocol, not ABCMeta"),
     ],
     "Behaves.user": [

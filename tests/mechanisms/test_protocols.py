@@ -14,6 +14,8 @@ from p2p_sim.film import film_of
 from p2p_sim.film.film_record import counts_at
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.replicate.observed_network import observe
+from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.run import exchange
 from tests.commands import command
 from tests.plug_ins import EXAMPLE, install
 
@@ -111,6 +113,14 @@ def test_the_film_of_users_without_a_question_balances(folder, body):
     assert film.run["unanswered"] == film.run["retries"] == 0
     assert film.run["submitted"] == (200 if "submit" in body else 0)
     assert film.run["delivered"] == run.counts["messages_delivered"] == (400 if "submit" in body else 200)
+
+
+def test_what_a_protocol_notes_of_users_is_of_one_run(folder):
+    body = "self.users = getattr(self, 'users', 0) + 1; self.users <= 5 and me.submit(me.noisy_label)"
+    case = Replicate(mine(folder, body))
+    done = exchange(case)
+    again = done.mechanism.run(done.population, case.scenario.network, case.streams)
+    assert len(done.outcome.labels) == len(again.labels) == 5
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
