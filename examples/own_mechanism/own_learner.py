@@ -21,9 +21,7 @@ class NearestMeanConfig(extend.Learner):
 
 @dataclass(frozen=True)
 class NearestMean:
-    """Means of the classes (K, d)."""
-
-    means: Any
+    means: Any  # (K, d), of the classes
 
     def probabilities(self, features: Any) -> Any:
         weights = np.exp(-((features[:, None, :] - self.means) ** 2).sum(axis=2)) + 1e-300

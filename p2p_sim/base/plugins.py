@@ -18,6 +18,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from p2p_sim.base.checked_values import misfit
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.packages import code_digest
 
@@ -156,6 +157,8 @@ def checked_kind(named: str, found: Any, base: type[C], kind: str) -> type[C]:
             f"{named} needs kind: Literal[{kind!r}], the name of its entry point, not "
             f"{' or '.join(map(repr, kinds)) or 'any text'}"
         )
+    if wrong := misfit(found, base):
+        raise PlugInError(f"{named}.{wrong}")
     return found
 
 

@@ -15,12 +15,11 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER
-from p2p_sim.exchange.protocol import LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
+from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
 from p2p_sim.network.event_queue import Clock
@@ -66,13 +65,13 @@ class ProcessExchange(ExchangeRun):
         super().__init__(
             shard, network, streams, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes, record=record
         )
-        self._protocol, self._num_classes, self._every_s, self._streams = protocol, num_classes, probe_every_s, streams
+        self._protocol = CheckedProtocol(protocol, num_classes, shard.size)
+        self._num_classes, self._every_s, self._streams = num_classes, probe_every_s, streams
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
         self._submitted = np.zeros_like(payload)
-        self.source = self.source.copy()
-        self.clock = Clock()
+        self.source, self.clock = self.source.copy(), Clock()
 
     def run(self) -> Traffic:
         """Run every user's process to its end."""
@@ -141,8 +140,7 @@ class ProcessExchange(ExchangeRun):
     def submit(self, user: int, reply: Reply | int) -> None:
         """As `Me.submit`: at once, or in a batch at the network's deadline."""
         given = reply if isinstance(reply, Reply) else Reply(reply, user)
-        if given.label not in range(self._num_classes):
-            raise InputError(f"me.submit: label {given.label}: must be 0 to {self._num_classes - 1}")
+        self._protocol.check_submitted(given)
         if not self._config.batch_submission:
             self._submit(user, given)
         elif self.clock.now <= (self._config.deadline_s or 0.0):
@@ -166,8 +164,7 @@ class ProcessExchange(ExchangeRun):
 
     def send(self, sender: int, peer: int, payload: float) -> None:
         """As `Me.send`."""
-        if not 0 <= peer < self._shard.size:
-            raise InputError(f"me.send: peer {peer}: must be 0 to {self._shard.size - 1}")
+        self._protocol.check_sent(peer, payload)
         number = self._number(sender, "push")
         for copy in range(self.journey.copies):
             self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
@@ -175,15 +172,13 @@ class ProcessExchange(ExchangeRun):
 
     def _on_push(self, sender: int, peer: int, payload: float) -> None:
         self._deliver(REQUEST, sender, peer, payload)
-        if (
-            not self._roles.silent[peer]
-            and self._protocol.answer(self._users[peer], Request(sender, payload)) is not None
-        ):
-            raise InputError("Protocol.answer: what was sent unasked gets no reply; return None, or use me.send")
+        if not self._roles.silent[peer]:
+            self._protocol.answer(self._users[peer], Request(sender, payload))
 
     def coin(self, user: int, name: str, probability: float) -> bool:
         """As `Me.coin`; submissions of the label exchange are drawn beforehand, as the other engines need them."""
-        if isinstance(self._protocol, LabelExchangeProtocol) and name == "submit":
+        self._protocol.check_coin(name, probability)
+        if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
         uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
@@ -215,6 +210,7 @@ class ProcessExchange(ExchangeRun):
 
     def wait(self, seconds: float) -> simpy.Event:
         """As `Me.wait`."""
+        self._protocol.check_wait(seconds)
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
         return over

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 from typing import Protocol as Interface
@@ -11,6 +12,9 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from p2p_sim.base.checked_values import is_number, is_whole
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.network.event_queue import Clock
 
@@ -154,3 +158,67 @@ class LabelExchangeProtocol(Protocol):
             [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
             first = next(reply for reply in replies if reply.label == label)
             me.submit(replace(first, own=any(reply.own for reply in replies)))
+
+
+class CheckedProtocol(Protocol):
+    """A protocol whose every step is looked at: a wrong one ends in one line that names its package and method.
+
+    protocol: which; a copy of its own, as what it notes of users is of one run. num_classes: K. users: of the shard.
+
+    Raises:
+        InputError: of every method, the protocol did something wrong.
+    """
+
+    def __init__(self, protocol: Protocol, num_classes: int, users: int) -> None:
+        self.protocol, self._num_classes, self._users = deepcopy(protocol), num_classes, users
+        self._maker, self._method = maker_of(protocol), "user"
+
+    def user(self, me: Me) -> Steps:
+        steps, sent = self.protocol.user(me), None
+        self._require(isinstance(steps, Generator), "must be a generator, with a yield", steps)
+        while True:
+            try:
+                event = steps.send(sent)
+            except StopIteration:
+                return
+            self._require(isinstance(event, simpy.Event), "must yield what me.ask() or me.wait() gives", event)
+            sent = yield event
+
+    def answer(self, me: Me, request: Request) -> int | None:
+        self._method = "answer"
+        label = self.protocol.answer(me, request)
+        if label is not None:
+            self._require(request.payload is None, "what was sent unasked gets no reply; must give None", label)
+            self._require(is_whole(label, self._num_classes), f"must give None or {self._labels}", label)
+        self._method = "user"
+        return label
+
+    def check_submitted(self, reply: Reply) -> None:
+        """Refuse a label that is none, or whose source is nobody."""
+        self._require(is_whole(reply.label, self._num_classes), f"me.submit: must be {self._labels}", reply.label)
+        source = f"me.submit: the source must be 0 to {self._users - 1}"
+        self._require(is_whole(reply.source, self._users), source, reply.source)
+
+    def check_sent(self, peer: int, payload: float) -> None:
+        """Refuse what is sent to nobody, or is no number."""
+        self._require(is_whole(peer, self._users), f"me.send: peer must be 0 to {self._users - 1}", peer)
+        self._require(is_number(payload), "me.send: payload must be a label or a finite number", payload)
+
+    def check_coin(self, name: str, probability: float) -> None:
+        """Refuse a coin without a name, or with a probability that is none."""
+        self._require(isinstance(name, str), "me.coin: name must be a text", name)
+        right = is_number(probability) and 0 <= probability <= 1
+        self._require(right, "me.coin: probability must be 0 to 1", probability)
+
+    def check_wait(self, seconds: float) -> None:
+        """Refuse a time that is none."""
+        self._require(is_number(seconds) and seconds >= 0, "me.wait: seconds must be at least 0", seconds)
+
+    @property
+    def _labels(self) -> str:
+        return f"a label, 0 to {self._num_classes - 1}"
+
+    def _require(self, right: bool, wanted: str, value: object) -> None:
+        if not right:
+            at_fault = method_of(self._maker, self.protocol, self._method)
+            raise InputError(f"{at_fault}{wanted}, not {shortened(repr(value))}")

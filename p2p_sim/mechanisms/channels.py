@@ -6,11 +6,13 @@ shuffler passes on the messages of each cluster in random order.
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.checked_values import described, is_array, require
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.randomizer import Message, check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust
@@ -218,7 +220,13 @@ class LocalMechanism(LocalChannel):
 
     def randomizer(self, setup: Setup) -> Table:
         """A draw from the row of her label."""
-        return Table(tuple(map(tuple, np.asarray(self.transition(setup.num_classes), dtype=np.float64).tolist())))
+        table: Any = self.transition(setup.num_classes)
+        shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")
+        wanted = f"must give an array {shape} of probabilities, each row with the sum 1, "
+        require(method, is_array(table, "iuf", shape), f"{wanted}not {described(table)}")
+        right = np.isfinite(table).all() and (table >= 0).all() and (np.abs(table.sum(axis=1) - 1.0) <= 1e-9).all()
+        require(method, bool(right), f"{wanted}and one is none")
+        return Table(tuple(map(tuple, table.astype(np.float64).tolist())))
 
     def accountant(self, setup: Setup, size: int) -> TableAccountant:
         return TableAccountant(self.randomizer(setup), self.conditions)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
+from p2p_sim.base.checked_values import require
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import maker_of, method_of
@@ -20,7 +21,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, Release, ReleaseKind
-from p2p_sim.mechanisms.plug_in_results import check_bounds, check_parameters, check_release, require
+from p2p_sim.mechanisms.plug_in_results import check_accountant, check_bounds, check_columns, check_release
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People, Shard
@@ -143,10 +144,13 @@ class Mechanism(MechanismBase, Deployment):
 
     def deployed(self, setup: Setup) -> Self:
         self.check(setup.num_classes)
-        fixed = self.calibrated(setup).model_copy()
-        fixed._setup = setup
+        calibrated = self.calibrated(setup)
         if (offer := maker_of(self)) is not None:
-            check_parameters(method_of(offer, self, "columns"), fixed.parameters)
+            same, what = isinstance(calibrated, type(self)), f"must give the same class, not {calibrated!r}"
+            require(method_of(offer, self, "calibrated"), same, what)
+            check_columns(method_of(offer, self, "columns"), calibrated)
+        fixed = calibrated.model_copy()
+        fixed._setup = setup
         return fixed
 
     @property
@@ -183,8 +187,8 @@ class Mechanism(MechanismBase, Deployment):
         """The accountant of each cluster size, smaller ones first; one alone if it is the same for all."""
         models = tuple(self.accountant(self.setup, size) for size in np.unique(cluster_sizes).tolist())
         if (offer := maker_of(self)) is not None:
-            right = all(isinstance(model, Accountant) for model in models)
-            require(method_of(offer, self, "accountant"), right, f"must give an Accountant, not {models[0]!r}")
+            for model in models:
+                check_accountant(method_of(offer, self, "accountant"), model)
         return models[:1] if all(model == models[0] for model in models) else models
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:

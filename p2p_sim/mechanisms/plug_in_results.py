@@ -1,14 +1,15 @@
 """Whether what a plug-in's mechanism releases and states can be learned from: one line about the first fault."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, get_args
 
 import numpy as np
 
+from p2p_sim.base.checked_values import described, is_array, is_number, misfit, require
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
-from p2p_sim.privacy.bound import OBSERVERS, Adjacency, PrivacyBound
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import OBSERVERS, Adjacency, Bracket, PrivacyBound
 
 _OFF = 1e-3
 """By how much shares of classes may differ from a sum of 1: rounding in single precision."""
@@ -34,7 +35,7 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
         raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {what}")
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
-    require(method, _is_array(user, "iu", 1), f"user must be an array of integers (m,), not {_described(user)}")
+    require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
     ascending = bool((user[1:] > user[:-1]).all())
     require(method, ascending, "user must be ascending, each user at most once")
@@ -55,8 +56,8 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     }[release.kind]
     shape = (count,) if columns is None else (count, columns)
     wanted = f"payload must be an array {shape} of {meaning}"
-    require(method, _is_array(payload, types, len(shape)) and payload.shape == shape,
-             f"{wanted}, not {_described(payload)}")  # fmt: skip
+    require(method, is_array(payload, types, shape),
+             f"{wanted}, not {described(payload)}")  # fmt: skip
     if types == "iu" and count:
         low, high = int(payload.min()), int(payload.max())
         require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
@@ -69,26 +70,37 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
         require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
 
 
-def check_parameters(method: str, parameters: Any) -> None:
-    """Refuse parameters that are no numbers.
+def check_columns(method: str, mechanism: Any) -> None:
+    """Refuse columns that are none, or whose parameters are no numbers.
 
     Raises:
         InputError: one is none.
     """
-    require(method, isinstance(parameters, dict), f"must give a dict, not {type(parameters).__name__}")
-    for name, value in parameters.items():
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
-        require(method, number, f"{name} must be a finite number, not {value!r}")
+    names: list[Any] = [getattr(column, "name", None) for column in mechanism.columns]
+    require(method, all(isinstance(name, str) for name in names), "must be a tuple of extend.Column")
+    for name in names:
+        require(method, hasattr(mechanism, name), f"{name} must be the name of a key or of a property")
+        value = getattr(mechanism, name)
+        require(method, is_number(value), f"{name} must be a finite number, not {value!r}")
 
 
-def _is_array(value: Any, kinds: str, dimensions: int) -> bool:
-    """Whether it is an array of such numbers (as in `numpy.dtype.kind`) with so many dimensions."""
-    return isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == dimensions
+def check_accountant(method: str, model: Any) -> None:
+    """Refuse an accountant that cannot be asked: its δ at ε = 1 must be a bracket, its conditions texts.
 
-
-def _described(value: Any) -> str:
-    """An array as its type and shape, anything else as its class."""
-    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    Raises:
+        InputError: it is such an accountant.
+    """
+    require(method, isinstance(model, Accountant), f"must give an Accountant, not {model!r}")
+    hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
+    require(method, isinstance(model, Hashable), hashed)
+    require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
+    found: Any = model.delta(1.0)
+    require(method, isinstance(found, Bracket), f"delta must give a Bracket, not {type(found).__name__}")
+    right = is_number(found.lower) and is_number(found.upper) and 0.0 <= found.lower <= found.upper <= 1.0
+    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {found.lower} and {found.upper}")
+    conditions: Any = model.conditions
+    texts = isinstance(conditions, tuple) and all(isinstance(text, str) for text in conditions)
+    require(method, texts, f"conditions must be a tuple of texts, not {conditions!r}")
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
@@ -108,16 +120,9 @@ def check_bound(method: str, bound: Any, delta: float) -> None:
     """Refuse a statement whose ends, δ, observer or adjacency are none."""
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper
-    require(method, 0.0 <= low <= high,
-             f"epsilon_lower = {low:g} must be at least 0 and at most epsilon_upper = {high:g}")  # fmt: skip
-    require(method, bound.delta == delta, f"its bound is at delta = {bound.delta:g}, not at {delta:g}")
+    require(method, 0.0 <= low <= high, f"epsilon_lower = {low} must be at least 0 and at most epsilon_upper = {high}")
+    require(method, bound.delta == delta, f"its bound is at delta = {bound.delta}, not at {delta}")
     require(method, bound.observer in OBSERVERS,
              f"observer = {bound.observer!r}: must be one of {', '.join(OBSERVERS)}")  # fmt: skip
     require(method, bound.adjacency in get_args(Adjacency),
              f"adjacency = {bound.adjacency!r}: must be one of {', '.join(get_args(Adjacency))}")  # fmt: skip
-
-
-def require(method: str, right: bool, what: str) -> None:
-    """Raise InputError with what a method must give if what it gave is not right."""
-    if not right:
-        raise InputError(f"{method}{what}")

@@ -11,12 +11,14 @@ Accuracy and heterogeneity in a row are computed from true labels and belong to 
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.base.checked_values import misfit, require
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.exchange.protocol import Protocol
@@ -51,7 +53,12 @@ class ProtocolConfig(FlippedLabelsConfig):
         """Everything has a meaning: noisy labels are all that anybody gets."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
-        return ProtocolMechanism(self.flips(setup), self.protocol(), setup.adversaries)
+        found: Any = self.protocol()
+        wanted = f"must give a Protocol, not {type(found).__name__}"
+        method = method_of(maker_of(self), self, "protocol")
+        require(method, isinstance(found, Protocol), wanted)
+        require(method, not (wrong := misfit(type(found), Protocol)), f"{type(found).__name__}.{wrong}")
+        return ProtocolMechanism(self.flips(setup), found, setup.adversaries)
 
 
 @dataclass(frozen=True)

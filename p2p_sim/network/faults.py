@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from p2p_sim.base.checked_values import described, require
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import FAULTS, method_of, offer_of
@@ -230,6 +231,6 @@ def _name(fault: NetworkFault, effect: str) -> str:
 
 
 def _check(fault: NetworkFault, effect: str, found: Any, shape: tuple[int, ...], kind: type) -> None:
-    if not (isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)):
-        what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise InputError(f"{_name(fault, effect)}: {effect} must give an array of {kind.__name__} {shape}, not {what}")
+    right = isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)
+    wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(found)}"
+    require(_name(fault, effect), right, wanted)

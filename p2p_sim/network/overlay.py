@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from p2p_sim.base.checked_values import described, is_array, is_number, require
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
 from p2p_sim.network.overlay_graph import (
@@ -60,9 +61,10 @@ class _Generated(WithoutFile, ABC):
         """Draw the overlay of one replicate."""
         offsets, streams = given.cluster_offsets, given.streams
         sizes = np.diff(offsets)
-        expected = sum(int(n) * min(self.expected_degree(int(n)), int(n) - 1.0) for n in sizes)
-        if not 0.0 <= expected < math.inf:
-            raise InputError(f"{self._at_fault('expected_degree')}expected_degree must be finite and at least 0")
+        degrees = [self.expected_degree(int(n)) for n in sizes]
+        right = all(is_number(degree) and degree >= 0 for degree in degrees)
+        require(self._at_fault("expected_degree"), right, "expected_degree must be finite and at least 0")
+        expected = sum(int(n) * min(degree, int(n) - 1.0) for n, degree in zip(sizes, degrees, strict=True))
         if expected > MOST_NEIGHBOURS:
             settings = ", ".join(f"{key} = {value!r}" for key, value in self.model_dump(exclude_none=True).items())
             raise InputError(
@@ -108,9 +110,8 @@ class GraphOverlay(_Generated):
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
         """The edges, if they are distinct and join different nodes of the cluster: privacy is accounted for on them."""
-        if not (isinstance(edges, np.ndarray) and edges.dtype.kind in "iu" and edges.shape == (len(edges), 2)):
-            what = f"{edges.dtype} {edges.shape}" if isinstance(edges, np.ndarray) else type(edges).__name__
-            raise InputError(f"{self._at_fault('graph')}edges must be an array of integers (m, 2), not {what}")
+        wanted = f"edges must be an array of integers (m, 2), not {described(edges)}"
+        require(self._at_fault("graph"), is_array(edges, "iu", (None, 2)), wanted)
         low, high = edges.min(axis=1), edges.max(axis=1)
         if edges.size and (low.min() < 0 or high.max() >= size or np.any(low == high)):
             raise InputError(f"{self._at_fault('graph')}edges must join two different nodes of 0..{size - 1}")

@@ -10,13 +10,15 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from p2p_sim.base.checked_values import described, is_array, misfit, require
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import LEARNERS, MECHANISMS, Offer, method_of, offer_of
+from p2p_sim.base.plugins import LEARNERS, MECHANISMS, Offer, maker_of, method_of, offer_of
 from p2p_sim.learning.histogram import density_figures
 from p2p_sim.learning.learner import Counted, Received, ValueLearner, one_hot
 from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
 from p2p_sim.learning.ridge import LinearValues, value_figures, value_floor
 from p2p_sim.mechanisms.deployment import Deployment
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import (
     ByCluster,
     DensityRelease,
@@ -106,7 +108,13 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
         return checked_predictor(predictor, offer, (learner, "learn_counts"), classes)
     assert isinstance(people, Population)
     assert isinstance(release, LabelRelease)
-    law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+    law: Any = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+    if (maker := maker_of(mechanism)) is not None and law is not None:
+        right = (
+            isinstance(law, NoiseLaw) and law.num_classes == classes and len(law.groups(len(release))) == len(release)
+        )
+        wanted = f"must give None or a NoiseLaw of {classes} classes, with a group for each label if it has groups"
+        require(method_of(maker, mechanism, "noise_law"), right, wanted)
     given = people.features, release, classes, people.cluster_offsets
     predictor = learner.learn(Received(*given, law, mechanism.value_law(outcome)))
     return checked_predictor(predictor, offer, (learner, "learn"), classes)
@@ -175,12 +183,11 @@ class CheckedPredictor:
         """
         found: Any = self.predictor.probabilities(features)
         method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
-        if not (isinstance(found, np.ndarray) and found.dtype.kind == "f" and found.shape == shape):
-            what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-            raise InputError(f"{method}must give an array of floating-point numbers {shape}, not {what}")
-        if not (np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()):
-            raise InputError(f"{method}must give probabilities: finite, at least 0, each row with the sum 1")
-        return found
+        numbers = f"must give an array of floating-point numbers {shape}, not {described(found)}"
+        require(method, is_array(found, "f", shape), numbers)
+        right = np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()
+        require(method, bool(right), "must give probabilities: finite, at least 0, each row with the sum 1")
+        return found  # type: ignore[no-any-return]
 
 
 def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object, str], num_classes: int) -> Predictor:
@@ -199,10 +206,11 @@ def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object
         parts = predictor.predictors.items()
         return ByCluster({c: checked_predictor(part, offer, learned, num_classes) for c, part in parts})
     if isinstance(predictor, LinearValues):
-        if not (np.isfinite(predictor.weights).all() and np.isfinite(predictor.intercept)):
-            raise InputError(f"{method_of(offer, *learned)}must give finite weights")
+        finite = bool(np.isfinite(predictor.weights).all() and np.isfinite(predictor.intercept))
+        require(method_of(offer, *learned), finite, "must give finite weights")
         return predictor
-    if not callable(getattr(predictor, "probabilities", None)):
-        what = type(predictor).__name__
-        raise InputError(f"{method_of(offer, *learned)}must give a predictor with a method probabilities, not {what}")
+    wanted = f"must give a predictor with a method probabilities, not {type(predictor).__name__}"
+    require(method_of(offer, *learned), callable(getattr(predictor, "probabilities", None)), wanted)
+    wrong = misfit(type(predictor), Predictor)
+    require(method_of(offer, *learned), not wrong, f"{type(predictor).__name__}.{wrong}")
     return CheckedPredictor(predictor, offer, num_classes)

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from p2p_sim.base.checked_values import require
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment
@@ -73,9 +75,9 @@ def row_of(
         "statement": statement,
     }
     for name in mechanism.parameters.keys() - own_columns().keys():
-        if name in row:
-            kind = scenario.mechanism.kind
-            raise InputError(f"mechanism.kind = {kind!r}: its column {name!r} has another meaning in a row")
+        method = method_of(maker_of(mechanism), mechanism, "columns")
+        key = f"mechanism.kind = {scenario.mechanism.kind!r}"
+        require(method, name not in row, f"{key}: its column {name!r} has another meaning in a row")
         row[name] = mechanism.parameters[name]
     return row
 

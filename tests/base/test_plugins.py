@@ -180,6 +180,10 @@ class Unfinished(LocalMechanism):
     kind: Literal["mine"] = "mine"
 class Other(Config):
     kind: Literal["mine"] = "mine"
+class Narrow(LocalMechanism):
+    kind: Literal["mine"] = "mine"
+    def transition(self):
+        return None
 class Named(Whole):
     kind: Literal["theirs"] = "theirs"
 number = 3
@@ -194,6 +198,7 @@ number = 3
         ("mine", "fine:Other", "fine:Other must be a class derived from p2p_sim.mechanisms.mechanism.MechanismBase"),
         ("mine", "fine:number", "fine:number must be a class derived from"),
         ("mine", "fine:Unfinished", "plug-in broken 2.0: fine:Unfinished lacks transition"),
+        ("mine", "fine:Narrow", "plug-in broken 2.0: fine:Narrow.transition must take (self, num_classes)"),
         ("mine", "fine:Named", "needs kind: Literal['mine'], the name of its entry point, not 'theirs'"),
         ("dp_sgd", "fine:Whole", "is a kind of p2p-sim itself, and plug-in broken 2.0 offers it too"),
     ],

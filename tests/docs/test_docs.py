@@ -66,10 +66,8 @@ def test_extras_are_installed_without_replacing_the_installation():
 
 def test_the_code_of_how_it_works_is_the_code_of_the_product():
     page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
-    modules = [
-        ROOT / "p2p_sim" / name
-        for name in ("exchange/algorithm.py", "exchange/processes.py", "exchange/protocol.py", "privacy/definition.py")
-    ]
+    names = ("exchange/algorithm.py", "exchange/protocol.py", "exchange/processes.py", "privacy/definition.py")
+    modules = [ROOT / "p2p_sim" / name for name in names]
     code = "\n".join(path.read_text(encoding="utf-8") for path in modules)
     code = re.sub(
         r'\n    """The labels that the learner gets.*?"""(?=\n)', "", code, flags=re.DOTALL

@@ -12,7 +12,7 @@ import p2p_sim
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.message_timing import MessageTiming
 from p2p_sim.exchange.processes import ProcessExchange
-from p2p_sim.exchange.protocol import Me, Protocol, Request
+from p2p_sim.exchange.protocol import Me, Protocol
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -206,21 +206,6 @@ def test_true_labels_and_the_population_are_no_attributes_of_anything_near_a_use
         reached |= set(map(id, near))
         arrays = [value for value in near if isinstance(value, np.ndarray) and value.size == people.labels.size]
         assert not any(np.array_equal(value, people.labels) for value in arrays)
-
-
-def test_what_is_sent_unasked_gets_no_reply():
-    class Answers(Protocol):
-        def user(self, me):
-            me.send(me.random_peer(), me.noisy_label)
-            yield me.wait(1.0)
-
-        def answer(self, me, request: Request):
-            return me.noisy_label
-
-    made = Case(NetworkConfig(), (10,)).processes()
-    made._protocol = Answers()
-    with pytest.raises(p2p_sim.InputError, match=r"Protocol\.answer: what was sent unasked gets no reply"):
-        made.run()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from p2p_sim.film import film_of
 from p2p_sim.film.film_record import COUNTS, counts_at
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.replicate.observed_network import observe
+from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.run import exchange
 from tests.commands import command
 from tests.plug_ins import EXAMPLE, install
 
@@ -117,6 +119,14 @@ def test_the_film_of_users_without_a_question_balances(folder, body):
     assert film.run["delivered"] == run.counts["messages_delivered"] == (400 if "submit" in body else 200)
 
 
+def test_what_a_protocol_notes_of_users_is_of_one_run(folder):
+    body = "self.users = getattr(self, 'users', 0) + 1; self.users <= 5 and me.submit(me.noisy_label)"
+    case = Replicate(mine(folder, body))
+    done = exchange(case)
+    again = done.mechanism.run(done.population, case.scenario.network, case.streams)
+    assert len(done.outcome.labels) == len(again.labels) == 5
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_a_target_is_that_of_the_noise(folder, epsilon):
     row = p2p_sim.run(mine(folder, "me.submit(me.noisy_label)", flip_prob=None, target_epsilon=epsilon)).row
@@ -137,8 +147,8 @@ def test_a_protocol_without_submissions_has_a_row_without_a_learner(folder):
     [
         ("me._exchange._streams.generator('flip')", "the random stream 'flip' is not for protocols"),
         ("me._exchange.population.labels", "has no attribute 'population'"),
-        ("me.submit(7)", "me.submit: label 7: must be 0 to 1"),
-        ("me.send(10_000, 1)", "me.send: peer 10000: must be 0 to 199"),
+        ("me.submit(7)", "me.submit: must be a label, 0 to 1, not 7"),
+        ("me.send(10_000, 1)", "me.send: peer must be 0 to 199, not 10000"),
     ],
 )
 def test_what_a_protocol_does_wrong_is_one_line(folder, tmp_path, monkeypatch, body, line):

@@ -113,7 +113,7 @@ class Tails:
                 uneven.append(at)
             else:
                 fixed[at] = bounds
-        rows = [self._of(user) for user in uneven_users[uneven].tolist()]
+        rows = [self._of(user) for user in users[uneven].tolist()]
         uneven_users = np.array(uneven, dtype=np.int64)
         return Lacking(fixed, uneven_users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
 

@@ -1,0 +1,60 @@
+"""Whether a value or a method of a plug-in is what it must be."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from p2p_sim.base.errors import InputError
+
+
+def require(method: str, right: bool, what: str) -> None:
+    """Raise InputError with what a method must give if what it gave is not right."""
+    if not right:
+        raise InputError(f"{method}{what}")
+
+
+def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
+    """Whether it is an array of such numbers (as in `numpy.dtype.kind`) and of this shape; None: any length."""
+    if not (isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == len(shape)):
+        return False
+    return all(wanted is None or length == wanted for length, wanted in zip(value.shape, shape, strict=True))
+
+
+def described(value: Any) -> str:
+    """An array as its type and shape, anything else as its class."""
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, of Python or NumPy."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def is_whole(value: Any, below: int) -> bool:
+    """Whether it is a whole number from 0 on and below a limit."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
+
+
+def misfit(found: type, base: type) -> str:
+    """Which method does not take what the first method of its name takes, in a base; empty if all do.
+
+    >>> class Base:
+    ...     def fit(self, features, weights): ...
+    >>> class Found(Base):
+    ...     def fit(self, features): ...
+    >>> misfit(Found, Base), misfit(Base, Base)
+    ('fit must take (self, features, weights)', '')
+    """
+    for name, method in inspect.getmembers_static(found, inspect.isfunction):
+        earlier = [vars(cls)[name] for cls in (*found.__mro__[1:], base) if name in vars(cls)]
+        of_base = earlier[-1] if earlier else method
+        if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
+            continue
+        parameters = inspect.signature(of_base).parameters
+        named = [key for key, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+        try:
+            inspect.signature(method).bind(*parameters.keys() - set(named), **dict.fromkeys(named))
+        except TypeError:
+            return f"{name} must take ({', '.join(parameters)})"
+    return ""
