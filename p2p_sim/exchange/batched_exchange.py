@@ -61,9 +61,9 @@ class ShardExchange(ExchangeRun):
         self._payload, self._every_s = payload, probe_every_s
         self._contents = MessageContents(payload, self.journey.faults, num_classes)
         self._each, self._asking = self._config.on_timeout.attempts, asking
-        everybody = np.arange(shard.size, dtype=np.int32)
-        numbers = asking.numbers(everybody, streams, shard)
-        self._questions = Questions(numbers, asking.most) if asking.several else None
+        self._questions: Questions | None = None
+        if asking.several:
+            self._questions = Questions(asking.numbers(np.arange(shard.size), streams, shard), asking.most)
         self._once = self._config.on_timeout == OnTimeout() and not asking.several
         if not self._once:
             self.source = self.source.copy()
@@ -210,7 +210,7 @@ class ShardExchange(ExchangeRun):
         if self._questions is None:
             if label is not None:
                 self._contents.hold(users, label)
-            self._submit(users, times, source, np.full(users.size, own))
+            self._submit(users, times, source, np.ones(users.size, dtype=np.bool_) if own else None)
             return
         assert label is not None
         assert source is not None
@@ -224,7 +224,7 @@ class ShardExchange(ExchangeRun):
         self._contents.hold(users, label)
         self._submit(users, self._questions.last_s[users], source, self._questions.own[users])
 
-    def _submit(self, users: Users, times: Times, source: Users | None, own: Bools) -> None:
+    def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
         """Pass a label on with probability θ, at once or in a batch at the deadline; no source: the first peer's."""
         j = self.journey
         goes = j.choices.keep[users]
@@ -234,10 +234,11 @@ class ShardExchange(ExchangeRun):
             times = np.full(users.size, self._config.deadline_s)
             online = j.online(users, times)
             goes = goes if online is None else goes & online
-        users, times, own = users[goes], times[goes], own[goes]
+        users, times = users[goes], times[goes]
         if source is not None:
             self.source[users] = source[goes]
-        self.fallback[users] |= own
+        if own is not None:
+            self.fallback[users] |= own[goes]
         for copy in range(j.copies):
             self._post(SUBMISSION, users, times, copy=copy)
 

@@ -26,6 +26,7 @@ from p2p_sim.network.latency import departures
 from p2p_sim.network.network_config import Network
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import People, Shard
+from p2p_sim.privacy.exchange.majority_exchange import ELSEWHERE
 
 Finished = tuple[ExchangeRun, Traffic]
 
@@ -84,7 +85,7 @@ def exchange_shard(
 
 
 EngineName = Literal["events", "processes", "vectorised"]
-SEVERAL_PEERS = Unknown("users submit the majority of several labels", anything=True)
+SEVERAL_PEERS = Unknown(ELSEWHERE, anything=True)
 OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
 Payload = NDArray[np.generic]
 Shards = tuple[Shard, ...]

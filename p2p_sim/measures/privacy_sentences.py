@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from p2p_sim.base.notebook_view import four_digits
+from p2p_sim.privacy.exchange.majority_exchange import ELSEWHERE
 from p2p_sim.privacy.overlays.fetch_distribution import ANY_FETCHES
 from p2p_sim.privacy.wording import SEES, equally_likely, guessed, of_hundred
 
@@ -30,7 +31,7 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
     Args:
         epsilon: the learner's ε. local: ε₀, which the noise on each label gives. basis: how ε was computed, which shows
-            whether users may ask their neighbours alone: then these count, not the cluster's users.
+            whether users may ask their neighbours alone: then these count, not the cluster's users; or ask several.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -44,6 +45,8 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
             "change nothing. More neighbours help, or a smaller θ; `p2p-sim calibrate --flip-prob A` says how many "
             "neighbours an ε needs, and `--degree G` the α for G neighbours."
         )
+    if basis.endswith(ELSEWHERE):
+        helps = "Nothing better is known of majorities where anything can fail; `peers = 1` helps, or an ideal network."
     return (
         f"The exchange adds little here: ε is {epsilon / local:.1%} of ε₀, which the noise on each label gives. {helps}"
     )

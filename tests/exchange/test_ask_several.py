@@ -21,6 +21,7 @@ from p2p_sim.exchange.algorithm import label_exchange
 from p2p_sim.exchange.asking import Asking
 from p2p_sim.exchange.held_labels import Questions
 from p2p_sim.exchange.message_timing import MessageTiming
+from p2p_sim.measures.privacy_sentences import adds_little
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
@@ -313,3 +314,11 @@ def test_what_has_no_meaning_is_refused_in_one_line(parts, text):
 def test_learners_that_need_the_law_of_the_noise_are_refused():
     with pytest.raises(p2p_sim.InputError):
         p2p_sim.run(scenario(mechanism={"peers": 3}, learner={"kind": "forward_correction"}))
+
+
+def test_what_helps_is_not_said_of_majorities_that_may_fail():
+    """Larger clusters change nothing there."""
+    row = p2p_sim.run(scenario(mechanism={"peers": 3}, network={"loss": 0.1})).row
+    assert "an ideal network" in adds_little(row["epsilon_upper"], row["epsilon_local"], row["basis"])
+    row = p2p_sim.run(scenario(network={"overlay": {"kind": "regular", "degree": 1}})).row
+    assert "an ideal network" not in adds_little(row["epsilon_local"], row["epsilon_local"], row["basis"])

@@ -43,6 +43,8 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
+ELSEWHERE = "users submit the majority of several labels"
+"""Why only the noise on a label is accounted for where anything can fail."""
 Peers = int | Mapping[int, float] | tuple[tuple[int, float], ...]
 _UNITY = 1e-9
 
