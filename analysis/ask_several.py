@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
 
 from analysis.study import Frame, command
 from p2p_sim.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.privacy import MajorityExchange, ShuffledResponse
 from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
 from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
@@ -111,8 +113,24 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """How much accuracy asking k peers gains over asking one, on the same splits and clusters, at each α."""
+    lines = []
+    for flip_prob, part in rows.groupby("mechanism.flip_prob"):
+        accuracy = part.pivot_table(index="replicate", columns="mechanism.peers", values="accuracy")
+        epsilon = part.groupby("mechanism.peers")["epsilon_upper"].max()
+        for peers in accuracy.columns[1:]:
+            gain = mean_interval((accuracy[peers] - accuracy[1]).tolist())
+            lines.append({
+                "flip_prob": flip_prob, "peers": peers, "epsilon_one": epsilon[1], "epsilon_several": epsilon[peers],
+                "accuracy_one": accuracy[1].mean(), "gain": gain.value, "gain_low": gain.low, "gain_high": gain.high,
+                "replicates": len(accuracy),
+            })  # fmt: skip
+    return lines
+
+
 def main(frame: Frame) -> list[Path]:
-    """Compute the table and both panels of the figure."""
+    """Compute the table and both panels of the figure, and run the sweep on digits."""
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     table = frame.each(figures, [(way, *setting) for way in PEERS for setting in SETTINGS])
@@ -134,7 +152,9 @@ def main(frame: Frame) -> list[Path]:
         f"{SIZE} users in a cluster, {SHARE:.0%} of them of one label, each submits (θ = 1). No sampling error: sums."
     )
     plot_panels(panels, figure, note)
-    return [figure, frame.table("table.csv", table), frame.table("curves.csv", drawn)]
+    _, rows = frame.swept("ask-several.toml", ("replicates=2",))
+    tables = {"table.csv": table, "curves.csv": drawn, "digits.csv": gains(rows)}
+    return [figure, *(frame.table(name, lines) for name, lines in tables.items())]
 
 
 if __name__ == "__main__":

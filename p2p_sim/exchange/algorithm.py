@@ -2,7 +2,7 @@
 
 Where users ask several peers, they pass on the majority of their noisy labels.
 
-This is the definition. `engines.exchange_shard` draws from the same law all at once; `processes` and `batched_exchange` send
+This is the definition. `exchange_shard` draws from the same law all at once; `processes` and `batched_exchange` send
 its messages over a network. Tests hold all of them against it.
 """
 

@@ -35,3 +35,14 @@ def test_the_error_of_the_exchange_is_that_of_algorithm_2(planted):
         wrong += float(ones < size / 2) + 0.5 * float(ones == size / 2)
     law = ask_several.missed(size, alpha * (2 / 3 if planted else 1), MajorityKernel(((1, 1.0),)), size)
     assert (abs(wrong / runs - law) < 4.5 * np.sqrt(law * (1 - law) / runs)) is not planted
+
+
+def test_gains_are_paired_by_replicate():
+    rows = pd.DataFrame({
+        "mechanism.flip_prob": 0.1, "mechanism.peers": [1, 1, 1, 3, 3, 3], "replicate": [0, 1, 2, 2, 1, 0],
+        "accuracy": [0.5, 0.6, 0.9, 0.95, 0.65, 0.55], "epsilon_upper": [1.0, 1.1, 1.0, 0.8, 0.9, 0.8],
+    })  # fmt: skip
+    [line] = ask_several.gains(rows)
+    assert line["gain"] == pytest.approx(0.05)
+    assert line["gain_high"] - line["gain_low"] < 1e-9
+    assert (line["epsilon_one"], line["epsilon_several"]) == (1.1, 0.9)
