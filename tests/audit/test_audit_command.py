@@ -8,7 +8,7 @@ import pytest
 from p2p_sim.audit import small_exchange_attack
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.numbers import at_least
-from p2p_sim.mechanisms import label_exchange
+from p2p_sim.mechanisms import randomized_response
 from p2p_sim.mechanisms.channels import ShuffledChannel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import load_scenario
@@ -61,7 +61,7 @@ def test_the_table_says_which_cluster_is_attacked(call, tmp_path, network):
 
 
 def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):
-    monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=8))
+    monkeypatch.setattr(randomized_response, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=8))
     status, out, err = call("--cluster-size", "8", "--trials", "20000", "--json")
     assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
     assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
@@ -86,7 +86,7 @@ def test_large_clusters_are_audited_in_one_run(call, tmp_path):
 
 
 def test_a_leak_in_large_clusters_fails_in_one_line(call, monkeypatch):
-    monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=40))
+    monkeypatch.setattr(randomized_response, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=40))
     arguments = ("--cluster-size", "40", "--trials", "50000", "--engine", "vectorised")
     status, out, err = call(*arguments, "--json")
     assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
