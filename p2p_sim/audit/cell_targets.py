@@ -14,22 +14,21 @@ labels are 1, so that both histograms of PCL2b count the target.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Targets
+from p2p_sim.audit.one_run import RepeatedTargets, Scope, ScoredTargets
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL2b
 from p2p_sim.histograms.partitions import CellTable, Cubes
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
 from p2p_sim.mechanisms.private_histogram import CellRule, PrivateDensityConfig, PrivateHistogramConfig
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta, stability_threshold
 
 Floats = NDArray[np.float64]
@@ -49,10 +48,19 @@ REVEALED = 700.0
 """Score of what shows a target's row."""
 
 
-class CellTargets(Targets, Protocol):
+class CellTargets(RepeatedTargets):
     """Targets in cells."""
 
+    exact = (True,)
+    scope = Scope(
+        ("the likelihood ratio of what was released",),
+        looks_for="a count that shows a lone row, a vote that shows an empty cell",
+        overlooks="rows that are neither alone in a cell nor in a full one; several cells' noise together",
+        target="row",
+    )
+
     @property
+    @abstractmethod
     def curves(self) -> tuple[tuple[int, Curve], ...]:
         """How many targets of a run have which law."""
 
@@ -85,7 +93,7 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 
 @dataclass(frozen=True)
-class CellVoteTargets:
+class CellVoteTargets(CellTargets):
     """Two targets in three cells: one whose label is open, one who is in either of two cells that she has alone.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked. rows: n, as in the scenario.
@@ -95,7 +103,6 @@ class CellVoteTargets:
     mechanism: CellCurator
     dimensions: int
     rows: int
-    exact: tuple[bool, ...] = (True,)
 
     @property
     def curves(self) -> tuple[tuple[int, Curve], ...]:
@@ -104,15 +111,7 @@ class CellVoteTargets:
         alone = len(self._places[0]) - pairs
         return ((alone, moved_cells(epsilon, 1)), (pairs, moved_cells(epsilon, 2)))
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        runs = -(-trials // len(self._places[0]))
-        done = [self._run(Streams(seed, run)) for run in range(runs)]
-        coins, scores = (np.concatenate(part) for part in zip(*done, strict=True))
-        return AttackScores(coins, scores[None, :]), runs * self.rows, None
-
-    def _run(self, streams: Streams) -> tuple[NDArray[np.bool_], Floats]:
-        """Coins and scores of one release."""
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         before, after = self._places
         coins = streams.generator("audit-coin").random(len(before)) < 0.5
         # All rows but the targets' are in the last cell, with labels in turn.
@@ -128,7 +127,7 @@ class CellVoteTargets:
         moved = np.abs(first + 0.5) - np.where(same, 0.0, np.abs(first)) - np.abs(second - 0.5)
         scores = self.claimed.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
         shown = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
-        return coins, np.asarray(np.where(shown, REVEALED * shown, scores))
+        return ScoredTargets(coins, np.where(shown, REVEALED * shown, scores)[None, :], self.rows)
 
     @cached_property
     def _fitted(self) -> CellRule:
@@ -168,7 +167,7 @@ class CellVoteTargets:
 
 
 @dataclass(frozen=True)
-class CountTargets:
+class CountTargets(CellTargets):
     """Targets in either of two full cells, or alone in either of two empty ones; and one whose label is used to choose.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked.
@@ -177,7 +176,6 @@ class CountTargets:
     claimed: CellCurator
     mechanism: CellCurator
     dimensions: int
-    exact: tuple[bool, ...] = (True,)
 
     @property
     def curves(self) -> tuple[tuple[int, Curve], ...]:
@@ -187,15 +185,7 @@ class CountTargets:
         curves = ((self._pairs, full), (self._alone, lambda at, rise: 0.25 * self.claimed.setup.delta))
         return (*curves, (1, lambda at, rise: choice_delta(rise * epsilon, at))) if self._labelled else curves
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        runs = -(-trials // (self._pairs + self._alone + (self._labelled > 0)))
-        done = [self._run(Streams(seed, run)) for run in range(runs)]
-        coins, scores = (np.concatenate(part) for part in zip(*done, strict=True))
-        return AttackScores(coins, scores[None, :]), runs * self._rows, None
-
-    def _run(self, streams: Streams) -> tuple[NDArray[np.bool_], Floats]:
-        """Coins and scores of one release."""
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         pairs, of_counts = self._pairs, self._pairs + self._alone
         coins = streams.generator("audit-coin").random(of_counts + (self._labelled > 0)) < 0.5
         # Cell 0 has the known rows; then come two cells of each pair, full ones first.
@@ -214,7 +204,7 @@ class CountTargets:
             scores[pairs:] += REVEALED * ((second > 0.0).astype(int) - (first > 0.0))[pairs:]
         if self._labelled:
             scores = np.append(scores, self._choice(release))
-        return coins, scores
+        return ScoredTargets(coins, scores[None, :], self._rows)
 
     def _counts(self, release: "DensityRelease | CellRule", points: Floats) -> list[Floats]:
         """Noisy counts (m,) at the points, of each histogram; of a density as many as it says beside cell 0."""

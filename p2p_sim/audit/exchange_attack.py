@@ -5,21 +5,20 @@ have faults, and users may not follow the protocol.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.cluster_account import ClusterAccount
 from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
-from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import TYPE_ONE, OneRunAudit, audited
 from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.population.build import draw_people
@@ -37,10 +36,6 @@ from p2p_sim.replicate.memory_need import streams
 from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]
-SHARES = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)
-"""Parts of ε(δ = 1e-5) at which δ is tested."""
-LARGEST_TEST_EPSILON = 4.0
-HALVINGS = 14
 
 
 def audit_exchange(
@@ -68,23 +63,14 @@ def audit_exchange(
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
         targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
-        alpha, theta = (targets.claimed or targets.noise).flip_prob, targets.mechanism.sampling_rate
-        account = ClusterCurves(sizes, alpha, theta, scenario.privacy.delta)
+        noise = targets.claimed or targets.noise
+        claimed = replace(targets.mechanism, randomizer=noise)
+        lemma9 = Lemma9(int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta)
+        stated = lemma9.stated(scenario.situation(2))
+        account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
-    smallest = int(sizes.min())
-    return audited(
-        Asked.of(scenario),
-        attack,
-        account,
-        trials,
-        error,
-        {"flip_prob": alpha, "sampling_rate": theta},
-        (smallest, int(sizes.max())),
-        targets.mechanism.engine,
-        Lemma9(smallest, alpha, theta, scenario.privacy.delta).stated(scenario.situation(2)),
-        attack.scope,
-    )
+    return audited(scenario, attack, account, trials=trials, error=error)
 
 
 def people_of(case: Replicate) -> People:
@@ -136,61 +122,36 @@ def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed
 
 
 @dataclass(frozen=True)
-class ClusterCurves(Account):
-    """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario."""
+class ClusterCurves(ClusterAccount):
+    """The certified curves of exchanges."""
 
-    sizes: NDArray[np.int64]
-    flip_prob: float
-    sampling_rate: float
-    delta: float
+    mechanism: LabelExchangeMechanism
 
-    @cached_property
-    def middle(self) -> int:
-        """The median size."""
-        return int(np.sort(self.sizes)[len(self.sizes) // 2])
+    shares = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)
+    most = 4.0
 
-    def exchange(self, size: int, flip_prob: float | None = None) -> LabelExchange:
-        """In a cluster of some size, with another α if one is given."""
-        return LabelExchange(size, self.flip_prob if flip_prob is None else flip_prob, self.sampling_rate)
+    @property
+    def noise(self) -> float:
+        """α."""
+        return flipped_labels(self.mechanism.randomizer, "an audit").flip_prob
 
-    def tested(self) -> list[float]:
-        """Parts of ε(δ = 1e-5)."""
-        largest = min(self.exchange(self.middle).epsilon(1e-5).epsilon_upper, LARGEST_TEST_EPSILON)
-        return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"flip_prob": self.noise, "sampling_rate": self.mechanism.sampling_rate}
 
-    def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Mean certified δ at each ε over the clusters."""
-        found, weights = np.unique(self.sizes, return_counts=True)
-        table = [[bracket.upper for bracket in self.exchange(int(n)).profile(epsilons)] for n in found]
-        return np.asarray(np.array(table).T @ weights / weights.sum())
+    def weaker(self, size: int, noise: float) -> LabelExchange:
+        """With another α."""
+        return LabelExchange(size, noise, self.mechanism.sampling_rate)
 
     def bound(self, delta: float) -> PrivacyBound:
         """Of the smallest cluster: revealing users' bits turns a larger exchange into a smaller one."""
-        return self.exchange(int(self.sizes.min())).epsilon(delta)
-
-    def _factors(self, epsilons: Sequence[float], flip_prob: float) -> Floats:
-        """δ at each ε with another α, as a factor on the own one, in a cluster of median size."""
-        curves = [self.exchange(self.middle, alpha).profile(epsilons) for alpha in (flip_prob, self.flip_prob)]
-        other, own = (np.array([bracket.upper for bracket in curve]) for curve in curves)
-        return np.asarray(np.divide(other, own, out=np.ones_like(own), where=own > 0.0))
-
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
-        """By the smaller α with which ε(δ) is so many times as large, in a cluster of median size."""
-        target = rise * self.exchange(self.middle).epsilon(delta).epsilon_upper
-        low, high = 0.0, self.flip_prob
-        if not 0.0 < target <= 100.0:
-            return np.ones(len(epsilons))
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            met = self.exchange(self.middle, middle).satisfies(target, delta)
-            low, high = (low, middle) if met else (middle, high)
-        return self._factors(epsilons, high)
+        return self.accountant(int(self.sizes.min())).epsilon(delta)
 
     def curves(self) -> dict[str, Floats]:
         """The exact one without faults, and the paper's where it applies, in clusters of median size."""
-        n, alpha, theta = self.middle, self.flip_prob, self.sampling_rate
-        found = {"exact, without faults": self.exchange(n).tradeoff(TYPE_ONE)}
-        paper = Lemma9(n, alpha, theta, self.delta).stated().epsilon
+        n = self.middle
+        found = {"exact, without faults": self.accountant(n).tradeoff(TYPE_ONE)}
+        paper = Lemma9(n, self.noise, self.mechanism.sampling_rate, self.delta).stated().epsilon
         if paper is not None:
             kept = 1.0 - self.delta
             lines = kept - math.exp(paper) * TYPE_ONE, math.exp(-paper) * (kept - TYPE_ONE)
@@ -202,8 +163,11 @@ class ClusterCurves(Account):
         epsilons = [event.epsilon for event in plan.deltas]
         if not (attacked > 0.0).any():
             return None
+        own = self.of_median(epsilons, self.noise)
 
         def falls(flip_prob: float) -> bool:
-            return bool((self._factors(epsilons, flip_prob) * certified < attacked).any())
+            other = self.of_median(epsilons, flip_prob)
+            factors = np.divide(other, own, out=np.ones_like(own), where=own > 0.0)
+            return bool((factors * certified < attacked).any())
 
         return smallest_refused(falls, 0.0, 0.5)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, audited, pure_errors
+from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -30,18 +30,13 @@ from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE, NoisyCounts
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
-SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)
-"""Parts of ε₀ at which δ is tested."""
-LARGEST_TEST_EPSILON = 8.0
 _TINY = 1e-30
 
 
@@ -66,8 +61,7 @@ def audit_local(
         people = ready.population
         pair = frequent_pair(people) if people.values is None else (0, people.num_classes - 1)
         targets = LocalTargets(mechanism or claimed, case, people, pair)
-    account = MessageCurve(claimed, ready.population.cluster_sizes)
-    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
+    return audited(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials, error=error)
 
 
 def frequent_pair(people: Population) -> tuple[int, int]:
@@ -78,30 +72,23 @@ def frequent_pair(people: Population) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class LocalTargets:
+class LocalTargets(RepeatedTargets):
     """All users, run again with fresh coins and noise until there are enough targets. pair: classes of a coin."""
 
     mechanism: LocalChannel
     case: Replicate
     people: Population
     pair: tuple[int, int]
-    exact: tuple[bool, ...] = (False,)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        labels, scores, users = [], [], 0
-        for replicate in range(-(-trials // self.people.num_users)):
-            streams = Streams(seed, replicate)
-            coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
-            people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
-            network = self.case.scenario.network
-            outcome = self.mechanism.run(people, network, streams, places=self.case.places)
-            score = np.zeros(self.people.num_users, dtype=np.float32)
-            score[outcome.labels.user] = self._scores(outcome)
-            labels.append(coins)
-            scores.append(score)
-            users += self.people.num_users
-        return AttackScores(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
+    exact = (False,)
+
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
+        people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+        outcome = self.mechanism.run(people, self.case.scenario.network, streams, places=self.case.places)
+        score = np.zeros(people.num_users, dtype=np.float32)
+        score[outcome.labels.user] = self._scores(outcome)
+        return ScoredTargets(coins, score[None, :], people.num_users)
 
     def _scores(self, outcome: Outcome) -> Floats:
         """(m,) how much each message speaks for the high label."""
@@ -133,40 +120,27 @@ class MessageCurve(Account):
     """What is certified of a message: its pure ε₀, and for one prior also what its randomizer knows of δ(ε)."""
 
     mechanism: LocalChannel
-    sizes: NDArray[np.int64]
+
+    pure = "ε₀ of the message"
+    clusters = None
 
     @property
-    def _pure(self) -> float:
+    def largest(self) -> float:
+        """ε₀."""
         return self.mechanism.accountant(self.mechanism.setup, 1).pure_epsilon
 
-    def tested(self) -> list[float]:
-        """Parts of ε₀."""
-        largest = min(self._pure, LARGEST_TEST_EPSILON)
-        return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """Of randomised response between two labels with ε₀ that much larger."""
+        return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Certified δ of every target at each ε."""
-        found = np.array([pure_delta(self._pure, epsilon) for epsilon in epsilons])
-        noise = self.mechanism.noise
+        found, noise = self.reached(epsilons, 1.0), self.mechanism.noise
         if isinstance(self.mechanism, RRWithPriorConfig):
             return found  # a second stage's priors are other ones
         if isinstance(noise, VectorApproximation):
             return np.array([vector_delta(noise.bit_flip_prob, epsilon).upper for epsilon in epsilons])
         alone = np.array([noise.alone(epsilon).upper for epsilon in epsilons])
         return np.asarray(np.minimum(np.minimum(found, alone), noise.total_variation))
-
-    def bound(self, delta: float) -> PrivacyBound:
-        """As the mechanism states it."""
-        return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
-
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
-        """Of randomised response between two labels with ε₀ that much larger."""
-        pairs = [(pure_delta(rise * self._pure, epsilon), pure_delta(self._pure, epsilon)) for epsilon in epsilons]
-        return np.array([more / less if less > 0.0 else 1.0 for more, less in pairs])
-
-    def curves(self) -> dict[str, Floats]:
-        """The pure ε₀ alone."""
-        return {"ε₀ of the message": pure_errors(self._pure)}
 
 
 def pure_delta(pure: float, epsilon: float) -> float:
@@ -200,16 +174,13 @@ def audit_aggregates(
     if not isinstance(claimed, Aggregates):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: releases no noisy counts of bags")
     people = ready.population
-    sizes = np.unique(people.cluster_sizes)
     with one_thread():
         targets = BagTargets(mechanism or claimed, people, frequent_pair(people))
-    clusters = (int(sizes[0]), int(sizes[-1]))
-    account = CountsCurve(claimed, sizes)
-    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters, clusters)
+    return audited(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials, error=error)
 
 
 @dataclass(frozen=True)
-class BagTargets:
+class BagTargets(RepeatedTargets):
     """The first user of each bag, run again with fresh bags, coins and noise until there are enough targets.
 
     pair: classes of a coin.
@@ -218,20 +189,12 @@ class BagTargets:
     mechanism: Aggregates
     people: Population
     pair: tuple[int, int]
-    exact: tuple[bool, ...] = (False,)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        labels, scores, found, users = [], [], 0, 0
-        while found < trials:
-            streams = Streams(seed, users // self.people.num_users)
-            for shard in self.people.shards:
-                coins, score = self._shard(shard, streams)
-                labels.append(coins)
-                scores.append(score)
-                found += len(coins)
-            users += self.people.num_users
-        return AttackScores(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
+    exact = (False,)
+
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        coins, scores = zip(*(self._shard(shard, streams) for shard in self.people.shards), strict=True)
+        return ScoredTargets(np.concatenate(coins), np.concatenate(scores)[None, :], self.people.num_users)
 
     def _shard(self, shard: Shard, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Coins and scores (B,) of a shard's bags; the score is 0 where the target is not counted."""
@@ -253,36 +216,23 @@ class BagTargets:
 
 @dataclass(frozen=True)
 class CountsCurve(Account):
-    """What is certified of the counts of a bag."""
+    """What is certified of the counts of a bag; it is the same in all bags."""
 
     mechanism: Aggregates
-    sizes: NDArray[np.int64]
+
+    pure = "pure ε of the counts"
 
     @property
-    def _accountant(self) -> NoisyCounts:
+    def largest(self) -> float:
+        """The pure ε."""
+        return self.accountant(self.mechanism).pure_epsilon
+
+    def accountant(self, mechanism: Aggregates) -> NoisyCounts:
         """That of a smallest cluster."""
-        return self.mechanism.accountant(self.mechanism.setup, int(self.sizes[0]))
+        return mechanism.accountant(mechanism.setup, int(self.sizes.min()))
 
-    def tested(self) -> list[float]:
-        """Parts of the pure ε."""
-        largest = min(self._accountant.pure_epsilon, LARGEST_TEST_EPSILON)
-        return [share * largest for share in SHARES]
-
-    def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Certified δ of every target at each ε; it is the same in all bags."""
-        return np.array([self._accountant.delta(epsilon).upper for epsilon in epsilons])
-
-    def bound(self, delta: float) -> PrivacyBound:
-        """As the mechanism states it."""
-        return worst_bound(self.mechanism.privacy(self.sizes, delta))
-
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """Of noise whose scale is that much smaller."""
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
-        less = CountsCurve(self.mechanism.model_copy(update={"noise_scale": scale}), self.sizes)
-        pairs = zip(less.deltas(epsilons), self.deltas(epsilons), strict=True)
-        return np.array([more / now if now > 0.0 else 1.0 for more, now in pairs])
-
-    def curves(self) -> dict[str, Floats]:
-        """The pure ε alone."""
-        return {"pure ε of the counts": pure_errors(self._accountant.pure_epsilon)}
+        accountant = self.accountant(self.mechanism.model_copy(update={"noise_scale": scale}))
+        return np.array([accountant.delta(epsilon).upper for epsilon in epsilons])

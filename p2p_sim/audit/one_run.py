@@ -1,23 +1,25 @@
 """An audit in one run: fair coins for labels, guessed from what the learner sees, at the scenario's own size.
 
 Held-out runs teach a classifier, a pilot run fixes what is guessed, and the run that counts follows; each has a seed of
-its own. The statistics are those of `p2p_sim/privacy/audit_statistics`.
+its own. The statistics are those of `p2p_sim/privacy/audit_statistics`. A kind of audit says where its targets come
+from and how they are scored (`Targets`), and what an accountant certifies of them (`Account`).
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
+from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.loss_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.scenario import Scenario
@@ -37,67 +39,6 @@ SEEN = 0.5
 """Power from which on a leak counts as one that is seen."""
 
 
-class Targets(Protocol):
-    """Where targets come from, and how an attack scores them."""
-
-    @property
-    def exact(self) -> tuple[bool, ...]:
-        """Of each score, whether it is the exact logarithm of the likelihood ratio."""
-
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """At least `trials` targets, the number of simulated users, and the mean certified δ at each ε, if these depend
-        on the run."""
-
-
-class Account(ABC):
-    """What is certified of the targets."""
-
-    @abstractmethod
-    def tested(self) -> list[float]:
-        """Values of ε at which δ is tested, ascending, 0 first."""
-
-    @abstractmethod
-    def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Mean certified δ of the targets at each ε."""
-
-    @abstractmethod
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
-        """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large."""
-
-    @abstractmethod
-    def bound(self, delta: float) -> PrivacyBound:
-        """The statement for the worst target at δ."""
-
-    @abstractmethod
-    def curves(self) -> dict[str, Floats]:
-        """Type II errors at `TYPE_ONE` that are known besides, by their names."""
-
-    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest α whose curve is refused; None if there is none, or no α."""
-        return None
-
-
-def pure_errors(epsilon: float) -> Floats:
-    """Type II errors at `TYPE_ONE` under a pure ε."""
-    factor = math.exp(min(epsilon, 700.0))
-    return np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What an audit is of: a name, a kind of mechanism, the seed, and δ of the test of ε."""
-
-    name: str
-    mechanism: str
-    seed: int
-    delta: float
-
-    @staticmethod
-    def of(scenario: Scenario) -> "Asked":
-        """What a scenario asks for."""
-        return Asked(scenario.name, scenario.mechanism.kind, scenario.seed, scenario.privacy.delta)
-
-
 @dataclass(frozen=True)
 class Scope:
     """What an attack looks at. Its power is stated for too little noise alone.
@@ -110,6 +51,120 @@ class Scope:
     looks_for: str = "none"
     overlooks: str = "whatever does not show in the score made for the mechanism"
     target: Literal["label", "row"] = "label"
+
+
+@dataclass(frozen=True)
+class ScoredTargets(AttackScores):
+    """Targets of a run, or of several, with their scores.
+
+    users: that were simulated. claims: (J,) mean certified δ at each ε; None where it does not depend on the run.
+    """
+
+    users: int
+    claims: Floats | None = None
+
+
+class Targets(ABC):
+    """Where targets come from, and how an attack scores them.
+
+    exact: of each score, whether it is the exact logarithm of the likelihood ratio.
+    """
+
+    exact: tuple[bool, ...]
+
+    @property
+    def scope(self) -> Scope:
+        """What the attack looks at."""
+        return Scope()
+
+    @abstractmethod
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
+        """At least `trials` targets, and the mean certified δ at each ε where it depends on the run."""
+
+
+class RepeatedTargets(Targets):
+    """Targets of a run that is repeated, with streams of its own, until there are enough."""
+
+    @abstractmethod
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        """The targets of one run.
+
+        Args:
+            streams: of its coins and noise. number: of the run, from 0. missing: targets that are not there yet.
+        """
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
+        runs, targets = list[ScoredTargets](), 0
+        while targets < trials:
+            runs.append(self.run(Streams(seed, len(runs)), len(runs), trials - targets))
+            targets += runs[-1].labels.size
+        labels = np.concatenate([run.labels for run in runs])
+        return ScoredTargets(labels, np.concatenate([run.scores for run in runs], axis=1), sum(r.users for r in runs))
+
+
+@dataclass(frozen=True)
+class Account(ABC):
+    """What is certified of the targets. Besides its figures a kind of audit says how noise and ε go together.
+
+    mechanism: what states a bound. sizes: of the clusters of the targets. engine, paper: as in the result.
+    shares: parts of the largest ε, which is at most `most`, at which δ is tested. pure: what has this ε, in words.
+    """
+
+    mechanism: Any
+    sizes: NDArray[np.int64]
+    engine: str = field(default="", kw_only=True)
+    paper: Stated | None = field(default=None, kw_only=True)
+
+    shares: ClassVar[tuple[float, ...]] = (0.0, 0.25, 0.5, 0.75, 0.9)
+    most: ClassVar[float] = 8.0
+    pure: ClassVar[str] = ""
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """The ε of which parts are tested: at δ = 0, or at a small δ."""
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Of the mechanism."""
+        parameters: dict[str, float] = self.mechanism.parameters
+        return parameters
+
+    @property
+    def clusters(self) -> tuple[int, int] | None:
+        """Sizes of the smallest and of the largest cluster; None where they do not matter."""
+        return int(self.sizes.min()), int(self.sizes.max())
+
+    def tested(self) -> list[float]:
+        """Values of ε at which δ is tested, ascending, 0 first."""
+        largest = min(self.largest, self.most)
+        return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
+
+    @abstractmethod
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """δ of the targets at each ε if less noise makes ε `rise` times as large, about."""
+
+    def deltas(self, epsilons: Sequence[float]) -> Floats:
+        """Mean certified δ of the targets at each ε."""
+        return self.reached(epsilons, 1.0)
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """The statement for the worst target at δ."""
+        return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
+
+    def grown(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large; 1 where there is none."""
+        more, less = self.reached(epsilons, rise), self.reached(epsilons, 1.0)
+        return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
+
+    def curves(self) -> dict[str, Floats]:
+        """Type II errors at `TYPE_ONE` that are known besides, by their names: those of the pure ε alone."""
+        factor = math.exp(min(self.largest, 700.0))
+        return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
+
+    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
+        """The smallest α whose curve is refused; None if there is none, or no α."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -181,41 +236,46 @@ class OneRunAudit:
         return next((rise for rise, power in self.rises if power >= SEEN), None)
 
 
-def audited(
-    asked: Asked,
-    targets: Targets,
-    account: Account,
-    trials: int,
-    error: float,
-    parameters: dict[str, float],
-    clusters: tuple[int, int] | None = None,
-    engine: str = "",
-    paper: Stated | None = None,
-    scope: Scope = Scope(),
-) -> OneRunAudit:
+def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int, error: float) -> OneRunAudit:
     """Fix an attack on these targets by a pilot run, and judge it by another one.
 
     Args:
-        asked: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
-        parameters, clusters, engine, paper, scope: as in the result.
+        scenario: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
     """
     with one_thread():
-        delta, epsilons = asked.delta, account.tested()
-        pilot, _, _ = targets.seen(pilot_of(trials), asked.seed + PILOT_SEED, ())
+        delta, epsilons = scenario.privacy.delta, account.tested()
+        pilot = targets.seen(pilot_of(trials), scenario.seed + PILOT_SEED, ())
         plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=error, exact=targets.exact)
-        seen, users, claims = targets.seen(trials, asked.seed, epsilons)
-        certified = account.deltas(epsilons) if claims is None else claims
+        seen = targets.seen(trials, scenario.seed, epsilons)
+        certified = account.deltas(epsilons) if seen.claims is None else seen.claims
         guesses = tuple(event.guesses(seen) for event in plan.events)
         attacked, epsilon_attacked = plan.bounds(guesses)
         expected, epsilon_expected = plan.bounds([event.expected(trials) for event in plan.events])
-        rises = tuple((rise, _power(plan, certified, account, rise, trials)) for rise in RISES)
-        refused = account.refused(plan, certified, attacked)
-        drawn = drawn_tradeoff(pilot, seen, plan.deltas[0].attack, error)
-    return OneRunAudit(
-        asked.name, asked.mechanism, engine, parameters, users, int(seen.labels.size), clusters,
-        claims is not None, plan, guesses, certified, attacked, expected, account.bound(delta), epsilon_attacked,
-        epsilon_expected, rises, refused, paper, drawn, account.curves(), error, scope,
-    )  # fmt: skip
+        return OneRunAudit(
+            scenario=scenario.name,
+            mechanism=scenario.mechanism.kind,
+            engine=account.engine,
+            parameters=account.parameters,
+            users=seen.users,
+            targets=int(seen.labels.size),
+            clusters=account.clusters,
+            realised=seen.claims is not None,
+            plan=plan,
+            guesses=guesses,
+            certified=certified,
+            attacked=attacked,
+            expected=expected,
+            bound=account.bound(delta),
+            epsilon_attacked=epsilon_attacked,
+            epsilon_expected=epsilon_expected,
+            rises=tuple((rise, _power(plan, certified, account, rise, trials)) for rise in RISES),
+            flip_prob_refused=account.refused(plan, certified, attacked),
+            paper=account.paper,
+            drawn=drawn_tradeoff(pilot, seen, plan.deltas[0].attack, error),
+            curves=account.curves(),
+            error=error,
+            scope=targets.scope,
+        )
 
 
 def pilot_of(trials: int) -> int:
@@ -225,6 +285,6 @@ def pilot_of(trials: int) -> int:
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
     """Probability that some test sees too little noise, which makes ε(δ) `rise` times as large, at least, about."""
-    factors = account.grown([event.epsilon for event in plan.deltas], rise, plan.delta)
+    factors = account.grown([event.epsilon for event in plan.deltas], rise)
     triples = zip(plan.deltas, certified, factors, strict=True)
     return max(event.power(claim, claim * factor, trials) for event, claim, factor in triples)

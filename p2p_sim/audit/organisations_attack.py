@@ -11,21 +11,19 @@ column, is tested by replacing one row of the table, too: no other row may chang
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Account, Asked, OneRunAudit, Scope, audited, pure_errors
+from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, Scope, ScoredTargets, audited
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.organisations import Combination, Organisations, order_of
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.population.table import TableConfig
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
@@ -37,17 +35,8 @@ from p2p_sim.stacking.pst import GroupModels
 Floats = NDArray[np.float64]
 DRAWS = 50_000
 """Of the noise, for the power."""
-SHARES = (0.0, 0.2, 0.4, 0.7, 0.95)
-"""Parts of ε at which δ is tested."""
-LARGEST_TEST_EPSILON = 8.0
 LONG = 100.0
 """Length of the longer row of a target, in units of the norm bound: clipping is tested too."""
-SCOPE = Scope(
-    ("the likelihood ratio of the models", "how much noise the models would need"),
-    looks_for="rows that are not clipped on their own; a row that moves others before any noise",
-    overlooks="what rows of different directions move the Hessian",
-    target="row",
-)
 
 
 def audit_organisations(
@@ -77,16 +66,13 @@ def audit_organisations(
     groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
     [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
-    curve = OppositeRows(worst, noises, tuple(len(group) for group in groups))
-    with one_thread():
-        targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
-    sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
-    given = {"target_epsilon": claimed.plan.epsilon}
-    return audited(Asked.of(case.scenario), targets, curve, trials, error, given, sizes, scope=SCOPE)
+    account = OppositeRows(claimed, people.cluster_sizes, worst, noises, tuple(len(group) for group in groups))
+    targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
+    return audited(case.scenario, targets, account, trials=trials, error=error)
 
 
 @dataclass(frozen=True)
-class OrganisationTargets:
+class OrganisationTargets(RepeatedTargets):
     """One target in each organisation that learns, run again with fresh coins and noise until there are enough.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked.
@@ -96,20 +82,17 @@ class OrganisationTargets:
     mechanism: Organisations
     case: Replicate
     people: Population
-    exact: tuple[bool, ...] = (True, False)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        labels, scores, users = list[bool](), list[tuple[float, float]](), 0
-        for run in range(-(-trials // len(self.claimed.learners))):
-            for coin, score in self._run(Streams(seed, run), by_features=run % 2 == 1):
-                labels.append(coin)
-                scores.append(score)
-            users += self.people.num_users
-        return AttackScores(np.array(labels), np.array(scores).T), users, None
+    exact = (True, False)
+    scope = Scope(
+        ("the likelihood ratio of the models", "how much noise the models would need"),
+        looks_for="rows that are not clipped on their own; a row that moves others before any noise",
+        overlooks="what rows of different directions move the Hessian",
+        target="row",
+    )
 
-    def _run(self, streams: Streams, by_features: bool) -> Iterator[tuple[bool, tuple[float, float]]]:
-        """Coin and scores of each organisation that learns. by_features: rows differ in these, not in the label."""
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        by_features = number % 2 == 1  # rows differ in these, or in the label
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
         place = [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
@@ -124,11 +107,13 @@ class OrganisationTargets:
         assert isinstance(outcome.release.predictor, ByCluster)
         assert outcome.organisations is not None
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.transfers else {}
+        scores = list[tuple[float, float]]()
         for k in self.claimed.learners:
             combined = outcome.release.predictor.predictors[k]
             assert isinstance(combined, Combination)
             came = {s: sent[s] for s in outcome.organisations.came[k] if s in sent}
-            yield bool(coins[k]), self._score(drawn, streams, k, combined.models[0], self.claimed.start(came))
+            scores.append(self._score(drawn, streams, k, combined.models[0], self.claimed.start(came)))
+        return ScoredTargets(coins[list(self.claimed.learners)], np.array(scores).T, people.num_users)
 
     def _row(self, streams: Streams) -> Floats:
         """Features of a target at the norm bounds: the first of each group is as large, all others are 0."""
@@ -167,36 +152,34 @@ class OppositeRows(Account):
     features: of each group.
     """
 
+    mechanism: Organisations
     stated: PrivacyBound
     noises: tuple[ObjectivePerturbation, ...]
     features: tuple[int, ...]
 
-    def tested(self) -> list[float]:
-        """Parts of the largest ε."""
-        largest = min(self._largest, LARGEST_TEST_EPSILON)
-        return [share * largest for share in SHARES]
+    shares = (0.0, 0.2, 0.4, 0.7, 0.95)
+    pure = "ε of these rows"
+
+    @property
+    def largest(self) -> float:
+        """ε of the worst target."""
+        return max(noise.label_epsilon for noise in self.noises)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"target_epsilon": self.mechanism.plan.epsilon}
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Mean certified δ of the targets at each ε."""
         kinds = Counter(self.noises)
         found = [[b.upper for b in RowLabel(noise, self.features).profile(epsilons)] for noise in kinds]
         return np.asarray(np.average(found, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement, which holds for every δ."""
+        """The statement, which holds for every δ, about organisations that learn."""
         return self.stated
 
-    @property
-    def _largest(self) -> float:
-        return max(noise.label_epsilon for noise in self.noises)
-
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
-        """By as much less noise, from draws of the noise of the first target."""
-        more, less = (self._reached(epsilons, factor) for factor in (rise, 1.0))
-        return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
-
-    def _reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε of the noise itself, divided by `rise`, if the row has the largest norm."""
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """Of the noise itself, divided by `rise`, if the row has the largest norm: from draws for the first target."""
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise
         for q, dimension in zip(noise.norms, self.features, strict=True):
@@ -205,7 +188,3 @@ class OppositeRows(Account):
             drawn[:, 0] += q
             losses += (np.linalg.norm(drawn, axis=1) - before) / scale
         return np.array([float(np.maximum(-np.expm1(epsilon - losses), 0.0).mean()) for epsilon in epsilons])
-
-    def curves(self) -> dict[str, Floats]:
-        """The pure ε of the worst target alone."""
-        return {"ε of these rows": pure_errors(self._largest)}

@@ -5,25 +5,22 @@ cluster, exactly where that is cheap; a classifier learns from held-out runs wha
 label it is. A curator who releases the clusters' noisy distributions too is attacked by events (`curator`).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.cluster_account import ClusterAccount
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets, own_users
 from p2p_sim.audit.local_attack import frequent_pair
-from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import OneRunAudit, audited
 from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, Score
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
-from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
@@ -31,10 +28,6 @@ from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
-SHARES = (0.0, 0.1, 0.2, 0.4, 0.7, 0.9)
-"""Parts of ε(δ = 1e-5) at which δ is tested."""
-LARGEST_TEST_EPSILON, LARGEST_RISEN = 8.0, 100.0
-HALVINGS = 14
 LARGEST_EXACT = 4096
 """Most clusters, and most users of one, whose laws are tabulated."""
 _TAIL = -200.0
@@ -55,7 +48,7 @@ def audit_pooled(
     """
     ready, scenario = prepare(case), case.scenario
     claimed, people = ready.mechanism, ready.population
-    curves = pooled_curves(claimed, people.cluster_sizes, scenario.privacy.delta)
+    account = pooled_curves(claimed, people.cluster_sizes, scenario.privacy.delta)
     pair = frequent_pair(people)
     exact = people.num_classes == 2 and max(len(people.cluster_sizes), int(people.cluster_sizes.max())) <= LARGEST_EXACT
     ratio: Score = own_label
@@ -67,8 +60,7 @@ def audit_pooled(
     with one_thread():
         targets = ClusterTargets(case, mechanism or claimed, own_users(people, pair), pair)
         attack = ClusterAttack.prepared(targets, ratio, exact, trials, scenario.seed)
-    sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
-    return audited(Asked.of(scenario), attack, curves, trials, error, claimed.parameters, sizes, scope=attack.scope)
+    return audited(scenario, attack, account, trials=trials, error=error)
 
 
 def own_label(batch: Batch) -> Floats:
@@ -121,88 +113,46 @@ class PairRatio:
         return np.asarray(2.0 * keeps * more / spread)
 
 
-def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float) -> "PooledCurves":
-    """What is certified of a shuffler or a curator.
+def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float) -> ClusterAccount:
+    """What is certified of a shuffler or a curator, one target in each of its clusters.
 
     Raises:
         InputError: the mechanism is neither, or releases more than noisy labels.
     """
     if isinstance(mechanism, ShuffledResponseConfig):
-        noise = mechanism.randomizer(mechanism.setup)
-        alpha, classes = noise.flip_prob, noise.num_classes
-        return PooledCurves(
-            mechanism,
-            sizes,
-            delta,
-            lambda size: ShuffledResponse(size, alpha, classes),
-            lambda size, share: ShuffledResponse(size, share * alpha, classes),
-        )
+        return ShuffledCurves(mechanism, sizes, delta)
     if isinstance(mechanism, ClusterRRConfig) and mechanism.bias_correction == 0.0:
-        r = mechanism.response
-
-        def curator(size: int, share: float, counted: bool) -> ClusterResampling:
-            resampled = share * r.resampling_prob
-            return ClusterResampling(size, r.num_classes, resampled, r.noise_scale, r.threshold, False, counted)
-
-        return PooledCurves(
-            mechanism,
-            sizes,
-            delta,
-            lambda size: curator(size, 1.0, mechanism.approximate),
-            lambda size, share: curator(size, share, False),
-        )
+        return CuratorCurves(mechanism, sizes, delta)
     raise InputError("mechanism: neither a shuffler nor a curator who releases noisy labels alone")
 
 
 @dataclass(frozen=True)
-class PooledCurves(Account):
-    """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario.
+class ShuffledCurves(ClusterAccount):
+    """Of a shuffler."""
 
-    accountant: of a cluster of some size. weaker: the same where labels are flipped or resampled with this share of the
-    probability; of a curator by the pure ε alone, which costs less.
-    """
+    mechanism: ShuffledResponseConfig
 
-    mechanism: Deployment
-    sizes: NDArray[np.int64]
-    delta: float
-    accountant: Callable[[int], Accountant]
-    weaker: Callable[[int, float], Accountant]
+    noise = 1.0
 
-    @cached_property
-    def middle(self) -> int:
-        """The median size."""
-        return int(np.sort(self.sizes)[len(self.sizes) // 2])
+    def weaker(self, size: int, noise: float) -> ShuffledResponse:
+        """Where labels are flipped with this share of the probability."""
+        message = self.mechanism.randomizer(self.mechanism.setup)
+        return ShuffledResponse(size, noise * message.flip_prob, message.num_classes)
 
-    def tested(self) -> list[float]:
-        """Parts of ε(δ = 1e-5)."""
-        largest = min(self.accountant(self.middle).epsilon(1e-5).epsilon_upper, LARGEST_TEST_EPSILON)
-        return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
 
-    def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Mean certified δ at each ε over the clusters."""
-        found, weights = np.unique(self.sizes, return_counts=True)
-        table = [[bracket.upper for bracket in self.accountant(int(n)).profile(epsilons)] for n in found]
-        return np.asarray(np.array(table).T @ weights / weights.sum())
+@dataclass(frozen=True)
+class CuratorCurves(ClusterAccount):
+    """Of a curator."""
 
-    def bound(self, delta: float) -> PrivacyBound:
-        """As the mechanism states it."""
-        return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
+    mechanism: ClusterRRConfig
 
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
-        """By the smaller share of noise with which ε(δ) is so many times as large, in a cluster of median size."""
-        own = self.weaker(self.middle, 1.0)
-        target = rise * own.epsilon(delta).epsilon_upper
-        low, high = 0.0, 1.0
-        if not 0.0 < target <= LARGEST_RISEN:
-            return np.ones(len(epsilons))
-        for _ in range(HALVINGS):
-            share = 0.5 * (low + high)
-            met = self.weaker(self.middle, share).satisfies(target, delta)
-            low, high = (low, share) if met else (share, high)
-        weak = self.weaker(self.middle, high)
-        pairs = [(weak.delta(epsilon).upper, own.delta(epsilon).upper) for epsilon in epsilons]
-        return np.array([more / less if less > 0.0 else 1.0 for more, less in pairs])
+    noise = 1.0
 
-    def curves(self) -> dict[str, Floats]:
-        """What is certified in a cluster of median size."""
-        return {"certified, of the median cluster": self.accountant(self.middle).tradeoff(TYPE_ONE)}
+    def weaker(self, size: int, noise: float) -> ClusterResampling:
+        """Where labels are resampled with this share of the probability; by the pure ε alone, which costs less."""
+        r = self.mechanism.response
+        resampled = noise * r.resampling_prob
+        return ClusterResampling(size, r.num_classes, resampled, r.noise_scale, r.threshold, False, False)
+
+    def accountant(self, size: int) -> ClusterResampling:
+        return replace(self.weaker(size, 1.0), counted=self.mechanism.approximate)

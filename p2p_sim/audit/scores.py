@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets
-from p2p_sim.audit.one_run import HELD_OUT_SEED, Scope, pilot_of
+from p2p_sim.audit.one_run import HELD_OUT_SEED, Scope, ScoredTargets, Targets, pilot_of
 from p2p_sim.audit.submitter_scores import Submitters, largest_parity
 from p2p_sim.base.threads import one_thread
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.binomial_windows import bernstein_window
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
 
@@ -146,7 +145,7 @@ def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class ClusterAttack:
+class ClusterAttack(Targets):
     """Targets, one in each cluster, with the scores that they get.
 
     exact: as in `one_run.Targets`, of each score. submitters: None where the raw view is not looked at.
@@ -194,8 +193,7 @@ class ClusterAttack:
             "show",
         )
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
         users, claims = list[int](), list[Floats]()
 
         def noted(batch: Batch) -> None:
@@ -204,5 +202,5 @@ class ClusterAttack:
                 claims.append(batch.claims)
 
         batches = self.targets.batches(trials, seed, epsilons)
-        seen = AttackScores(*scored(batches, self.ratio, self.learned, self.submitters, noted))
-        return seen, sum(users), np.sum(claims, axis=0) / seen.labels.size if claims else None
+        labels, scores = scored(batches, self.ratio, self.learned, self.submitters, noted)
+        return ScoredTargets(labels, scores, sum(users), np.sum(claims, axis=0) / labels.size if claims else None)

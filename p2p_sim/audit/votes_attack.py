@@ -13,22 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import TYPE_ONE, Account, Asked, OneRunAudit, audited
+from p2p_sim.audit.one_run import TYPE_ONE, Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.pate import PateConfig, teachers_inputs
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores
 from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
 Votes = NDArray[np.int64]
-SHARES = (0.0, 0.15, 0.3, 0.5, 0.7)
-"""Parts of ε(δ) at which δ is tested."""
 REHEARSED = 50_000
 """Queries from which the likelihoods of a query's results are estimated; a tenth to choose the votes of the others."""
 SPLITS = 16
@@ -54,9 +50,8 @@ def audit_votes(case: Replicate, trials: int, error: float = ERROR, mechanism: P
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: teachers do not vote")
     with one_thread():
         known = best_results(claimed, ready.population.num_classes, case.scenario.seed)
-    account = VotesCurve(claimed, case.scenario.privacy.delta)
-    targets = PateTargets(mechanism or claimed, known)
-    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
+    account = VotesCurve(claimed, np.ones(1, dtype=np.int64))
+    return audited(case.scenario, PateTargets(mechanism or claimed, known), account, trials=trials, error=error)
 
 
 @dataclass(frozen=True)
@@ -116,31 +111,24 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 
 @dataclass(frozen=True)
-class PateTargets:
+class PateTargets(RepeatedTargets):
     """Runs of all tests and answers. known: what the attacker knows of the results."""
 
     mechanism: PateConfig
     known: VoteResults
-    exact: tuple[bool, ...] = (False,)
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[AttackScores, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        answers, coins, scores = self.mechanism.answers, [], []
-        for batch in range(-(-trials // TOGETHER)):
-            streams, runs = Streams(seed, batch), min(TOGETHER, trials - batch * TOGETHER)
-            drawn = streams.generator("audit-coin").random(runs) < 0.5
-            noise, both = streams.generator("pate-noise"), self._votes(streams)
-            for coin in drawn:
-                found = self.mechanism.answered(both[int(coin)], noise)
-                open_still = np.cumsum(found >= 0) - (found >= 0) < answers
-                scores.append(float(self.known.gains[found[open_still]].sum()))
-            coins.append(drawn)
-        labels = np.concatenate(coins)
-        return (
-            AttackScores(labels, np.array(scores, dtype=np.float32)[None, :]),
-            trials * self.mechanism.teachers,
-            None,
-        )
+    exact = (False,)
+
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        """Some runs with the same shards."""
+        runs, answers, scores = min(TOGETHER, missing), self.mechanism.answers, list[float]()
+        coins = streams.generator("audit-coin").random(runs) < 0.5
+        noise, both = streams.generator("pate-noise"), self._votes(streams)
+        for coin in coins:
+            found = self.mechanism.answered(both[int(coin)], noise)
+            open_still = np.cumsum(found >= 0) - (found >= 0) < answers
+            scores.append(float(self.known.gains[found[open_still]].sum()))
+        return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
     def _votes(self, streams: Streams) -> tuple[Votes, Votes]:
         """(Q, K) votes on all queries in both worlds, as the mechanism's teachers cast them."""
@@ -157,41 +145,34 @@ class PateTargets:
 
 @dataclass(frozen=True)
 class VotesCurve(Account):
-    """What is certified of all results together. delta: of the statement."""
+    """What is certified of all results together."""
 
     mechanism: PateConfig
-    delta: float
+
+    shares = (0.0, 0.15, 0.3, 0.5, 0.7)
+    most = 40.0
+    clusters = None
 
     @property
-    def _accountant(self) -> Pate:
+    def accountant(self) -> Pate:
+        """Of the claimed noise."""
         return self.mechanism.accountant(self.mechanism.setup, 1)
 
-    def tested(self) -> list[float]:
-        """Parts of ε(δ)."""
-        return [share * min(self._accountant.epsilon(self.delta).epsilon_upper, 40.0) for share in SHARES]
+    @property
+    def largest(self) -> float:
+        """ε(δ) of the statement."""
+        return self.accountant.epsilon(self.mechanism.setup.delta).epsilon_upper
 
-    def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Certified δ of every target at each ε."""
-        return _deltas(self._accountant, epsilons)
-
-    def bound(self, delta: float) -> PrivacyBound:
-        """As the mechanism states it."""
-        return worst_bound(self.mechanism.privacy(np.ones(1, dtype=np.int64), delta))
-
-    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """Of noise that is that much smaller, which makes ε about so much larger."""
-        claimed = self._accountant
+        claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
-        more, less = _deltas(Pate(answer, test, claimed.answers, claimed.queries), epsilons), self.deltas(epsilons)
-        return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
+        less = Pate(answer, test, claimed.answers, claimed.queries)
+        return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
         """The Gaussian curve."""
         import scipy
 
-        moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self._accountant.mu
+        moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self.accountant.mu
         return {"certified, Gaussian": np.asarray(scipy.special.ndtr(moved))}
-
-
-def _deltas(accountant: Pate, epsilons: Sequence[float]) -> Floats:
-    return np.array([accountant.delta(epsilon).upper for epsilon in epsilons])

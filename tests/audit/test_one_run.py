@@ -146,7 +146,7 @@ def test_simulated_audits_of_a_sound_exchange_hardly_ever_fail():
     labels = np.zeros(31, dtype=np.uint8)
     targets = ExchangeTargets(case(), exchange(0.1, 1.0, engine="vectorised"), copies(labels))
     attack = exchange_attack(targets, True, 5_000, 0)
-    account = ClusterCurves(np.array([31]), 0.1, 1.0, 1e-5)
+    account = ClusterCurves(targets.mechanism, np.array([31]), 1e-5)
     often, never = false_alarms(attack, account)
     assert often <= 25
     assert never == 0
