@@ -39,4 +39,4 @@ class OwnLabel(ShardExchange):
 
     def _on_timeout(self, users, times, attempt):
         super()._on_timeout(users, times, attempt)
-        self._submit(users, times, users)
+        self._submit(users, times, users, None)

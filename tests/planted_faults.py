@@ -145,7 +145,7 @@ class MembersOwn(Faulty):
         self.hit &= (user % self.n >= 1) & (user % self.n <= self.c)
         self.source = self.source.copy()
 
-    def _submit(self, users, times, source, own=False):
+    def _submit(self, users, times, source, own=None):
         super()._submit(users, times, source, own)
         hit = users[self.hit[users]]
         self.source[hit] = hit

@@ -11,7 +11,7 @@ PURPOSES = {
     "half", "histogram choice", "histogram net", "histogram {}", "holdout", "keep", "key[0]", "labels held back",
     "latency-{}", "law", "learner", "models-groups", "models-high", "models-own", "models-parts", "models-{}-{}",
     "overlay", "pate-noise", "pate-shards", "peer", "plot-bootstrap", "population", "private score",
-    "private-density", "private-histogram", "private-histogram-labelled", "protocol/{}",
+    "private-density", "private-histogram", "private-histogram-labelled", "protocol/peers", "protocol/{}",
     "purpose", "rehearsal", "role-{}",
     "second", "shuffle", "start", "view", "view-slot", "walk-{}",
 }

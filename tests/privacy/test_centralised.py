@@ -329,12 +329,13 @@ def test_what_lies_beyond_the_nodes_is_charged():
     """Nodes that hold the middle of Q's law only; control: nodes from τ to 1-τ miss nothing."""
     n, tau, sigma, ones = 20, 0.1, 2.0, np.array([6, 10, 14])
     share, ends = ones / n, np.array([0.3, 0.65])
-    found = _Weights.of(n, ones, np.linspace(*ends, 65), sigma, tau, 8)
+    found = _Weights.of(n, ones, np.linspace(*ends, 65), scale=sigma, threshold=tau, points=8)
     cdf = share_cdf(share, ends, sigma / n, tau)
     outside = cdf[:, 0] + 1.0 - cdf[:, 1]
     assert np.all(found.missing >= outside * (1.0 - 1e-12))
     assert found.missing == pytest.approx(outside, rel=1e-6)
-    assert np.all(_Weights.of(n, ones, np.linspace(tau, 1.0 - tau, 65), sigma, tau, 8).missing == 0.0)
+    whole = _Weights.of(n, ones, np.linspace(tau, 1.0 - tau, 65), scale=sigma, threshold=tau, points=8)
+    assert np.all(whole.missing == 0.0)
 
 
 @pytest.mark.parametrize(("lam", "sigma", "tau"), [(0.9, 1.0, 0.1), (0.99, 3.0, 0.1), (0.6, 1.0, 0.1)])

@@ -43,12 +43,12 @@ def peers_of(case: Case) -> list[list[int]]:
 
 
 def walk(lists: list[list[int]], user: int, digits: np.ndarray) -> list[int]:
-    """The path that takes the neighbours with these numbers; -1 from where there is none."""
+    """The path that takes the neighbours with these numbers; -1 throughout if there is none, as nobody then replies."""
     places = [user]
     for digit in digits.tolist():
         near = lists[places[-1]] if places[-1] >= 0 else []
         places.append(near[digit] if digit < len(near) else -1)
-    return places[1:]
+    return [-1] * len(digits) if -1 in places else places[1:]
 
 
 def force(journey: MessageTiming, walks: list[list[list[int]]]) -> None:
