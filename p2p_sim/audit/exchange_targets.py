@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.local_attack import scores_of
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.mechanisms.deployment import Deployment
@@ -96,8 +97,9 @@ class CoinedPeople(DrawnPeople):
 class ClusterTargets:
     """Where targets come from.
 
-    case: the scenario; its network carries the messages, if there are any. mechanism: what is attacked; it releases
-    hard labels. rounds: gives the users of the replicates 0, 1, ... of the audit. pair: classes of a coin.
+    case: the scenario; its network carries the messages, if there are any. mechanism: what is attacked; a label counts
+    as the class for which it speaks. rounds: gives the users of the replicates 0, 1, ... of the audit. pair: classes of
+    a coin.
     looks_closely: whether the raw view is looked at, in clusters of one size.
     """
 
@@ -144,7 +146,8 @@ class ClusterTargets:
         release, sizes = outcome.labels, np.diff(offsets)
         user = release.user.astype(np.int64) - start
         sent = np.zeros(int(offsets[-1]) - start, dtype=np.int8)
-        sent[user] = np.where(release.payload == self.pair[1], 2, np.where(release.payload == self.pair[0], 1, 3))
+        speaks = scores_of(release, *self.pair)
+        sent[user] = np.where(speaks > 0.0, 2, np.where(speaks < 0.0, 1, 3))
         bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
         kept, high, low = (
             np.add.reduceat(chosen, bounds, dtype=np.int64) for chosen in (sent > 0, sent == 2, sent == 1)
@@ -153,8 +156,7 @@ class ClusterTargets:
         times, facts = None, outcome.realised or ()
         if outcome.arrival_s is not None and not any(fact.times_tell for fact in facts):
             cluster = np.repeat(np.arange(clusters), sizes)[user]
-            high_class = release.payload == self.pair[1]
-            times = _order(cluster, user - bounds[cluster], high_class, outcome.arrival_s, clusters)
+            times = _order(cluster, user - bounds[cluster], speaks > 0.0, outcome.arrival_s, clusters)
         raw = None
         if times is not None and self.looks_closely:
             assert outcome.arrival_s is not None

@@ -38,6 +38,8 @@ from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
 _TINY = 1e-30
+SCORED = ("hard", "bits", "soft", "signed")
+"""Kinds of labels that speak for one class against another."""
 
 
 def audit_local(

@@ -5,6 +5,7 @@ cluster, exactly where that is cheap; a classifier learns from held-out runs wha
 label it is. A curator who releases the clusters' noisy distributions too is attacked by events (`curator`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,14 +13,16 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.cluster_account import ClusterAccount
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets, own_users
-from p2p_sim.audit.local_attack import frequent_pair
+from p2p_sim.audit.local_attack import SCORED, frequent_pair
 from p2p_sim.audit.one_run import OneRunAudit, audited
 from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, Score
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment
+from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
+from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
@@ -44,7 +47,7 @@ def audit_pooled(
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
-        InputError: the mechanism is neither.
+        InputError: the mechanism releases no labels.
     """
     ready, scenario = prepare(case), case.scenario
     claimed, people = ready.mechanism, ready.population
@@ -123,7 +126,9 @@ def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float)
         return ShuffledCurves(mechanism, sizes, delta)
     if isinstance(mechanism, ClusterRRConfig) and mechanism.bias_correction == 0.0:
         return CuratorCurves(mechanism, sizes, delta)
-    raise InputError("mechanism: neither a shuffler nor a curator who releases noisy labels alone")
+    if isinstance(mechanism, Mechanism) and mechanism.releases in SCORED and not isinstance(mechanism, ClusterRRConfig):
+        return StatedCurves(mechanism, sizes, delta)
+    raise InputError("mechanism: releases no labels, or more than noisy labels alone")
 
 
 @dataclass(frozen=True)
@@ -156,3 +161,20 @@ class CuratorCurves(ClusterAccount):
 
     def accountant(self, size: int) -> ClusterResampling:
         return replace(self.weaker(size, 1.0), counted=self.mechanism.approximate)
+
+
+@dataclass(frozen=True)
+class StatedCurves(ClusterAccount):
+    """Of any mechanism, by its own accountant; clusters are taken to have noise of their own."""
+
+    mechanism: Mechanism
+
+    noise = 1.0
+
+    def weaker(self, size: int, noise: float) -> Accountant:
+        """As it is: how noise and ε go together is the mechanism's own affair."""
+        return self.mechanism.accountant(self.mechanism.setup, size)
+
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """If every ε is that many times as large, in a cluster of median size."""
+        return self.of_median([epsilon / rise for epsilon in epsilons], self.noise)

@@ -28,6 +28,7 @@ from p2p_sim.audit.model_attack import ModelAudit, audit_model
 from p2p_sim.audit.one_run import OneRunAudit
 from p2p_sim.audit.organisations_attack import audit_organisations
 from p2p_sim.audit.pooled_attack import audit_pooled
+from p2p_sim.audit.protocol_attack import audit_protocol
 from p2p_sim.audit.votes_attack import audit_votes
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
@@ -38,12 +39,14 @@ from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup
 from p2p_sim.mechanisms.dp_sgd import NoisySteps
 from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.noisy_aggregates import Aggregates
 from p2p_sim.mechanisms.organisations_config import OrganisationsConfig
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.mechanisms.pate import PateConfig
 from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
@@ -67,6 +70,8 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     PrivateHistogramConfig: audit_cells,
     PrivateDensityConfig: audit_cells,
     OrganisationsConfig: audit_organisations,
+    ProtocolConfig: audit_protocol,
+    Mechanism: audit_pooled,
 }
 """The audit of each sort of mechanism."""
 

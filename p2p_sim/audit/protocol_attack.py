@@ -1,0 +1,144 @@
+"""An audit in one run of a protocol: every user is a target, by all noisy labels that she sends.
+
+Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, all else
+that anybody sees is independent of the coins, which are independent of each other, each as likely as her noisy label
+says. So every score, whatever it looks at, is held against ε₀ by the tests of independent targets. Scores count the
+labels in a user's messages, as noise that is drawn once makes all of them equal; held-out runs show what labels that
+differ tell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.local_attack import frequent_pair, pure_delta
+from p2p_sim.audit.one_run import (
+    HELD_OUT_SEED,
+    Account,
+    OneRunAudit,
+    RepeatedTargets,
+    Scope,
+    ScoredTargets,
+    audited,
+    pilot_of,
+)
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
+from p2p_sim.exchange.transcript import LEARNER
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.audit_statistics.power import ERROR
+from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.run import prepare
+
+Floats = NDArray[np.float64]
+MOST = 4
+"""Counts from this one on are taken together."""
+
+
+def audit_protocol(
+    case: Replicate, trials: int, error: float = ERROR, mechanism: ProtocolMechanism | None = None
+) -> OneRunAudit:
+    """Attack the messages of a protocol.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets, at least.
+        error: probability that a sound protocol fails.
+        mechanism: what is attacked, if it is not what the scenario claims.
+
+    Raises:
+        InputError: the mechanism is no protocol of noisy labels.
+    """
+    ready = prepare(case)
+    claimed, people = ready.mechanism, ready.population
+    if not isinstance(claimed, ProtocolMechanism):
+        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: not a protocol of noisy labels")
+    with one_thread():
+        pair = frequent_pair(people)
+        runs = SenderRuns(mechanism or claimed, case, people, pair)
+        held_out = range(-(-pilot_of(trials) // people.num_users))
+        seen = [runs.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
+        coins, counts = (np.concatenate(part) for part in zip(*seen, strict=True))
+        targets = SenderTargets(runs, log_odds(counts, coins))
+    account = NoisyLabelCurve(claimed, people.cluster_sizes, engine=case.scenario.engine)
+    return audited(case.scenario, targets, account, trials=trials, error=error)
+
+
+def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
+    """What held-out counts (n, 4) and coins (n,) say of each combination of counts: (MOST + 1)^4 logarithms of odds."""
+    cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
+    seen = np.ones((2, *shape))
+    for coin in (0, 1):
+        np.add.at(seen[coin], tuple(cell[coins == coin] for cell in cells), 1.0)
+    return np.asarray(np.log(seen[1] / seen[0]))
+
+
+@dataclass(frozen=True)
+class SenderRuns:
+    """Runs with fresh coins as labels. pair: classes of a coin."""
+
+    mechanism: ProtocolMechanism
+    case: Replicate
+    people: Population
+    pair: tuple[int, int]
+
+    def counts(self, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Coins (n,), and (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
+        users = self.people.num_users
+        coins = streams.generator("audit-coin").random(users) < 0.5
+        people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+        outcome = self.mechanism.run(people, self.case.scenario.network, streams, True, places=self.case.places)
+        assert outcome.transcript is not None
+        seen = outcome.transcript.messages
+        counts = [
+            np.bincount(seen.sender[rows & (seen.label == label)], minlength=users)
+            for rows in (seen.receiver == LEARNER, seen.receiver != LEARNER)
+            for label in reversed(self.pair)
+        ]
+        return coins, np.stack(counts, axis=1)
+
+
+@dataclass(frozen=True)
+class SenderTargets(RepeatedTargets):
+    """All users, run again with fresh coins, noise and messages. odds: of `log_odds`."""
+
+    runs: SenderRuns
+    odds: Floats
+
+    exact = (False, False, False)
+    scope = Scope(
+        (
+            "the learner's: labels submitted",
+            "her peers': labels sent to them",
+            "an eavesdropper's: what both tell together",
+        ),
+        looks_for="labels of a user with different noise, or with too little",
+        overlooks="what times of messages tell, who asks whom, and labels under another's name",
+    )
+
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        coins, counts = self.runs.counts(streams)
+        scores = counts[:, 0] - counts[:, 1], counts[:, 2] - counts[:, 3], self.odds[tuple(np.minimum(counts, MOST).T)]
+        return ScoredTargets(coins, np.stack(scores).astype(np.float32), len(coins))
+
+
+@dataclass(frozen=True)
+class NoisyLabelCurve(Account):
+    """What is certified of a noisy label that is drawn once, whoever sees it and however often."""
+
+    mechanism: ProtocolMechanism
+
+    pure = "ε₀ of the noisy label"
+    clusters = None
+
+    @property
+    def largest(self) -> float:
+        """ε₀."""
+        return self.mechanism.randomizer.local_epsilon
+
+    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """Of randomised response between two labels with ε₀ that much larger."""
+        return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
