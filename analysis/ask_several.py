@@ -47,8 +47,8 @@ class ArcsineKernel(Kernel):
     evaluated.
     """
 
-    requests = 10**6
-    error = 2.0**-50
+    requests = 10**6  # a sum over some X only, or a cap by who is asked, must not be taken from this
+    error = 2.0**-50  # of sin² and cos², some units in the last place
 
     def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
         angle = 0.5 * math.pi * noisy / sources
@@ -59,33 +59,32 @@ class ArcsineKernel(Kernel):
         return 0.5 * math.pi * math.sin(math.pi * p)
 
 
-def missed(size: int, flip_prob: float, kernel: Kernel, submissions: int) -> float:
-    """Probability that the majority of the submissions is not the cluster's, ties by a coin; θ = 1.
-
-    Given N noisy ones, Bin(m, 1-α) + Bin(n-m, α), each submission is a one with probability g(N/n).
-    """
+def noisy_ones(size: int, flip_prob: float) -> Floats:
+    """Probabilities (n + 1,) of N = Bin(m, 1-α) + Bin(n-m, α), the noisy ones of a cluster with m ones."""
     ones = round(SHARE * size)
-    noisy = np.convolve(
+    return np.convolve(
         binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
         binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
     )
+
+
+def missed(size: int, flip_prob: float, kernel: Kernel, submissions: int) -> float:
+    """Probability that the majority of the submissions is not the cluster's, ties by a coin; θ = 1.
+
+    Given N noisy ones each submission is a one with probability g(N/n).
+    """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     half = submissions / 2
     wrong = binom.cdf(math.ceil(half) - 1, submissions, share)
     if submissions % 2 == 0:
         wrong += 0.5 * binom.pmf(submissions // 2, submissions, share)
-    return float(noisy @ wrong)
+    return float(noisy_ones(size, flip_prob) @ wrong)
 
 
 def missed_by_all(size: int, flip_prob: float) -> float:
-    """The same where the learner has every noisy label once, as from a shuffler."""
-    ones = round(SHARE * size)
-    noisy = np.convolve(
-        binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
-        binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
-    )
+    """Probability that the majority of all noisy labels, as from a shuffler, is not the cluster's; ties by a coin."""
     counts = np.arange(size + 1)
-    return float(noisy @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
+    return float(noisy_ones(size, flip_prob) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
