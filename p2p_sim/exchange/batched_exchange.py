@@ -9,6 +9,7 @@ Where she asks several peers, all questions start at once, and she submits what 
 
 import gc
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -310,6 +311,8 @@ class ShardExchange(ExchangeRun):
         kept = messages.only(goes)
         self._contents.send(kind, kept)
         arrives = kept.sent_s + j.travel(kept)
+        if self.ledger.records:  # attempts count from 0 for each question
+            messages = replace(messages, attempt=j.in_question(attempt))
         self.ledger.sent(SEEN_AS.get(what, what), messages, goes, arrives, self.source)
         self.engine.post(kind, kept.user, arrives)
 

@@ -89,7 +89,7 @@ class MessageTiming:
     def path(self, users: Users, attempt: int) -> list[Users]:
         """Whom the request of an attempt reaches, hop by hop; the last one answers; -1: there is no neighbour."""
         if self.config.on_timeout.retry == "same_peer":
-            attempt -= self._in_question(attempt)
+            attempt -= self.in_question(attempt)
         return self.drawn_path(users, attempt, self.sent(users, attempt))
 
     def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
@@ -106,18 +106,18 @@ class MessageTiming:
 
     # -- the timetable -----------------------------------------------------------------------------------------------
 
-    def _in_question(self, attempt: int) -> int:
+    def in_question(self, attempt: int) -> int:
         """The number of an attempt within its question, from 0; attempts count through all of a user's questions."""
         return attempt % self.config.on_timeout.attempts
 
     def timeout_s(self, attempt: int) -> float:
         """How long the request of an attempt waits for its reply, seconds."""
-        return self.config.timeout_s(self._in_question(attempt))
+        return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
         """When the request of an attempt is sent, provided that those before it expired; NEVER if the user has left."""
         times = self.start[users]
-        for earlier in range(self._in_question(attempt)):
+        for earlier in range(self.in_question(attempt)):
             times = self.next_online(users, times + self.config.timeout_s(earlier))
         return times
 

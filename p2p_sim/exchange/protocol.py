@@ -144,20 +144,30 @@ class LabelExchangeProtocol(Protocol):
 
     def user(self, me: Me) -> Steps:
         """Ask k random users of the cluster, perhaps oneself; with probability θ pass on what most of them replied."""
+        # her k, if it is random: the first number whose coin shows heads
         number = next(k for k, share in self.asking.coins if share >= 1.0 or me.coin("peers", share))
-        asks, replies = [me.ask() for _ in range(number)], list[Reply]()
-        for ask in asks:  # all of them are under way
+        # all requests are under way at once; a reply that never comes is left out
+        replies, asks = list[Reply](), [me.ask() for _ in range(number)]
+        for ask in asks:
             if (reply := (yield ask)) is not None:
                 replies.append(reply)
         if not replies or (len(replies) < number and not self.asking.answered):
             return
         if len(replies) < number:
-            yield me.online()
+            yield me.online()  # she may have left when she gave up
+        # with probability θ she passes on what most replies say
         if me.coin("submit", self.sampling_rate):
-            # of labels that came equally often, the one that was asked for first: a fair coin
-            [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
-            first = next(reply for reply in replies if reply.label == label)
-            me.submit(replace(first, own=any(reply.own for reply in replies)))
+            me.submit(majority(replies))
+
+
+def majority(replies: list[Reply]) -> Reply:
+    """The first reply with the commonest label; own: whether any of all is one's own.
+
+    Peers are drawn independently from one law, so that of labels that came equally often the first one is a fair coin.
+    """
+    [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
+    first = next(reply for reply in replies if reply.label == label)
+    return replace(first, own=any(reply.own for reply in replies))
 
 
 class CheckedProtocol(Protocol):

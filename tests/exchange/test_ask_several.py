@@ -210,7 +210,7 @@ MISTAKES = {
         held_labels, "first_of_majority", lambda right: lambda labels: -1 - right(labels[:, ::-1]),
     ),
     "attempts wait as if there was one question": (
-        MessageTiming, "_in_question", lambda right: lambda self, attempt: attempt,
+        MessageTiming, "in_question", lambda right: lambda self, attempt: attempt,
     ),
 }  # fmt: skip
 

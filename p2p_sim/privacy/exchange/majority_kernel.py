@@ -52,8 +52,13 @@ class Kernel(ABC):
     error: relative error of its values.
     """
 
-    requests: int | None
-    error: float
+    @property
+    @abstractmethod
+    def requests(self) -> int | None: ...
+
+    @property
+    @abstractmethod
+    def error(self) -> float: ...
 
     @abstractmethod
     def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
@@ -71,12 +76,12 @@ class MajorityKernel(Kernel):
     weights: tuple[tuple[int, float], ...]
 
     @property
-    def requests(self) -> int:  # type: ignore[override]  # it is read only
+    def requests(self) -> int:
         """The largest k."""
         return self.weights[-1][0]
 
     @property
-    def error(self) -> float:  # type: ignore[override]  # it is read only
+    def error(self) -> float:
         """u for p or q, k times; two powers, 2u each; products and weights; u for each term of the sum."""
         terms = sum((k + 1) // 2 for k, _ in self.weights)
         return (self.requests + terms + 16.0) * UNIT
