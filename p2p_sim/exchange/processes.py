@@ -103,8 +103,6 @@ class ProcessExchange(ExchangeRun):
             ),
         )
 
-    # -- what a user does: see `Me` ----------------------------------------------------------------------------------
-
     def labels_of(self, users: NDArray[np.int64]) -> NDArray[np.generic]:
         return self._submitted[users]
 
@@ -124,8 +122,10 @@ class ProcessExchange(ExchangeRun):
         earlier = self._number(user, "request", rule.attempts)
         for attempt in range(rule.attempts):
             self.ledger.count("retries", int(attempt > 0))
-            draw = earlier if rule.retry == "same_peer" else earlier + attempt
-            reply: Reply | None = yield self._request(user, earlier, attempt, draw)
+            if attempt == 0 or rule.retry != "same_peer":  # whom she asks: hop by hop, as the network is now
+                now = np.array([self.clock.now])
+                path = [int(step[0]) for step in self.journey.drawn_path(_one(user), earlier + attempt, now)]
+            reply: Reply | None = yield self._request(user, earlier, attempt, path)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
@@ -215,7 +215,7 @@ class ProcessExchange(ExchangeRun):
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
         return over
 
-    def _request(self, user: int, earlier: int, attempt: int, draw: int) -> simpy.Event:
+    def _request(self, user: int, earlier: int, attempt: int, path: list[int]) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(user, earlier, attempt, self.clock.now, deadline, self.clock.event())
@@ -224,7 +224,6 @@ class ProcessExchange(ExchangeRun):
         if self._config.request_timeout_s is not None:
             # a timer comes after all messages of its instant, so that a reply exactly at the deadline counts
             self.clock.at(question.deadline, partial(self._expire, question), timer=True)
-        path = [int(step[0]) for step in self.journey.drawn_path(_one(user), draw, np.array([self.clock.now]))]
         if path[0] >= 0:
             for copy in range(self.journey.copies):
                 self._forward(user, question, copy, [user, *path])

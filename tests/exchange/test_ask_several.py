@@ -322,3 +322,14 @@ def test_what_helps_is_not_said_of_majorities_that_may_fail():
     assert "an ideal network" in adds_little(row["epsilon_upper"], row["epsilon_local"], row["basis"])
     row = p2p_sim.run(scenario(network={"overlay": {"kind": "regular", "degree": 1}})).row
     assert "an ideal network" not in adds_little(row["epsilon_local"], row["epsilon_local"], row["basis"])
+
+
+@pytest.mark.parametrize("asking", [Asking(THREE.shares, True), Asking(MIXED.shares, False)])
+def test_the_same_peer_is_asked_again_although_views_have_changed(asking):
+    network = NetworkConfig(
+        peers={"kind": "gossip", "view_size": 1, "refresh_s": 0.3}, latency={"kind": "constant", "value_s": 0.0},
+        loss=0.5, start_window_s=0.0, request_timeout_s=0.15, on_timeout={"retry": "same_peer", "attempts": 3},
+    )  # fmt: skip
+    for seed in range(4):
+        case = Case(network, (2,), 0.5, seed, asking=asking)
+        assert differences(case.exchange(True, 1), left_behind(case.processes())) == []
