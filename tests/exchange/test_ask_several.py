@@ -30,7 +30,7 @@ from p2p_sim.network.overlay import RegularOverlay
 from p2p_sim.population.population import Population
 from p2p_sim.privacy import MajorityExchange, PluralityExchange
 from tests.exchange.test_batched_exchange import differences, left_behind, small
-from tests.small_networks import cases
+from tests.small_networks import Case, cases
 
 ALPHA, THETA, CLUSTERS, FALSE_ALARM = 0.2, 0.6, 60_000, 1e-9
 THREE, MIXED = Asking(((3, 1.0),)), Asking(((1, 0.3), (3, 0.3), (5, 0.4)))
