@@ -6,8 +6,10 @@
 True
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -38,8 +40,66 @@ LARGEST_PAIR = 2048
 _PAIR_TAIL = -50.0
 
 
+class DataSets(Protocol):
+    """Brackets over all data sets of a cluster."""
+
+    def epsilon(self, delta: float) -> Bracket: ...
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]: ...
+    def satisfies(self, epsilon: float, delta: float) -> bool: ...
+
+
 @dataclass(frozen=True)
-class LabelExchange(Accountant):
+class OneCluster(Accountant):
+    """What accountants of the learner share that bracket δ over all data sets of one cluster.
+
+    cluster_size: n. flip_prob: α. sampling_rate: θ.
+    """
+
+    conditions = LEARNER_CONDITIONS
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+
+    @property
+    @abstractmethod
+    def setting(self) -> "DataSets":
+        """The exchange as the learner sees it."""
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
+        check_delta(delta)
+        bracket = self.setting.epsilon(delta)
+        return PrivacyBound(
+            bracket.lower,
+            bracket.upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
+        )
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ(ε) at each of the given ε."""
+        for epsilon in epsilons:
+            check_epsilon(epsilon)
+        return self.setting.profile(epsilons)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        return self.setting.satisfies(epsilon, delta)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+
+@dataclass(frozen=True)
+class LabelExchange(OneCluster):
     """Privacy of one user's label against the learner in one cluster.
 
     Args:
@@ -51,11 +111,7 @@ class LabelExchange(Accountant):
     """
 
     requires = LEARNER
-    conditions = LEARNER_CONDITIONS
 
-    cluster_size: int
-    flip_prob: float
-    sampling_rate: float
     rounds: int = 1
 
     def __post_init__(self) -> None:
@@ -76,40 +132,10 @@ class LabelExchange(Accountant):
         check_epsilon(epsilon)
         return self.setting.delta(epsilon)
 
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
-        check_delta(delta)
-        bracket = self.setting.epsilon(delta)
-        return PrivacyBound(
-            bracket.lower,
-            bracket.upper,
-            delta,
-            observer="learner",
-            adjacency="label",
-            basis=self.basis,
-            conditions=self.conditions,
-        )
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
-
     @property
     def basis(self) -> str:
         """How the bounds are computed."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
-
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        check_epsilon(epsilon)
-        check_delta(delta)
-        return self.setting.satisfies(epsilon, delta)
-
-    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ(ε) at each of the given ε."""
-        for epsilon in epsilons:
-            check_epsilon(epsilon)
-        return self.setting.profile(epsilons)
 
     def largest_deltas(self, others: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
         """Where the smallest cluster is small, from it alone: mostly within 3%, seldom twice the largest δ."""

@@ -16,30 +16,25 @@ target, what is left are majorities with as many revealed noisy labels, which a 
 True
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST
 from p2p_sim.privacy.bound import (
     Bracket,
-    PrivacyBound,
     check_cluster_size,
     check_delta,
-    check_epsilon,
     check_flip_prob,
     check_positive_epsilon,
     check_sampling_rate,
     plain_arguments,
 )
-from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
-from p2p_sim.privacy.exchange.label_exchange import LARGEST_ROUNDS
+from p2p_sim.privacy.exchange.label_exchange import LARGEST_ROUNDS, OneCluster
 from p2p_sim.privacy.exchange.majority_cluster import EXHAUSTIVE, MajorityCluster
 from p2p_sim.privacy.exchange.majority_kernel import LARGEST_PEERS, MajorityKernel
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
@@ -50,7 +45,7 @@ _UNITY = 1e-9
 
 
 @dataclass(frozen=True)
-class MajorityExchange(Accountant):
+class MajorityExchange(OneCluster):
     """Privacy of one user's label against the learner in one cluster whose users submit majorities.
 
     Args:
@@ -63,11 +58,7 @@ class MajorityExchange(Accountant):
     """
 
     requires = MAJORITY
-    conditions = LEARNER_CONDITIONS
 
-    cluster_size: int
-    flip_prob: float
-    sampling_rate: float
     peers: Peers = 1
     rounds: int = 1
 
@@ -93,37 +84,6 @@ class MajorityExchange(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
         return self.profile([epsilon])[0]
-
-    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ(ε) at each of the given ε."""
-        for epsilon in epsilons:
-            check_epsilon(epsilon)
-        return self.setting.profile(epsilons)
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
-        check_delta(delta)
-        bracket = self.setting.epsilon(delta)
-        return PrivacyBound(
-            bracket.lower,
-            bracket.upper,
-            delta,
-            observer="learner",
-            adjacency="label",
-            basis=self.basis,
-            conditions=self.conditions,
-        )
-
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
-        check_epsilon(epsilon)
-        check_delta(delta)
-        return self.setting.satisfies(epsilon, delta)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
 
     @property
     def basis(self) -> str:
