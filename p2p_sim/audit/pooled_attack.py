@@ -24,6 +24,7 @@ from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
+from p2p_sim.privacy.conversions import tradeoff
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
@@ -205,4 +206,4 @@ class PooledCurves(Account):
 
     def curves(self) -> dict[str, Floats]:
         """What is certified in a cluster of median size."""
-        return {"certified, of the median cluster": self.accountant(self.middle).tradeoff(TYPE_ONE)}
+        return {"certified, of the median cluster": tradeoff(self.accountant(self.middle), TYPE_ONE)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.questions import Question, advantage, answer, answering, calibrated, check_given, observer_of
 from p2p_sim.privacy.randomized_response import cross
 from p2p_sim.privacy.statement_record import whole

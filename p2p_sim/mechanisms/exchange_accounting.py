@@ -24,6 +24,7 @@ from p2p_sim.privacy.conditions import (
     SET_SEEN,
     TIMES_FREE,
 )
+from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
 from p2p_sim.privacy.worst_of_several import WorstOf
 
@@ -158,7 +159,7 @@ def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_cla
     for cluster in watched:
         model = accountant(cluster, noise, "coalition")
         slow = isinstance(model, NoiseAlone) or not model.cacheable
-        most = max(most, alone if slow else min(alone, model.advantage(uniform).upper))
+        most = max(most, alone if slow else min(alone, advantage(model, uniform).upper))
     return {"advantage_coalition": alone if any(cluster.fell_back for cluster in clusters) else most}
 
 

@@ -21,6 +21,7 @@ from p2p_sim.privacy import (
     PrivacyBound,
     TimedLearner,
     compose,
+    conversions,
     local_epsilon,
 )
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
@@ -151,7 +152,7 @@ def advantage(question: Question, delta: float | None, epsilon: float | None) ->
 
 def _gain(accountant: Accountant, q: Question) -> float:
     """The observer's advantage if all labels are equally likely to it, at most."""
-    return accountant.advantage(np.full(q.num_classes, 1.0 / q.num_classes)).upper
+    return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
 def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon, worst_bound
-from p2p_sim.privacy.loss_law import TAIL, LossLaw
+from p2p_sim.privacy.dominating_law import TAIL, LossLaw
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
 
 EVERY = 16

@@ -6,6 +6,7 @@ import pytest
 import p2p_sim
 from p2p_sim.measures.privacy_sentences import population, sentences
 from p2p_sim.privacy import Coalition, LabelExchange
+from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law
 from p2p_sim.replicate.advantages import GUESSES
@@ -42,8 +43,8 @@ def test_the_learners_advantages_are_those_of_its_accountant():
         [part.mean() for part in np.split(people.labels, people.cluster_offsets[1:-1])],
     )
     exact = [LabelExchange(int(n), 0.1, 0.5) for n in sizes]
-    assert row["advantage_uniform"] == pytest.approx(max(one.advantage().upper for one in exact), rel=0.003)
-    each = [one.advantage(min(p, 1.0 - p)).upper for one, p in zip(exact, shares, strict=True)]
+    assert row["advantage_uniform"] == pytest.approx(max(advantage(one).upper for one in exact), rel=0.003)
+    each = [advantage(one, min(p, 1.0 - p)).upper for one, p in zip(exact, shares, strict=True)]
     assert sizes @ each / sizes.sum() <= row["advantage_cluster"] <= row["advantage_cluster_worst"]
     assert max(each) <= row["advantage_cluster_worst"] <= row["advantage_uniform"]
     assert row["guess_cluster"] == pytest.approx(sizes @ np.maximum(shares, 1.0 - np.array(shares)) / sizes.sum())
@@ -58,7 +59,7 @@ def test_other_observers_have_columns_where_a_network_is_simulated():
     assert row["advantage_uniform"] <= row["advantage_coalition"] <= row["advantage_local"] + 1e-12
     assert row["advantage_times"] == row["advantage_uniform"]
     smallest = LabelExchange(int(row["min_cluster_size"]), 0.1, 0.5)
-    assert row["advantage_coalition"] >= 0.5 * Coalition(smallest, 1).advantage().lower
+    assert row["advantage_coalition"] >= 0.5 * advantage(Coalition(smallest, 1)).lower
 
 
 def test_the_noise_alone_counts_where_a_user_passes_on_her_own_label():

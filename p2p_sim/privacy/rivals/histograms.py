@@ -77,7 +77,8 @@ class NoisyVotes(Accountant):
     Args:
         parameter: ε of the noise, above 0. adjacency: "label", with public features, or "example".
 
-    >>> NoisyVotes(1.0).advantage().upper < math.tanh(0.5) / 2  # which ε alone would allow
+    >>> from p2p_sim.privacy import advantage
+    >>> advantage(NoisyVotes(1.0)).upper < math.tanh(0.5) / 2  # which ε alone would allow
     True
     """
 
