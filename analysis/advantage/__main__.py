@@ -29,7 +29,7 @@ from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.guessing_advantage import local_advantage
 from p2p_sim.privacy.rivals.alibi import laplace_advantage
 from p2p_sim.privacy.rivals.vector_approximation import vector_advantage
-from p2p_sim.privacy.worst_of_several import OnePoint
+from p2p_sim.privacy.stated_accountants import OnePoint
 
 NAME = "advantage"
 ADVANTAGE, ALONE = "advantage", "advantage_of_statement"

@@ -30,8 +30,8 @@ from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange, smallest_degree
 from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.privacy.worst_of_several import OnePoint
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 RATED = ("learner", "coalition")

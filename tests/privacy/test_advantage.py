@@ -25,8 +25,8 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conversions import advantage, loss_law, worst_advantage
 from p2p_sim.privacy.guessing_advantage import advantages, checked_prior, deltas_of, of_prior
 from p2p_sim.privacy.randomized_response import local_delta
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.wording import equally_likely, guessed, of_hundred
-from p2p_sim.privacy.worst_of_several import OnePoint
 from tests.reference import coalition, enumeration, guessing
 
 PRIORS = (0.5, 0.4, 0.25, 0.1)

@@ -15,7 +15,8 @@ from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, Condition, identifier_
 from p2p_sim.privacy.conversions import gdp, pld, renyi, tradeoff
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf
+from p2p_sim.privacy.stated_accountants import OnePoint
+from p2p_sim.privacy.worst_of_several import WorstOf
 
 
 def product_delta(exchange: LabelExchange, rounds: int, epsilon: float, per_round: bool = False) -> float:

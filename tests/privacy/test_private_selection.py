@@ -27,7 +27,8 @@ from p2p_sim.privacy.composition import Composition
 from p2p_sim.privacy.conversions import loss_law, renyi
 from p2p_sim.privacy.randomized_response import bisect
 from p2p_sim.privacy.rivals.private_selection import deltas
-from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf
+from p2p_sim.privacy.stated_accountants import OnePoint
+from p2p_sim.privacy.worst_of_several import WorstOf
 from tests.reference import selection as reference
 
 LAWS = [

@@ -11,7 +11,7 @@ from p2p_sim.privacy.rivals.centralised import ClusterResampling, resampled_delt
 from p2p_sim.privacy.rivals.histograms import NoisyVotes
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
-from p2p_sim.privacy.worst_of_several import OnePoint
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.stacking.plr import draw_noise
 
 

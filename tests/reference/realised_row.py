@@ -101,7 +101,9 @@ def figure(cluster: PlainCluster, alpha: float, delta: float, coalition: bool) -
     model = accountant(cluster, alpha, coalition)
     if model is None:
         return math.log((1.0 - alpha) / alpha)
-    return model.epsilon_among(delta, np.array(protected(cluster, coalition))).epsilon_upper
+    if isinstance(model, FetchDistribution):
+        return model.epsilon(delta, np.array(protected(cluster, coalition))).epsilon_upper
+    return model.epsilon(delta).epsilon_upper
 
 
 def gain(cluster: PlainCluster, alpha: float, share: float) -> float:

@@ -110,11 +110,6 @@ class Selection(Accountant):
     law: RunLaw
 
     @property
-    def cacheable(self) -> bool:
-        """As one run's."""
-        return self.base.cacheable
-
-    @property
     def conditions(self) -> tuple[str, ...]:
         """Those of one run, and those of the selection."""
         told = (PAID_CHOICE if identifier_of(c) == PAID_CHOICE.identifier else c for c in self.base.conditions)
