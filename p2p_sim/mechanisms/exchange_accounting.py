@@ -6,7 +6,7 @@ Which accountant counts for whom, and why, is the table of `realised_accountants
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from p2p_sim.privacy.conditions import (
 from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
-from p2p_sim.privacy.worst_of_several import WorstOf
+from p2p_sim.privacy.worst_of_several import WorstOf, kept_delta
 
 Floats = NDArray[np.float64]
 
@@ -138,18 +138,9 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     deltas = []
     for cluster in clusters_of(shards):
         model = accountant(cluster, noise, "learner", user=0)  # one for every ε
-        deltas.append([_of_first(model, epsilon) for epsilon in epsilons])
+        delta = partial(model.user_delta, 0) if isinstance(model, FetchDistribution) else partial(kept_delta, model)
+        deltas.append([delta(epsilon) for epsilon in epsilons])
     return np.array(deltas)
-
-
-def _of_first(model: Accountant, epsilon: float) -> float:
-    """Certified δ(ε) of a cluster's first user."""
-    return model.user_delta(0, epsilon) if isinstance(model, FetchDistribution) else _kept_delta(model, epsilon)
-
-
-@lru_cache(maxsize=65_536)
-def _kept_delta(model: Accountant, epsilon: float) -> float:
-    return model.delta(epsilon).upper
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> dict[str, float]:

@@ -58,8 +58,10 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
     if together is not None:
         return together
-    each = zip(models[0].profile(epsilons), epsilons, strict=True)
-    return [_largest(models, epsilon, bracket.upper) for bracket, epsilon in each]
+    found = [bracket.upper for bracket in models[0].profile(epsilons)]
+    if len(models) == 1:
+        return found
+    return [_largest(models, epsilon, delta) for epsilon, delta in zip(epsilons, found, strict=True)]
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
@@ -68,16 +70,13 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
     At ε = 0 it is no faster to hold one by one against the largest so far, and other runs ask for the same; but of more
     than two classes that needs no lower ends.
     """
-    others, raised = models[1:], min(1.0, delta * _SLACK)
-    if not others:
-        return delta
+    raised = min(1.0, delta * _SLACK)
     if 0.0 < raised < 1.0 and satisfied(models, epsilon, raised):
         return raised
-    many_classes = all(isinstance(model, KaryExchange) for model in models)
-    if epsilon == 0.0 and not many_classes:
-        return max(delta, *(_at_zero(model) for model in others))
+    if epsilon == 0.0 and not isinstance(models[0], KaryExchange):
+        return max(delta, *(kept_delta(model, 0.0) for model in models[1:]))
     found = delta if epsilon == 0.0 else raised
-    for model in others:
+    for model in models[1:]:
         if not 0.0 < found < 1.0 or not model.satisfies(epsilon, found):
             found = max(found, certified_delta(model, epsilon))
     return found
@@ -99,9 +98,9 @@ def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
 
 
 @lru_cache(maxsize=65_536)
-def _at_zero(model: Accountant) -> float:
-    """Certified δ(0)."""
-    return model.delta(0.0).upper
+def kept_delta(model: Accountant, epsilon: float) -> float:
+    """Certified δ(ε), computed once for equal accountants."""
+    return model.delta(epsilon).upper
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import pytest
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.film import film_html, film_of
 from p2p_sim.film.story import learned_of, peers_of, posterior_of, protagonist, story_of
-from p2p_sim.privacy import LabelExchange
-from p2p_sim.privacy.conversions import advantage
+from p2p_sim.privacy import LabelExchange, advantage
 from p2p_sim.replicate.observed_network import observe
 from p2p_sim.scenario import Scenario
 from tests.film.test_film import data_of

@@ -5,8 +5,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.measures.privacy_sentences import population, sentences
-from p2p_sim.privacy import Coalition, LabelExchange
-from p2p_sim.privacy.conversions import advantage
+from p2p_sim.privacy import Coalition, LabelExchange, advantage
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, largest_deltas
 from p2p_sim.replicate.advantages import GUESSES

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from p2p_sim.privacy import LabelExchange, local_epsilon
+from p2p_sim.privacy import LabelExchange, local_epsilon, tradeoff
 from p2p_sim.privacy.binomial_windows import UNIT, SubmissionCounts
-from p2p_sim.privacy.conversions import tradeoff
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews

@@ -101,9 +101,8 @@ def figure(cluster: PlainCluster, alpha: float, delta: float, coalition: bool) -
     model = accountant(cluster, alpha, coalition)
     if model is None:
         return math.log((1.0 - alpha) / alpha)
-    if isinstance(model, FetchDistribution):
-        return model.epsilon(delta, np.array(protected(cluster, coalition))).epsilon_upper
-    return model.epsilon(delta).epsilon_upper
+    among = (np.array(protected(cluster, coalition)),) if isinstance(model, FetchDistribution) else ()
+    return model.epsilon(delta, *among).epsilon_upper
 
 
 def gain(cluster: PlainCluster, alpha: float, share: float) -> float:
