@@ -17,7 +17,7 @@ from p2p_sim.privacy import (
     local_epsilon,
     sufficient_flip_prob,
 )
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.dominating_law import LossLaw
 
 OUT = Path(__file__).parent / "figures"
 DELTA = 1e-6

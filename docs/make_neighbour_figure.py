@@ -5,7 +5,7 @@ from pathlib import Path
 
 from docs.values.neighbour import ALPHA, MEMBERS, THETA
 from p2p_sim.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer
+from p2p_sim.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer, advantage
 
 OUT = Path(__file__).parent / "figures"
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -15,7 +15,7 @@ def guesses(sizes: Sequence[int]) -> Panel:
     """Right guesses in 100, by observer, against the size of the cluster."""
 
     def curve(label: str, observers: Sequence[Accountant]) -> Curve:
-        return Curve(label, sizes, [100.0 * (0.5 + observer.advantage().upper) for observer in observers])
+        return Curve(label, sizes, [100.0 * (0.5 + advantage(observer).upper) for observer in observers])
 
     exchanges = [LabelExchange(n, ALPHA, THETA) for n in sizes]
     curves = [

@@ -34,6 +34,7 @@ LAYERS = (
     ("p2p_sim.privacy.audit_statistics",),
     ("p2p_sim.privacy.wording",),
     ("p2p_sim.privacy.questions",),
+    ("p2p_sim.privacy.worst_of_several",),
     ("p2p_sim.privacy.overlays", "p2p_sim.privacy.rivals"),
     ("p2p_sim.privacy.certificates",),
     ("p2p_sim.privacy.exchange",),

@@ -25,10 +25,11 @@ from p2p_sim.privacy import (
     PrivacyBound,
     ShuffledResponse,
 )
-from p2p_sim.privacy.advantage import local_advantage
+from p2p_sim.privacy.conversions import advantage
+from p2p_sim.privacy.guessing_advantage import local_advantage
 from p2p_sim.privacy.rivals.alibi import laplace_advantage
 from p2p_sim.privacy.rivals.vector_approximation import vector_advantage
-from p2p_sim.privacy.worst_of_several import OnePoint
+from p2p_sim.privacy.stated_accountants import OnePoint
 
 NAME = "advantage"
 ADVANTAGE, ALONE = "advantage", "advantage_of_statement"
@@ -101,7 +102,7 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
         0.0, row["epsilon_upper"], row["delta"], observer="learner", adjacency="label", basis="stated"
     )
     uniform = np.full(classes, 1.0 / classes)
-    alone = OnePoint(stated).advantage(uniform).upper
+    alone = advantage(OnePoint(stated), uniform).upper
     sizes = {row["min_cluster_size"], row["max_cluster_size"]}
     return min(alone, max(_advantage(row, classes, size) for size in sizes)), alone
 
@@ -114,7 +115,7 @@ def _advantage(row: Line, classes: int, size: int | None) -> float:
     if kind == "alibi":
         return laplace_advantage(row["noise_scale"], classes)
     model = None if size is None else _accountant(row, classes, int(size))
-    return local_advantage(1.0, row["epsilon_upper"], classes) if model is None else model.advantage(uniform).upper
+    return local_advantage(1.0, row["epsilon_upper"], classes) if model is None else advantage(model, uniform).upper
 
 
 def _accountant(row: Line, classes: int, size: int) -> Accountant | None:

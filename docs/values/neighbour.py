@@ -1,6 +1,6 @@
 """How many labels somebody guesses right, with and without what users sent."""
 
-from p2p_sim.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer
+from p2p_sim.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer, advantage
 from p2p_sim.privacy.wording import of_hundred
 
 USERS, ALPHA, THETA, MEMBERS, SMALL = 100, 0.1, 0.5, 3, 10
@@ -15,7 +15,7 @@ _learner = LabelExchange(USERS, ALPHA, THETA)
 
 
 def _right(observer: Accountant, prior: float = 0.5) -> str:
-    return of_hundred(1.0 - prior + observer.advantage(prior).upper, True)
+    return of_hundred(1.0 - prior + advantage(observer, prior).upper, True)
 
 
 users, small, members, true, false = USERS, SMALL, MEMBERS, f"{100 * (1 - ALPHA):g}", f"{100 * ALPHA:g}"

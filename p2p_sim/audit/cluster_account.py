@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import TYPE_ONE, Account
 from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.conversions import tradeoff
 
 Floats = NDArray[np.float64]
 LARGEST_RISEN = 100.0
@@ -71,4 +72,4 @@ class ClusterAccount(Account):
 
     def curves(self) -> dict[str, Floats]:
         """What is certified in a cluster of median size."""
-        return {"certified, of the median cluster": self.accountant(self.middle).tradeoff(TYPE_ONE)}
+        return {"certified, of the median cluster": tradeoff(self.accountant(self.middle), TYPE_ONE)}

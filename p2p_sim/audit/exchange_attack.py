@@ -30,6 +30,7 @@ from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_VIEW, CountViews
 from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conversions import tradeoff
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.replicate.memory_need import streams
@@ -150,7 +151,7 @@ class ClusterCurves(ClusterAccount):
     def curves(self) -> dict[str, Floats]:
         """The exact one without faults, and the paper's where it applies, in clusters of median size."""
         n = self.middle
-        found = {"exact, without faults": self.accountant(n).tradeoff(TYPE_ONE)}
+        found = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         paper = Lemma9(n, self.noise, self.mechanism.sampling_rate, self.delta).stated().epsilon
         if paper is not None:
             kept = 1.0 - self.delta

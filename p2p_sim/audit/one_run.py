@@ -20,7 +20,7 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.scenario import Scenario
 

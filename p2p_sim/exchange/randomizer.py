@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.advantage import local_advantage
 from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.guessing_advantage import local_advantage
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 
 Floats = NDArray[np.float64]

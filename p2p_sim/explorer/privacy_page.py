@@ -9,7 +9,8 @@ import numpy as np
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.conversions import certified_delta
+from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.questions import Question, advantage, answer, answering, calibrated, check_given, observer_of
 from p2p_sim.privacy.randomized_response import cross
 from p2p_sim.privacy.statement_record import whole
@@ -96,7 +97,7 @@ def _profile(
     if question.num_classes > 2:  # lower ends take long, and a curve needs none
         missed = lambda e: not observer.satisfies(e, delta)  # noqa: E731
         _, largest = cross(missed, question.flip_prob, 0.02, question.num_classes)
-        profile, few = lambda grid: [Bracket(0.0, observer.certified_delta(e)) for e in grid], FEWER
+        profile, few = lambda grid: [Bracket(0.0, certified_delta(observer, e)) for e in grid], FEWER
     else:
         largest, profile = observer.epsilon(delta).epsilon_upper, observer.profile
         few = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY

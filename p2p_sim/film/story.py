@@ -23,6 +23,7 @@ from p2p_sim.base.notebook_view import four_digits
 from p2p_sim.exchange.transcript import REPLY, REQUEST
 from p2p_sim.film.film_record import Film
 from p2p_sim.film.layout import Integers
+from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
@@ -67,7 +68,7 @@ def learned_of(record: ObservedNetwork, user: int) -> Posterior | None:
     posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them
     here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
-    return Posterior(n, submitted.size, int(submitted.sum()), posterior, here.upper / 2.0, model.advantage().upper)
+    return Posterior(n, submitted.size, int(submitted.sum()), posterior, here.upper / 2.0, advantage(model).upper)
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:

@@ -24,9 +24,10 @@ from p2p_sim.population.population import Population
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, Condition
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.dominating_law import LossLaw
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.privacy.worst_of_several import OnePoint, coarse_law
+from p2p_sim.privacy.worst_of_several import coarse_law
 
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""

@@ -6,7 +6,7 @@ Which accountant counts for whom, and why, is the table of `realised_accountants
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,10 @@ from p2p_sim.privacy.conditions import (
     SET_SEEN,
     TIMES_FREE,
 )
+from p2p_sim.privacy.conversions import advantage
+from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
-from p2p_sim.privacy.worst_of_several import WorstOf
+from p2p_sim.privacy.worst_of_several import WorstOf, kept_delta
 
 Floats = NDArray[np.float64]
 
@@ -136,16 +138,9 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     deltas = []
     for cluster in clusters_of(shards):
         model = accountant(cluster, noise, "learner", user=0)  # one for every ε
-        delta = _kept_delta if model.cacheable or isinstance(model, CappedFetch) else _delta_of_first
-        deltas.append([delta(model, epsilon) for epsilon in epsilons])
+        delta = partial(model.user_delta, 0) if isinstance(model, FetchDistribution) else partial(kept_delta, model)
+        deltas.append([delta(epsilon) for epsilon in epsilons])
     return np.array(deltas)
-
-
-def _delta_of_first(model: Accountant, epsilon: float) -> float:
-    return model.user_delta(0, epsilon)
-
-
-_kept_delta = lru_cache(maxsize=65_536)(_delta_of_first)
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> dict[str, float]:
@@ -157,8 +152,8 @@ def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_cla
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
     for cluster in watched:
         model = accountant(cluster, noise, "coalition")
-        slow = isinstance(model, NoiseAlone) or not model.cacheable
-        most = max(most, alone if slow else min(alone, model.advantage(uniform).upper))
+        slow = isinstance(model, NoiseAlone | FetchDistribution)
+        most = max(most, alone if slow else min(alone, advantage(model, uniform).upper))
     return {"advantage_coalition": alone if any(cluster.fell_back for cluster in clusters) else most}
 
 
@@ -220,7 +215,10 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 def _users(cluster: Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
     """ε of each user of a cluster, and the statement about the worst placed."""
     model = accountant(cluster, noise, "others")
-    epsilons = model.each_epsilon(delta, cluster.hidden)
+    if isinstance(model, FetchDistribution):
+        epsilons = model.user_epsilons(delta)
+    else:
+        epsilons = np.full(len(cluster.hidden), model.epsilon(delta).epsilon_upper)
     worst = np.zeros(len(epsilons), dtype=np.bool_)
     worst[np.argmax(np.where(cluster.hidden, epsilons, -1.0))] = True
     bounds = [_epsilon(model, delta, worst)]
@@ -241,7 +239,10 @@ def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
     """The same, and that of a sample if not everybody's place was looked at."""
-    return (_kept_epsilon(model, delta), None) if model.cacheable else model.epsilon_and_sample(delta, hidden)
+    if isinstance(model, FetchDistribution):
+        return model.epsilon_and_sample(delta, hidden)
+    # caps are not compared, so that no bound would be found again
+    return model.epsilon(delta) if isinstance(model, CappedFetch) else _kept_epsilon(model, delta), None
 
 
 @lru_cache(maxsize=65_536)

@@ -43,10 +43,10 @@ from p2p_sim.population.population import People
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
+from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob, smallest_flip_prob
 from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER, peer_weights
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9, theorem3_stated, worst_stated
-from p2p_sim.privacy.loss_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 

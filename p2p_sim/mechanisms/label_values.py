@@ -23,7 +23,7 @@ from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
 from p2p_sim.privacy.randomized_response import attained_epsilon, drawn_from_rows, law_delta, local_flip_prob
 from p2p_sim.privacy.rivals.rr_on_bins import Bins, LossName, best_bins, bins_law
 from p2p_sim.privacy.rivals.unbiased_values import UnbiasedLaw, best_unbiased
-from p2p_sim.privacy.worst_of_several import Under
+from p2p_sim.privacy.stated_accountants import Under
 
 Floats = NDArray[np.float64]
 

@@ -27,8 +27,9 @@ from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People, Shard
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Adjacency, PrivacyBound
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation
-from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf, epsilons
+from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from p2p_sim.exchange.network_record import Capped, FetchTable, NetworkRecord, U
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, REALISED_NETWORK, SAME_SOURCES
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, SAME_SOURCES
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -136,8 +136,7 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
             return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
         weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
-    given = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
-    return GivenNetwork(given, (REALISED_NETWORK, *given.conditions))
+    return FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws, realised=True)
 
 
 def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
@@ -221,11 +220,6 @@ class GivenNetwork(Accountant):
     said: tuple[str, ...]
 
     @property
-    def cacheable(self) -> bool:
-        """As the accountant's."""
-        return self.model.cacheable
-
-    @property
     def pure_epsilon(self) -> float:
         """As the accountant's."""
         return self.model.pure_epsilon
@@ -241,28 +235,9 @@ class GivenNetwork(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """At most the accountant's."""
-        return self._given(self.model.epsilon(delta))
-
-    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
-        """At most the accountant's."""
-        return self._given(self.model.epsilon_among(delta, users))
-
-    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_]) -> tuple[PrivacyBound, PrivacyBound | None]:
-        """At most the accountant's."""
-        bound, sample = self.model.epsilon_and_sample(delta, users)
-        return self._given(bound), None if sample is None else self._given(sample, sample.conditions[-1:])
-
-    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
-        """The accountant's."""
-        return self.model.each_epsilon(delta, users)
-
-    def user_delta(self, user: int, epsilon: float) -> float:
-        """The accountant's."""
-        return self.model.user_delta(user, epsilon)
+        bound = self.model.epsilon(delta)
+        return replace(bound, epsilon_lower=0.0, conditions=self.said, conditional_on=REALISED)
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """At most the accountant's."""
         return [Bracket(0.0, bracket.upper) for bracket in self.model.profile(epsilons)]
-
-    def _given(self, bound: PrivacyBound, more: tuple[str, ...] = ()) -> PrivacyBound:
-        return replace(bound, epsilon_lower=0.0, conditions=(*self.said, *more), conditional_on=REALISED)

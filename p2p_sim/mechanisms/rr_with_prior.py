@@ -21,8 +21,8 @@ from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.advantage import local_advantage
 from p2p_sim.privacy.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
+from p2p_sim.privacy.guessing_advantage import local_advantage
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, by_prior, top_k_law
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.bound import Bracket, PrivacyBound
     from p2p_sim.privacy.certificates.writing import certificate
     from p2p_sim.privacy.composition import compose
+    from p2p_sim.privacy.conversions import advantage, gdp, loss_law, pld, renyi, tradeoff, worst_advantage
     from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
     from p2p_sim.privacy.exchange.corrected_theorem3 import sufficient_flip_prob
     from p2p_sim.privacy.exchange.kary import KaryExchange
@@ -59,6 +60,7 @@ __all__ = [
     "TimedLearner",
     "TruncatedNegativeBinomial",
     "UniformSources",
+    "advantage",
     "best_sampling_rate",
     "calibrate_each",
     "calibrate_flip_prob",
@@ -67,10 +69,16 @@ __all__ = [
     "calibrate_perturbation",
     "certificate",
     "compose",
+    "gdp",
     "lemma9_epsilon",
     "local_epsilon",
+    "loss_law",
+    "pld",
+    "renyi",
     "sufficient_flip_prob",
     "theorem3",
+    "tradeoff",
+    "worst_advantage",
 ]
 
 __getattr__ = late(
@@ -101,6 +109,7 @@ __getattr__ = late(
         "TimedLearner": "exchange.observers",
         "TruncatedNegativeBinomial": "rivals.selection_run_laws",
         "UniformSources": "overlays.realised_network",
+        "advantage": "conversions",
         "best_sampling_rate": "exchange.calibration",
         "calibrate_each": "exchange.calibration",
         "calibrate_flip_prob": "exchange.calibration",
@@ -109,10 +118,16 @@ __getattr__ = late(
         "calibrate_perturbation": "rivals.objective_perturbation",
         "certificate": "certificates.writing",
         "compose": "composition",
+        "gdp": "conversions",
         "lemma9_epsilon": "exchange.paper_bounds",
         "local_epsilon": "randomized_response",
+        "loss_law": "conversions",
+        "pld": "conversions",
+        "renyi": "conversions",
         "sufficient_flip_prob": "exchange.corrected_theorem3",
         "theorem3": "exchange.paper_bounds",
+        "tradeoff": "conversions",
+        "worst_advantage": "conversions",
     },
 )
 

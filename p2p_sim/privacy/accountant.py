@@ -3,28 +3,16 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from p2p_sim.privacy.advantage import Prior, advantage, worst_advantage
 from p2p_sim.privacy.bound import Bracket, PlainNumbers, PrivacyBound, check_delta
-from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.loss_law import TAIL, LossLaw, between, nodes
+from p2p_sim.privacy.dominating_law import TAIL
 from p2p_sim.privacy.randomized_response import crossing
 from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirement, Situation, first_failure
 
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-
 _PRECISION = 1e-9
 """To which bisection finds ε, relative."""
-_SLACK = 1.002
-"""By which the worst accountant's δ is raised, so that others need not be looked at closely."""
 
 
 class Accountant(PlainNumbers, ABC):
@@ -70,23 +58,10 @@ class Accountant(PlainNumbers, ABC):
         """How the bounds are computed."""
         return "bisection of δ(ε)"
 
-    def certified_delta(self, epsilon: float) -> float:
-        """Certified δ(ε), the upper end of `delta`, for which some accountants take longer.
-
-        Args:
-            epsilon: ε, at least 0.
-        """
-        return self.delta(epsilon).upper
-
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
         """The conditions under which the bounds hold."""
-
-    @property
-    def cacheable(self) -> bool:
-        """Whether equal accountants compare as equal, so that computed bounds may be used again."""
-        return True
 
     @property
     def pure_epsilon(self) -> float:
@@ -102,85 +77,6 @@ class Accountant(PlainNumbers, ABC):
         """δ(ε) at each of the given ε."""
         return [self.delta(epsilon) for epsilon in epsilons]
 
-    def largest_deltas(self, others: Sequence["Accountant"], epsilons: Sequence[float]) -> list[float]:
-        """Certified δ at each ε that holds for this accountant, which is expected to be the worst, and for the others.
-
-        All are `kept`. The others are held against a δ that is raised by 0.2%.
-        """
-        found = [bracket.upper for bracket in self.profile(epsilons)]
-        for place, epsilon in enumerate(epsilons if others else ()):
-            raised = min(1.0, found[place] * _SLACK)
-            if 0.0 < raised < 1.0 and self.all_satisfy(others, epsilon, raised):
-                found[place] = raised
-            elif epsilon == 0.0:
-                found[place] = self.largest_at_zero(others, found[place])
-            else:
-                found[place] = raised
-                for one in others:
-                    delta = found[place]
-                    if not 0.0 < delta < 1.0 or not one.satisfies(epsilon, delta):
-                        found[place] = max(delta, one.delta(epsilon).upper)
-        return found
-
-    def largest_at_zero(self, others: Sequence["Accountant"], delta: float) -> float:
-        """The largest of this δ(0) and of the others' certified δ(0).
-
-        It is no faster here to hold them against the largest so far, and other runs ask for the same.
-        """
-        return max(delta, *(_at_zero(one) for one in others))
-
-    def all_satisfy(self, others: Sequence["Accountant"], epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for all the others at once; False where nothing is faster than one by one."""
-        return False
-
-    def attained_pair(self) -> AttainedPair | None:
-        """The laws of the view if all others hold label 0, for lower ends of compositions; None if it is not known."""
-        return None
-
-    def loss_law(self) -> LossLaw:
-        """A law of the privacy loss that dominates every pair of neighbouring data sets; of the curve's upper ends."""
-        return _loss_law(self)
-
-    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
-        """The same as dp-accounting's privacy loss distribution: pessimistic; symmetric, as it holds both directions.
-
-        It may be composed with other mechanisms' whose noise is independent; never with itself where noise is repeated.
-
-        Args:
-            interval: width of the bins of the privacy loss, the same for all that are composed; default: a thousandth
-                of the largest finite loss.
-        """
-        return self.loss_law().pld(interval)
-
-    def tradeoff(self, type_one: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Certified lower bound on the type II error of any test, at type I errors in [0, 1]: `LossLaw.tradeoff`."""
-        return self.loss_law().tradeoff(type_one)
-
-    def renyi(self, order: float) -> float:
-        """Certified Rényi ε of an order above 1: `LossLaw.renyi`."""
-        return self.loss_law().renyi(order)
-
-    def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ of Gaussian differential privacy, beside a failure of small probability: `LossLaw.gdp`."""
-        return self.loss_law().gdp(beside)
-
-    def advantage(self, prior: Prior = 0.5) -> Bracket:
-        """How much more often the observer guesses a user's label right, who knows all other labels and this prior.
-
-        It is the probability of a right guess, less that without anything the user contributed: `statement.advantage`.
-
-        Args:
-            prior: probability of the less likely of two labels, above 0 and at most 1/2; or those of K labels, (K,).
-
-        Raises:
-            ValueError: the prior is out of range.
-        """
-        return advantage(self.profile, self.pure_epsilon, prior)
-
-    def worst_advantage(self, num_classes: int = 2) -> Bracket:
-        """The largest advantage over all priors of K labels; of two labels the prior 1/2 is the worst."""
-        return worst_advantage(self.profile, self.pure_epsilon, num_classes)
-
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
         check_delta(delta)
@@ -189,44 +85,3 @@ class Accountant(PlainNumbers, ABC):
     def applies(self, situation: Situation) -> Condition | None:
         """The first condition that fails in a situation; None if the bounds are about this situation."""
         return first_failure(self.requires, situation)
-
-    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
-        """The largest ε(δ) among some users (n,); all users have the same unless their place in the network matters."""
-        return self.epsilon(delta)
-
-    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_]) -> tuple[PrivacyBound, PrivacyBound | None]:
-        """`epsilon_among`, and the largest ε(δ) of a sample of these users if not each of them was looked at."""
-        return self.epsilon_among(delta, users), None
-
-    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Certified ε(δ) of every user (n,); only the values of users in `users` need to be computed."""
-        return np.full(len(users), self.epsilon_among(delta, users).epsilon_upper)
-
-    def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified δ(ε) of one user."""
-        return self.delta(epsilon).upper
-
-
-@lru_cache(maxsize=65_536)
-def _at_zero(model: Accountant) -> float:
-    """Certified δ(0) of an accountant whose computed bounds may be used again."""
-    return model.delta(0.0).upper
-
-
-@lru_cache(maxsize=64)
-def _loss_law(model: Accountant) -> LossLaw:
-    pure = model.pure_epsilon
-    top = model.epsilon(model.least_delta).epsilon_upper
-    if top >= pure * (1.0 - 1e-6):
-        top = pure
-    found = _asked(model, nodes(top if math.isfinite(top) else 0.0), pure)
-    if more := between(found):
-        found |= _asked(model, more, pure)
-    grid = sorted(found)
-    return LossLaw.of(grid, [found[epsilon] for epsilon in grid], pure)
-
-
-def _asked(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """Certified δ by ε."""
-    deltas = zip(epsilons, model.profile(epsilons), strict=True)
-    return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in deltas}

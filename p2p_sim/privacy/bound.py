@@ -214,8 +214,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
-    *("advantage", "worst_advantage", "renyi", "gdp", "tradeoff", "pld"),
-    *("best_share", "delta_of", "of_mean"),
+    *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
 """Methods of accountants and of laws of runs that take numbers."""
 

@@ -23,9 +23,10 @@ from p2p_sim.privacy.bound import (
     common_observer,
     plain_arguments,
 )
-from p2p_sim.privacy.composition_lower_end import composed_epsilon
+from p2p_sim.privacy.composition_lower_end import AttainedPair, composed_epsilon
 from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
-from p2p_sim.privacy.loss_law import library_of_plds
+from p2p_sim.privacy.conversions import gdp, loss_law, pld, renyi
+from p2p_sim.privacy.dominating_law import library_of_plds
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Composition(Accountant):
     def untold(self) -> float:
         """Probability, at most, that some release has an infinite loss."""
         each = zip(self.releases, self.times, strict=True)
-        return math.fsum(count * release.loss_law().infinite for release, count in each)
+        return math.fsum(count * loss_law(release).infinite for release, count in each)
 
     @property
     def pure_epsilon(self) -> float:
@@ -161,29 +162,31 @@ class Composition(Accountant):
         )
 
     def _attained(self, delta: float) -> float:
-        """What the releases attain together whose laws are known; the others are forgotten."""
+        """What the releases attain together whose laws are known (`attained_pair`); the others are forgotten."""
         if self.adjacency != "label":
             return 0.0
         each = zip(self.releases, self.times, self._bounds, strict=True)
         same = [(r, n) for r, n, bound in each if bound.adjacency == self.adjacency and bound.observer == self.observer]
-        known = [(release.attained_pair(), count) for release, count in same]
+        known: list[tuple[AttainedPair | None, int]] = [
+            (getattr(release, "attained_pair", lambda: None)(), count) for release, count in same
+        ]
         kept = [(pair, count) for pair, count in known if pair is not None]
         return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
 
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1: the sum of the releases'."""
         each = zip(self.releases, self.times, strict=True)
-        return math.fsum(count * release.renyi(order) for release, count in each)
+        return math.fsum(count * renyi(release, order) for release, count in each)
 
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε δ(ε) is at most that of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
 
         μ² adds up; the failures of the releases, of probability η each, add up to (1+η)^count - 1.
         """
-        each = [(r, count, r.loss_law().infinite) for r, count in zip(self.releases, self.times, strict=True)]
+        each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
         left = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
         share = max(0.0, math.expm1(left / self.count) * (1.0 - 1e-12))  # beside what a release cannot tell
-        return math.sqrt(math.fsum(count * r.gdp(untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
+        return math.sqrt(math.fsum(count * gdp(r, untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -228,7 +231,7 @@ class Composition(Accountant):
     @property
     def _step(self) -> float:
         """Width of the bins: fine beside the smallest loss, unless all losses together then need too many."""
-        laws, width = [release.loss_law() for release in self.releases], 0.0
+        laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
             mean, deviation = law.spread
             width += 2.0 * min(count * law.top, count * mean + 12.0 * deviation * math.sqrt(count) + law.top)
@@ -240,7 +243,7 @@ class Composition(Accountant):
 def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution":
     whole: PrivacyLossDistribution = library_of_plds().identity(step)
     for release, count in zip(composition.releases, composition.times, strict=True):
-        whole = whole.compose(release.pld(step).self_compose(count))
+        whole = whole.compose(pld(release, step).self_compose(count))
     return whole
 
 

@@ -20,6 +20,7 @@ from p2p_sim.privacy import (
     PrivacyBound,
     TimedLearner,
     compose,
+    conversions,
     local_epsilon,
 )
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
@@ -29,8 +30,8 @@ from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange, smallest_degree
 from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.privacy.worst_of_several import OnePoint
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 RATED = ("learner", "coalition")
@@ -153,7 +154,7 @@ def advantage(question: Question, delta: float | None, epsilon: float | None) ->
 
 def _gain(accountant: Accountant, q: Question) -> float:
     """The observer's advantage if all labels are equally likely to it, at most."""
-    return accountant.advantage(np.full(q.num_classes, 1.0 / q.num_classes)).upper
+    return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
 def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | RegularExchange:

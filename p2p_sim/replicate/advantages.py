@@ -12,9 +12,9 @@ from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.deployment import Accounted, Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Predictor
 from p2p_sim.population.population import People, Population
-from p2p_sim.privacy.advantage import advantages, local_advantage
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.dominating_law import LossLaw
+from p2p_sim.privacy.guessing_advantage import advantages, local_advantage
 from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]

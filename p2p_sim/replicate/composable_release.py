@@ -6,7 +6,7 @@ from pathlib import Path
 from p2p_sim.base.errors import InputError, count_of, optional_path
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.composition import RunRelease
-from p2p_sim.privacy.worst_of_several import OnePoint
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.replicate.replicate import Replicate, scenario_of
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario

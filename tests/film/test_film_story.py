@@ -9,7 +9,7 @@ import pytest
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.film import film_html, film_of
 from p2p_sim.film.story import learned_of, peers_of, posterior_of, protagonist, story_of
-from p2p_sim.privacy import LabelExchange
+from p2p_sim.privacy import LabelExchange, advantage
 from p2p_sim.replicate.observed_network import observe
 from p2p_sim.scenario import Scenario
 from tests.film.test_film import data_of
@@ -55,7 +55,7 @@ def test_the_mean_over_views_is_the_advantage_for_these_labels_and_at_most_the_p
         assert mean <= learned.advantage <= mean * (1.0 + 1e-9)
         zero, one = table[learned.submissions, learned.ones]
         assert learned.posterior == pytest.approx(one / (zero + one), rel=1e-12)
-        assert learned.printed == LabelExchange(3, 0.3, 0.6).advantage().upper
+        assert learned.printed == advantage(LabelExchange(3, 0.3, 0.6)).upper
         assert learned.advantage <= learned.printed * (1.0 + 1e-9)
 
 

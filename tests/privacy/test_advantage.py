@@ -21,11 +21,12 @@ from p2p_sim.privacy import (
     TimedLearner,
     local_epsilon,
 )
-from p2p_sim.privacy.advantage import advantage, advantages, checked_prior, deltas_of
 from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conversions import advantage, loss_law, worst_advantage
+from p2p_sim.privacy.guessing_advantage import advantages, checked_prior, deltas_of, of_prior
 from p2p_sim.privacy.randomized_response import local_delta
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.wording import equally_likely, guessed, of_hundred
-from p2p_sim.privacy.worst_of_several import OnePoint
 from tests.reference import coalition, enumeration, guessing
 
 PRIORS = (0.5, 0.4, 0.25, 0.1)
@@ -50,11 +51,11 @@ def check(bracket: Bracket, truth: float, slack: float = EXACT) -> None:
 @pytest.mark.slow_where(lambda n: n == 6)
 def test_the_learner_equals_enumeration(n, alpha, theta):
     for prior in PRIORS:
-        found, truth = LabelExchange(n, alpha, theta).advantage(prior), learner_truth(n, alpha, theta, prior)
+        found, truth = advantage(LabelExchange(n, alpha, theta), prior), learner_truth(n, alpha, theta, prior)
         check(found, truth)
         assert found.upper - found.lower <= 1e-6
-        check(TimedLearner(LabelExchange(n, alpha, theta), True).advantage(prior), truth)
-        assert truth <= TimedLearner(LabelExchange(n, alpha, theta)).advantage(prior).upper + EXACT
+        check(advantage(TimedLearner(LabelExchange(n, alpha, theta), True), prior), truth)
+        assert truth <= advantage(TimedLearner(LabelExchange(n, alpha, theta)), prior).upper + EXACT
 
 
 def test_what_the_learner_counts_is_all_that_tells():
@@ -72,7 +73,7 @@ def test_peers_and_eavesdroppers_equal_enumeration(n):
         wire = functools.cache(lambda labels, alpha=alpha: guessing.noisy_law(labels, alpha))
         for prior in PRIORS:
             for observer, law in ((Peer(n, alpha), peer), (Eavesdropper(alpha), wire)):
-                truth, found = guessing.worst_gain(n, law, both(prior), [1]), observer.advantage(prior)
+                truth, found = guessing.worst_gain(n, law, both(prior), [1]), advantage(observer, prior)
                 check(found, truth)
                 assert found.upper == pytest.approx(truth, abs=1e-9)
 
@@ -82,7 +83,7 @@ def test_a_coalition_equals_enumeration(n, members):
     laws = coalition.view_laws(n, members, 0.1, 0.5)
     for prior in PRIORS:
         truth = guessing.worst_gain(n, laws.__getitem__, both(prior), range(members, n))
-        found = Coalition(LabelExchange(n, 0.1, 0.5), members).advantage(prior)
+        found = advantage(Coalition(LabelExchange(n, 0.1, 0.5), members), prior)
         check(found, truth)
         assert found.upper == pytest.approx(truth, abs=1e-9)
 
@@ -97,10 +98,10 @@ def test_three_classes_by_enumeration(n, alpha):
     wire = functools.cache(lambda labels: guessing.noisy_law(labels, alpha, 3))
     learner = KaryExchange(n, alpha, 0.5, 3)
     for prior in THREE:
-        check(learner.advantage(prior), guessing.worst_gain(n, law, prior, [0]))
+        check(advantage(learner, prior), guessing.worst_gain(n, law, prior, [0]))
         truth = guessing.worst_gain(2, wire, prior, [0])
-        check(Eavesdropper(alpha, 3).advantage(prior), truth)
-    uniform = Eavesdropper(alpha, 3).advantage(THREE[0])
+        check(advantage(Eavesdropper(alpha, 3), prior), truth)
+    uniform = advantage(Eavesdropper(alpha, 3), THREE[0])
     assert uniform.upper == pytest.approx(1.0 - alpha - 1.0 / 3.0, abs=1e-9)
 
 
@@ -115,20 +116,20 @@ MODELS = [
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_no_prior_gives_more_than_the_worst_and_a_curve_never_less_than_the_accountant(model):
     rng = np.random.default_rng(1)
-    law = model.loss_law()
+    law = loss_law(model)
     for classes in (2, 10):
-        worst = model.worst_advantage(classes)
+        worst = worst_advantage(model, classes)
         assert worst.lower <= worst.upper
         priors = np.concatenate([rng.dirichlet(np.full(classes, 0.7), 5), np.full((1, classes), 1.0 / classes)])
         every = advantages(law, priors)
         for prior, fast in zip(priors, every, strict=True):
-            found = model.advantage(prior)
+            found = advantage(model, prior)
             assert 0.0 <= found.lower <= found.upper <= min(worst.upper, 1.0 - prior.max()) + 1e-9
             assert found.lower <= fast
-            by_curve = advantage(model.profile, model.pure_epsilon, prior)  # a curator's is sharper than her curve
+            by_curve = of_prior(model.profile, model.pure_epsilon, prior)  # a curator's is sharper than her curve
             assert found.upper <= by_curve.upper
             assert fast <= by_curve.upper * 1.02 + 1e-5
-    assert model.worst_advantage().upper == pytest.approx(model.advantage(0.5).upper, rel=1e-9)
+    assert worst_advantage(model).upper == pytest.approx(advantage(model, 0.5).upper, rel=1e-9)
 
 
 def gained(table: np.ndarray, prior: Sequence[float]) -> float:
@@ -149,14 +150,14 @@ def test_the_second_bound_for_many_classes_is_needed_and_holds():
         worst = [float(np.maximum(table[0] - e * table[1], 0.0).sum()) for e in grown]
         return [Bracket(value, value) for value in worst]
 
-    truth, found = gained(table, prior), advantage(profile, pure, prior)
+    truth, found = gained(table, prior), of_prior(profile, pure, prior)
     check(found, truth)
     sums = (1.0 - 1.0 / classes) * profile([0.0])[0].upper
     assert truth < found.upper < 0.95 * sums
 
 
 def test_deltas_of_a_law_are_the_laws_own():
-    law = LabelExchange(50, 0.1, 0.5).loss_law()
+    law = loss_law(LabelExchange(50, 0.1, 0.5))
     at = np.array([0.0, 0.05, 0.3, 1.0, law.top, law.pure, math.inf])
     assert deltas_of(law, at[:5]) == pytest.approx([law.delta(e) for e in at[:5]], abs=2e-14)
     assert deltas_of(law, at)[5:].tolist() == [0.0, 0.0]
@@ -165,14 +166,14 @@ def test_deltas_of_a_law_are_the_laws_own():
 @pytest.mark.parametrize("prior", [0.0, 0.51, -0.1, math.nan, [1.0], [0.6, 0.6], [1.2, -0.2], [[0.5, 0.5]]])
 def test_a_prior_out_of_range_is_refused(prior):
     with pytest.raises(ValueError, match=r"^prior = "):
-        LabelExchange(10, 0.1, 0.5).advantage(prior)
+        advantage(LabelExchange(10, 0.1, 0.5), prior)
 
 
 def test_a_label_that_is_known_leaves_nothing_to_guess():
-    assert Eavesdropper(0.1).advantage([1.0, 0.0]) == Bracket(0.0, 0.0)
+    assert advantage(Eavesdropper(0.1), [1.0, 0.0]) == Bracket(0.0, 0.0)
     assert checked_prior([0.2, 0.8]).tolist() == [0.8, 0.2]
     with pytest.raises(ValueError, match="num_classes = 1"):
-        Eavesdropper(0.1).worst_advantage(1)
+        worst_advantage(Eavesdropper(0.1), 1)
 
 
 WRONG = {
@@ -209,9 +210,9 @@ def test_enumeration_would_see_a_forgotten_direction():
 def test_flipped_labels_in_closed_form():
     """Two labels, one noisy label seen: 1/2 - α."""
     for alpha in (0.05, 0.2, 0.45):
-        assert Eavesdropper(alpha).advantage().upper == pytest.approx(0.5 - alpha, abs=1e-9)
+        assert advantage(Eavesdropper(alpha)).upper == pytest.approx(0.5 - alpha, abs=1e-9)
         assert local_delta(alpha, 0.0).upper / 2.0 == pytest.approx(0.5 - alpha, abs=1e-12)
-        assert Eavesdropper(alpha).advantage(alpha / 2.0).upper == 0.0  # her prior outweighs what she reads
+        assert advantage(Eavesdropper(alpha), alpha / 2.0).upper == 0.0  # her prior outweighs what she reads
         assert math.tanh(local_epsilon(alpha) / 2.0) / 2.0 == pytest.approx(0.5 - alpha, abs=1e-12)
 
 
@@ -221,7 +222,7 @@ def test_the_page_for_neighbours_says_what_the_accountants_say():
 
     assert Page("docs/neighbour.md").faults() == []
     alone, exchange = LabelExchange(neighbour.USERS, neighbour.ALPHA, neighbour.THETA), neighbour.learner
-    assert 100.0 * (0.5 + alone.advantage().upper) <= float(exchange) <= 100.0 * (0.5 + alone.advantage().upper) + 0.1
+    assert 100.0 * (0.5 + advantage(alone).upper) <= float(exchange) <= 100.0 * (0.5 + advantage(alone).upper) + 0.1
     assert float(neighbour.learner) < float(neighbour.coalition) < float(neighbour.wire) == 90.0
     assert float(neighbour.peer) < float(neighbour.learner) < float(neighbour.few)
 
@@ -229,7 +230,7 @@ def test_the_page_for_neighbours_says_what_the_accountants_say():
 def test_sentences_round_to_the_safe_side():
     assert of_hundred(0.54211, True) == "54.3"
     assert of_hundred(0.54299, False) == "54.2"
-    assert of_hundred(Eavesdropper(0.1).advantage().upper + 0.5, True) == "90"
+    assert of_hundred(advantage(Eavesdropper(0.1)).upper + 0.5, True) == "90"
     said = guessed("somebody", 0.5, 0.0412, equally_likely(2), "it")
     assert said == (
         "Of 100 labels, somebody guesses at most 54.2 right on average; "

@@ -43,6 +43,7 @@ from p2p_sim.privacy import (
     theorem3,
 )
 from p2p_sim.privacy.bound import PlainNumbers, plain
+from p2p_sim.privacy.conversions import advantage, gdp, renyi
 from p2p_sim.privacy.rivals.noisy_counts import NoisyCounts
 from p2p_sim.privacy.rivals.pate import Pate
 
@@ -118,6 +119,8 @@ def test_public_functions_take_numbers_of_numpy():
         (theorem3, (20_000, 1.0)),
         (sufficient_flip_prob, (1000, 0.5, 0.5, 0.125)),
         (calibrate_noise, (1.0, 0.125, 0.5, 2)),
+        *((function, (Eavesdropper(0.125), 1.5 - i)) for i, function in enumerate((renyi, gdp))),
+        (advantage, (Eavesdropper(0.125), 0.25)),
     ]
     for function, given in cases:
         assert function(*map(numpy_of, given)) == function(*given)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conversions import advantage, worst_advantage
 from p2p_sim.privacy.rivals.centralised import ClusterResampling, resampled_delta
 from p2p_sim.privacy.rivals.histograms import NoisyVotes
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
-from p2p_sim.privacy.worst_of_several import OnePoint
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.stacking.plr import draw_noise
 
 
@@ -67,13 +68,13 @@ def test_ends_of_the_resampled_pair():
 def test_the_advantage_of_a_curator_is_below_that_of_the_pure_epsilon(released, prior):
     curator = ClusterResampling(100, 3, 0.9, 1.0, 0.1, released, False)
     stated = PrivacyBound(0.0, curator.pure_epsilon, 0.0, "learner", "label", "pure", ())
-    found, pure = curator.advantage(prior), OnePoint(stated).advantage(prior)
+    found, pure = advantage(curator, prior), advantage(OnePoint(stated), prior)
     assert found.lower <= found.upper < pure.upper
-    assert curator.worst_advantage(3).upper >= found.upper
+    assert worst_advantage(curator, 3).upper >= found.upper
 
 
 def test_a_curator_whose_shares_say_nothing_has_the_advantage_of_randomised_response():
-    assert ClusterResampling(100, 2, 0.7, 1.0, 0.5, True).advantage().upper == pytest.approx(0.15, rel=1e-9)
+    assert advantage(ClusterResampling(100, 2, 0.7, 1.0, 0.5, True)).upper == pytest.approx(0.15, rel=1e-9)
 
 
 def one_group(dimension: int, epsilon: float = 2.0) -> RowLabel:
@@ -113,7 +114,7 @@ def test_epsilon_and_delta_of_the_label_of_a_row_belong_together():
     for delta in (1e-6, 1e-3, 0.1):
         assert law.delta(law.epsilon(delta).epsilon_upper).upper == pytest.approx(delta, rel=1e-3)
     assert law.epsilon(0.9).epsilon_upper == 0.0
-    assert law.advantage().upper < 0.6 * math.tanh(law.pure_epsilon / 2) / 2
+    assert advantage(law).upper < 0.6 * math.tanh(law.pure_epsilon / 2) / 2
     with pytest.raises(ValueError, match="needs a number for each of 1 groups"):
         RowLabel(law.noise, (1, 2))
 
@@ -123,7 +124,7 @@ def test_noisy_votes_have_an_exact_curve():
     for delta in (1e-6, 0.01, 0.3):
         assert votes.delta(votes.epsilon(delta).epsilon_upper).upper == pytest.approx(delta, rel=1e-6)
     assert votes.epsilon(0.9).epsilon_upper == 0.0
-    bracket = votes.advantage()
+    bracket = advantage(votes)
     assert bracket.lower == pytest.approx(-math.expm1(-0.75) / 2, rel=1e-9)
     assert bracket.upper == pytest.approx(bracket.lower, rel=1e-9)
     assert bracket.upper < math.tanh(0.75) / 2

@@ -101,7 +101,8 @@ def figure(cluster: PlainCluster, alpha: float, delta: float, coalition: bool) -
     model = accountant(cluster, alpha, coalition)
     if model is None:
         return math.log((1.0 - alpha) / alpha)
-    return model.epsilon_among(delta, np.array(protected(cluster, coalition))).epsilon_upper
+    among = (np.array(protected(cluster, coalition)),) if isinstance(model, FetchDistribution) else ()
+    return model.epsilon(delta, *among).epsilon_upper
 
 
 def gain(cluster: PlainCluster, alpha: float, share: float) -> float:

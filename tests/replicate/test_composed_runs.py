@@ -6,7 +6,8 @@ import pytest
 from p2p_sim import Scenario, release
 from p2p_sim.privacy import DpSgd, LabelExchange, PrivacyBound, ShuffledResponse, compose
 from p2p_sim.privacy.conditions import FRESH
-from p2p_sim.privacy.worst_of_several import OnePoint, WorstOf
+from p2p_sim.privacy.stated_accountants import OnePoint
+from p2p_sim.privacy.worst_of_several import WorstOf
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 

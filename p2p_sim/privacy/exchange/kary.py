@@ -12,7 +12,6 @@ The lower end is that of one data set and of statistics that the learner can com
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -149,13 +148,6 @@ class KaryExchange(Accountant):
         if capped > delta and self._least(epsilon) > delta:
             return False
         return self.certified_delta(epsilon) <= delta
-
-    def largest_at_zero(self, others: Sequence[Accountant], delta: float) -> float:
-        """The same by holding the others against the largest so far, which needs no lower ends."""
-        for one in others:
-            if not 0.0 < delta < 1.0 or not one.satisfies(0.0, delta):
-                delta = max(delta, one.certified_delta(0.0))
-        return delta
 
     @property
     def basis(self) -> str:

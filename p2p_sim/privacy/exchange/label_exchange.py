@@ -26,7 +26,6 @@ from p2p_sim.privacy.bound import (
 )
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
-from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import local_epsilon
@@ -137,16 +136,6 @@ class LabelExchange(OneCluster):
         """How the bounds are computed."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
-    def largest_deltas(self, others: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-        """Where the smallest cluster is small, from it alone: mostly within 3%, seldom twice the largest δ."""
-        settings = _settings((self, *others))
-        found = many_clusters.deltas(settings, epsilons) if settings else None
-        return super().largest_deltas(others, epsilons) if found is None else found
-
-    def all_satisfy(self, others: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-        settings = _settings(others)
-        return bool(settings) and many_clusters.satisfied(settings, epsilon, delta)
-
     def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
         """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.
 
@@ -189,9 +178,3 @@ class LabelExchange(OneCluster):
         zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])
         one = np.concatenate([nothing, alpha * a + (1.0 - alpha) * b])
         return AttainedPair(zero, one, views.slack + views.missed + views.lost + 1e-14)
-
-
-def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The settings of exchanges; none if some are no exchanges."""
-    found = [model.setting for model in models if isinstance(model, LabelExchange)]
-    return found if len(found) == len(models) else []

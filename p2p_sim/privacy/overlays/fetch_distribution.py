@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_flip_prob
-from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, Condition
+from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, REALISED_NETWORK, Condition
 from p2p_sim.privacy.overlays.moved_bit_targets import MovingTargets
 from p2p_sim.privacy.overlays.overlay_table import OverlayTable, canonical_rows, check_table
 from p2p_sim.privacy.overlays.sparse_neighbourhood import Neighbourhood
@@ -37,7 +37,7 @@ from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Diverge
 from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound
 from p2p_sim.privacy.overlays.user_kinds import UserKinds
 from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.where_bounds_hold import REALISED
+from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 ANY_FETCHES = "any fetch distribution"
 """How the basis of every figure begins here."""
@@ -73,10 +73,10 @@ class FetchDistribution(Accountant):
         members: (n,) bool, passive users pooled with the learner, who see all that they fetch, whatever their sampling
             rate. The bounds then hold against the coalition; members are never the target.
         draws: labels that each member may have got, at least 1, drawn independently by her row.
+        realised: whether the table is that of a network as it turned out, which is then a condition of the bounds.
     """
 
-    requires = REALISED
-    cacheable = False  # tables are not compared
+    requires = REALISED_REQUIRED
     basis = f"{ANY_FETCHES}: three-point pairs, neighbourhoods, direct exposure"
 
     weights: "NDArray[np.float64] | scipy.sparse.sparray"
@@ -85,6 +85,7 @@ class FetchDistribution(Accountant):
     known: NDArray[np.bool_] | None = field(default=None, kw_only=True)
     members: NDArray[np.bool_] | None = field(default=None, kw_only=True)
     draws: int = field(default=1, kw_only=True)
+    realised: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_flip_prob(self.flip_prob)
@@ -106,12 +107,6 @@ class FetchDistribution(Accountant):
         """Certified upper bound on one user's δ(ε), which depends on her place in the overlay."""
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
-
-    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
-        return self.epsilon(delta, users)
-
-    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
-        return self.user_epsilons(delta)
 
     def epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> PrivacyBound:
         """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of that.
@@ -147,7 +142,14 @@ class FetchDistribution(Accountant):
     def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
         observer = "coalition" if self._table.members.any() else "learner"
         return PrivacyBound(
-            0.0, epsilon, delta, observer=observer, adjacency="label", basis=basis, conditions=conditions
+            0.0,
+            epsilon,
+            delta,
+            observer=observer,
+            adjacency="label",
+            basis=basis,
+            conditions=conditions,
+            conditional_on=REALISED if self.realised else "",
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
@@ -163,7 +165,8 @@ class FetchDistribution(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        return (*FETCH_CONDITIONS, PASSIVE) if self._table.members.any() else FETCH_CONDITIONS
+        pooled = (PASSIVE,) if self._table.members.any() else ()
+        return (*((REALISED_NETWORK,) if self.realised else ()), *FETCH_CONDITIONS, *pooled)
 
     def user_epsilon(self, user: int, delta: float) -> float:
         """Certified ε(δ) of one user, at most ε₀."""

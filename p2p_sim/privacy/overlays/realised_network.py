@@ -173,7 +173,6 @@ class CappedFetch(Accountant):
     """
 
     requires = REALISED_REQUIRED
-    cacheable = False  # caps are not compared
     conditions = (*REALISED_CONDITIONS, CAPPED_FETCHES)
 
     caps: Floats

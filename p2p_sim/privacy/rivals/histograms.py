@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
-from p2p_sim.privacy.worst_of_several import OnePoint
 
 PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
 ONE_DRAW = Condition(
@@ -85,7 +85,8 @@ class NoisyVotes(Accountant):
     Args:
         parameter: ε of the noise, above 0. adjacency: "label", with public features, or "example".
 
-    >>> NoisyVotes(1.0).advantage().upper < math.tanh(0.5) / 2  # which ε alone would allow
+    >>> from p2p_sim.privacy import advantage
+    >>> advantage(NoisyVotes(1.0)).upper < math.tanh(0.5) / 2  # which ε alone would allow
     True
     """
 

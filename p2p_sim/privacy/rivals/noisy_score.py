@@ -17,6 +17,7 @@ from typing import Literal
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, check_epsilon
 from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.conversions import loss_law
 from p2p_sim.privacy.randomized_response import outward
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
@@ -86,4 +87,4 @@ class NoisyScore(Accountant):
         """Rényi ε of an order above 1: λ/(2σ²) of Gaussian noise, certified for geometric noise."""
         if self.noise == "gaussian" and 1.0 < order < math.inf:
             return order / (2.0 * self.noise_scale**2) * (1.0 + _MARGIN)
-        return super().renyi(order)
+        return loss_law(self).renyi(order)

@@ -222,9 +222,9 @@ class RowLabel(Accountant):
     Args:
         noise: of the models. features: (K,) number of features of each group, at least 1.
 
-    >>> from p2p_sim.privacy.rivals.objective_perturbation import calibrate_perturbation
+    >>> from p2p_sim.privacy import advantage, calibrate_perturbation
     >>> plr = calibrate_perturbation(1.0, 1000, [0.01], tight=True)
-    >>> round(math.tanh(plr.epsilon_upper / 2) / 2, 3), round(RowLabel(plr, (10,)).advantage().upper, 3)
+    >>> round(math.tanh(plr.epsilon_upper / 2) / 2, 3), round(advantage(RowLabel(plr, (10,))).upper, 3)
     (0.231, 0.032)
     """
 

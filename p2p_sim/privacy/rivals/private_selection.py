@@ -51,7 +51,8 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon
 from p2p_sim.privacy.conditions import Condition, identifier_of
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.conversions import loss_law, renyi
+from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.randomized_response import bisect
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -107,11 +108,6 @@ class Selection(Accountant):
 
     base: Accountant
     law: RunLaw
-
-    @property
-    def cacheable(self) -> bool:
-        """As one run's."""
-        return self.base.cacheable
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -172,7 +168,7 @@ class Selection(Accountant):
         """Certified Rényi ε of an order above 1."""
         if not 1.0 < order < math.inf:
             raise ValueError(f"order = {order}: must be above 1 and finite")
-        more = (order - 1.0) * self.base.renyi(order) + self._bands.renyi(order)
+        more = (order - 1.0) * renyi(self.base, order) + self._bands.renyi(order)
         found = float(np.logaddexp(more, math.log(self.law.none))) if self.law.none > 0.0 else more
         return min(self._raised(max(0.0, found / (order - 1.0))), self.pure_epsilon)
 
@@ -191,7 +187,7 @@ class Selection(Accountant):
     @cached_property
     def _orders(self) -> tuple[tuple[float, float], ...]:
         """Orders and Rényi ε, where finite."""
-        if math.isinf(self.base.renyi(ORDERS[0])):
+        if math.isinf(renyi(self.base, ORDERS[0])):
             return ()
         return tuple((order, found) for order in ORDERS if math.isfinite(found := self.renyi(order)))
 
@@ -210,7 +206,7 @@ class Selection(Accountant):
 
     @cached_property
     def _bands(self) -> "RunLawBands":
-        return RunLawBands.of(self.base.loss_law(), self.law)
+        return RunLawBands.of(loss_law(self.base), self.law)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.definition import delta_by_summation
 from p2p_sim.privacy.exchange.blanket import Blanket
 from p2p_sim.privacy.exchange.kary import KaryExchange
+from p2p_sim.privacy.worst_of_several import largest_deltas
 
 
 def exact_delta(n, classes, flip_prob, sampling_rate, epsilon):
@@ -153,5 +154,5 @@ def test_what_is_satisfied_is_what_the_upper_end_certifies(monkeypatch):
 def test_clusters_are_held_against_the_largest_delta_at_zero():
     models = [KaryExchange(n, 0.3, 0.5, 5) for n in (60, 25, 31, 90)]  # the second is the worst
     largest = max(model.delta(0.0).upper for model in models)
-    assert models[0].largest_at_zero(models[1:], models[0].delta(0.0).upper) == largest
+    assert largest_deltas(models, [0.0]) == [largest]
     assert largest > models[0].delta(0.0).upper

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.privacy.binomial_windows import UNIT
+from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange, ShuffledLabels
 from p2p_sim.privacy.exchange.kary_lower_end import _power
 from p2p_sim.privacy.randomized_response import bisect, bisect_twice, log_ratio
@@ -92,5 +93,5 @@ def test_equally_likely_labels_are_asked_about_once(monkeypatch):
     asked = []
     real = KaryExchange.delta
     monkeypatch.setattr(KaryExchange, "delta", lambda self, epsilon: asked.append(epsilon) or real(self, epsilon))
-    KaryExchange(30, 0.2, 0.5, 6).advantage(np.full(6, 1.0 / 6.0))
+    advantage(KaryExchange(30, 0.2, 0.5, 6), np.full(6, 1.0 / 6.0))
     assert len(asked) == len(set(asked)) > 2

@@ -25,7 +25,7 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
-from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.dominating_law import LossLaw
 
 Profile = Callable[[Sequence[float]], list[Bracket]]
 """δ at several ε."""
@@ -37,7 +37,7 @@ _ROUNDING = 1e-14
 """Charged for δ from sums over a loss law."""
 
 
-def advantage(profile: Profile, pure: float, prior: Prior) -> Bracket:
+def of_prior(profile: Profile, pure: float, prior: Prior) -> Bracket:
     """The advantage over all data sets, whichever label has which probability of the prior.
 
     Args:
@@ -70,14 +70,14 @@ def advantage(profile: Profile, pure: float, prior: Prior) -> Bracket:
     return Bracket(lower * _DOWN, upper * _UP)
 
 
-def worst_advantage(profile: Profile, pure: float, num_classes: int = 2) -> Bracket:
+def over_priors(profile: Profile, pure: float, num_classes: int) -> Bracket:
     """The largest advantage over all priors of K labels.
 
     The first bound is at most (1-π_t) δ(0) with π_t >= 1/K. The second with δ = 0, at the pure ε, is largest at
     π_t = 1/(1+e^(ε/2)), or at 1/K if that is larger. The prior that is uniform over two labels attains δ(0)/2.
 
     Args:
-        profile, pure: as in `advantage`. num_classes: K, at least 2.
+        profile, pure: as in `of_prior`. num_classes: K, at least 2.
     """
     if num_classes < 2:
         raise ValueError(f"num_classes = {num_classes}: must be at least 2")
