@@ -10,9 +10,8 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.film.film_record import MOST_USERS as FILMED
 from p2p_sim.population.table import TableConfig
 from p2p_sim.privacy import local_epsilon
-from p2p_sim.privacy.overlays.fetch_distribution import CLOSELY, NEAR
+from p2p_sim.privacy.overlays.fetch_distribution import CLOSELY, NEAR, SAMPLED
 from p2p_sim.replicate.advice import UNEVEN
-from p2p_sim.replicate.row import SAMPLED
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.local_workers import LocalProcesses
 
