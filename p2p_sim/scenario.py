@@ -247,8 +247,6 @@ class Scenario(Extended, metaclass=OneLine):
     @property
     def mechanism_claimed_by(self) -> str:
         """The package that claims the mechanism's ε; empty for the simulator's own mechanisms."""
-        if isinstance(self.mechanism, ProtocolConfig):
-            return ""  # of a protocol p2p-sim itself states ε₀
         return str(offer_of(MECHANISMS, self.mechanism.kind) or "")
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.declared_submissions import LawCheck, failure
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -183,6 +184,7 @@ class OneRunAudit:
     paper: what the paper states of the worst target; None: nothing. drawn: the trade-off that the attack reached.
     curves: type II errors at `TYPE_ONE` that are known besides, by their names.
     error: probability that a sound mechanism fails. scope: what the attack looks at.
+    declared: tests of what a protocol declares of its submissions, on which half of the error is spent.
     """
 
     scenario: str
@@ -208,12 +210,18 @@ class OneRunAudit:
     curves: dict[str, Floats]
     error: float
     scope: Scope
+    declared: tuple[LawCheck, ...] = ()
+
+    @property
+    def refuted(self) -> LawCheck | None:
+        """The test that refuses what a protocol declares; None if none does."""
+        return failure(self.declared, self.error / 2.0) if self.declared else None
 
     @property
     def passed(self) -> bool:
-        """Whether the attack proves no more than is certified."""
+        """Whether the attack proves no more than is certified, and no test refuses what a protocol declares."""
         within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
-        return bool((self.attacked <= self.certified).all()) and within
+        return bool((self.attacked <= self.certified).all()) and within and self.refuted is None
 
     @property
     def epsilons(self) -> list[float]:

@@ -4,15 +4,17 @@ Every user's label is a fair coin between the two most frequent classes. Given t
 that anybody sees is independent of the coins, which are independent of each other, each as likely as her noisy label
 says. So every score, whatever it looks at, is held against ε₀ by the tests of independent targets. Scores count the
 labels in a user's messages, as noise that is drawn once makes all of them equal; held-out runs show what labels that
-differ tell.
+differ tell. What a protocol declares of its submissions is tested in further runs (`declared_submissions`).
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.declared_submissions import SubmissionCounts, follows
 from p2p_sim.audit.local_attack import frequent_pair, pure_delta
 from p2p_sim.audit.one_run import (
     HELD_OUT_SEED,
@@ -31,12 +33,16 @@ from p2p_sim.exchange.transcript import LEARNER
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import ERROR
+from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 Floats = NDArray[np.float64]
 MOST = 4
 """Counts from this one on are taken together."""
+MOST_DECLARED = 100_000
+"""Most users whose submissions are held against a declared law."""
+DECLARED_SEED = 32_452_843
 
 
 def audit_protocol(
@@ -56,6 +62,8 @@ def audit_protocol(
     claimed, people = ready.mechanism, ready.population
     if not isinstance(claimed, ProtocolMechanism):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: not a protocol of noisy labels")
+    declares = claimed.declares and claimed.applies(case.scenario.situation(people.num_classes)) is None
+    level = error / 2.0 if declares else error  # the declaration has a test of its own
     with one_thread():
         pair = frequent_pair(people)
         runs = SenderRuns(mechanism or claimed, case, people, pair)
@@ -64,7 +72,13 @@ def audit_protocol(
         coins, counts = (np.concatenate(part) for part in zip(*seen, strict=True))
         targets = SenderTargets(runs, log_odds(counts, coins))
     account = NoisyLabelCurve(claimed, people.cluster_sizes, engine=case.scenario.engine)
-    return audited(case.scenario, targets, account, trials=trials, error=error)
+    audit = audited(case.scenario, targets, account, trials=trials, error=level)
+    if not declares:
+        return audit
+    law = claimed.protocol.law() if people.num_classes == 2 else None
+    with one_thread():
+        checks = follows(runs.submissions(min(trials, MOST_DECLARED)), law)
+    return replace(audit, error=error, declared=tuple(checks))
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
@@ -89,7 +103,7 @@ class SenderRuns:
         """Coins (n,), and (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
         users = self.people.num_users
         coins = streams.generator("audit-coin").random(users) < 0.5
-        people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+        people = self._labelled(coins)
         outcome = self.mechanism.run(people, self.case.scenario.network, streams, True, places=self.case.places)
         assert outcome.transcript is not None
         seen = outcome.transcript.messages
@@ -99,6 +113,32 @@ class SenderRuns:
             for label in reversed(self.pair)
         ]
         return coins, np.stack(counts, axis=1)
+
+    def submissions(self, trials: int) -> list[SubmissionCounts]:
+        """What users held and submitted in as many runs as have so many users, by cluster; duplicates are left out."""
+        users, network = self.people.num_users, self.case.scenario.network.model_copy(update={"duplication": 0.0})
+        runs = -(-trials // users)
+        held = np.zeros((runs, users), dtype=np.bool_)
+        ones, count = np.zeros((2, runs, users), dtype=np.int64)
+        for run in range(runs):
+            streams = Streams(self.case.scenario.seed + DECLARED_SEED, run)
+            people = self._labelled(streams.generator("audit-coin").random(users) < 0.5)
+            outcome = self.mechanism.run(people, network, streams, True, places=self.case.places)
+            # the noisy labels are those that the run has drawn
+            noisy = [
+                self.mechanism.randomizer.randomize(people.labels_of(s), streams.generator("flip", s.index))
+                for s in people.shards
+            ]
+            held[run] = np.concatenate(noisy) == self.pair[1]
+            assert outcome.transcript is not None
+            view = outcome.transcript.view("learner")
+            count[run] = np.bincount(view.sender, minlength=users)
+            ones[run] = np.bincount(view.sender[view.label == self.pair[1]], minlength=users)
+        bounds = itertools.pairwise(self.people.cluster_offsets.tolist())
+        return [SubmissionCounts(held[:, i:j], ones[:, i:j], count[:, i:j]) for i, j in bounds]
+
+    def _labelled(self, coins: NDArray[np.bool_]) -> Population:
+        return replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -133,6 +173,10 @@ class NoisyLabelCurve(Account):
 
     pure = "ε₀ of the noisy label"
     clusters = None
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """ε₀ for whoever sees her messages; what a protocol declares is about the learner."""
+        return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 
     @property
     def largest(self) -> float:

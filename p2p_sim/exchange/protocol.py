@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Generator
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 from typing import Protocol as Interface
 
 import numpy as np
@@ -17,6 +17,7 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.network.event_queue import Clock
+from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
 
 Steps = Generator[simpy.Event, Any, None]
 """A user's process: it yields what it waits for."""
@@ -48,7 +49,13 @@ class Request:
 
 
 class Protocol(ABC):
-    """The behaviour of all users; what belongs to one of them is in `me` and in her process."""
+    """The behaviour of all users; what belongs to one of them is in `me` and in her process.
+
+    symmetric: whether it claims that the law of what the learner gets of a cluster does not change if the cluster's
+    noisy labels are permuted, on any network where no user differs from another to the rest and nothing fails.
+    """
+
+    symmetric: ClassVar[bool] = False
 
     @abstractmethod
     def user(self, me: "Me") -> Steps:
@@ -64,6 +71,10 @@ class Protocol(ABC):
     def answer(self, me: "Me", request: Request) -> int | None:
         """What she replies to a request: a noisy label, or None for no reply. What is sent to her gets no reply."""
         return me.noisy_label if request.payload is None else None
+
+    def law(self) -> SubmissionLaw | None:
+        """What it claims of each submission, given the noisy labels of two classes; None: nothing."""
+        return None
 
 
 class Surroundings(Interface):

@@ -6,11 +6,15 @@ peer, a coalition or an eavesdropper, with all times, is a function of the noisy
 independent of labels: post-processing. If one user's label changes, one noisy label changes its law, by e^ε₀ at most.
 A noisy label that is sent again tells nothing new; r independent draws would cost r ε₀. ∎
 
+A protocol that declares how the learner's view depends on noisy labels (`Protocol.symmetric`, `Protocol.law`) has a
+smaller ε at the learner where nothing fails and everybody follows it: `DeclaredProtocol`. The declaration is a
+condition of that figure, and `audit` tests it. Against everybody else ε₀ is stated.
+
 Accuracy and heterogeneity in a row are computed from true labels and belong to nobody's view.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +32,12 @@ from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, Randomiz
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
+from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS, Condition
+from p2p_sim.privacy.exchange.declared_law import DeclaredProtocol, SubmissionLaw
 from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 BASIS = "pure: post-processing of noisy labels"
 
@@ -58,7 +65,15 @@ class ProtocolConfig(FlippedLabelsConfig):
         method = method_of(maker_of(self), self, "protocol")
         require(method, isinstance(found, Protocol), wanted)
         require(method, not (wrong := misfit(type(found), Protocol)), f"{type(found).__name__}.{wrong}")
-        return ProtocolMechanism(self.flips(setup), found, setup.adversaries)
+        law = found.law()
+        named = method_of(maker_of(found), found, "law")
+        require(named, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
+        require(named, law is None or not law.fault(), f"{law and law.fault()}")
+        return self.mechanism_of(found)(self.flips(setup), found, setup.adversaries)
+
+    def mechanism_of(self, protocol: Protocol) -> "type[ProtocolMechanism]":
+        """How the protocol is accounted for: by what it declares."""
+        return ProtocolMechanism
 
 
 @dataclass(frozen=True)
@@ -85,10 +100,27 @@ class ProtocolMechanism(Deployment):
         return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε₀ against the learner, whatever the cluster."""
-        return [self._bound("learner", delta)] * len(sizes)
+        """The learner's ε if nothing fails: ε₀, or what the protocol declares where that is smaller."""
+        if not self.declares:
+            return [self.noise_alone("learner", delta)] * len(sizes)
+        return epsilons([self.declared(int(n)) for n in sizes], delta)
 
-    def _bound(self, observer: str, delta: float) -> PrivacyBound:
+    @property
+    def declares(self) -> bool:
+        """Whether the protocol claims anything of the learner's view."""
+        return self.protocol.symmetric or self.protocol.law() is not None
+
+    def declared(self, size: int) -> DeclaredProtocol:
+        """What the declaration proves in a cluster of n users."""
+        noise = self.randomizer
+        return DeclaredProtocol(size, noise.flip_prob, noise.num_classes, self.protocol.law())
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """What keeps a declaration from being used; ε₀ holds in every situation."""
+        return self.declared(2).applies(situation) if self.declares else None
+
+    def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
+        """ε₀, which holds for every observer whatever happens."""
         epsilon = self.randomizer.local_epsilon
         return PrivacyBound(0.0, epsilon, delta, observer, "label", BASIS, PROTOCOL_CONDITIONS)
 
@@ -98,15 +130,25 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The same ε₀ for the learner, for one who sees times, for a coalition and for an eavesdropper."""
-        learner = self._bound("learner", delta)
+        """ε₀ for one who sees times, for a coalition and for an eavesdropper; for the learner it may be less."""
+        sizes, where = np.unique(cluster_sizes, return_inverse=True)
+        bounds = [self.noise_alone("learner", delta)] * len(sizes)
+        if self.applies(situation) is None:
+            bounds = self.privacy(sizes, delta)
         statements = {
-            "epsilon_upper": learner,
-            "epsilon_times_upper": self._bound("learner-times", delta),
-            "epsilon_coalition_upper": self._bound("coalition", delta),
-            "epsilon_local": self._bound("eavesdropper", delta),
+            "epsilon_upper": worst_bound(bounds),
+            "epsilon_times_upper": self.noise_alone("learner-times", delta),
+            "epsilon_coalition_upper": self.noise_alone("coalition", delta),
+            "epsilon_local": self.noise_alone("eavesdropper", delta),
         }
-        return Accounted((learner,) * len(cluster_sizes), dict(statements))
+        return Accounted(tuple(bounds[i] for i in where), dict(statements))
+
+    def accountant_of(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
+    ) -> Accountant | None:
+        if not self.declares or self.applies(situation) is not None:
+            return None
+        return WorstOf(tuple(self.declared(n) for n in np.unique(cluster_sizes).tolist()))
 
     def local_advantage(self, num_classes: int) -> float | None:
         return self.randomizer.advantage(num_classes)
@@ -118,4 +160,4 @@ class ProtocolMechanism(Deployment):
     def without_adversaries(self) -> "ProtocolMechanism | None":
         if self.adversaries == NOBODY:
             return None
-        return ProtocolMechanism(self.randomizer, self.protocol)
+        return replace(self, adversaries=NOBODY)

@@ -105,6 +105,7 @@ REST_LABEL_FREE = Condition(
     "features, clusters, overlay, availability, faults, adversaries, settings depend on labels only through noisy ones",
 )
 
+DECLARED = Condition("declared-law", "the learner's view follows the law that the protocol declares")
 PROTOCOL_CONDITIONS = (ONE_LABEL, LABEL_BEHIND_NOISE, REST_LABEL_FREE, IDEAL_NOISE)
 LEARNER_CONDITIONS = (SET_SEEN, UNIFORM_PEERS, LABEL_FREE)
 LOCAL_CONDITIONS = (ONE_LABEL,)

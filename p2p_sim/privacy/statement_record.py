@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.conditions import CLAIMED, Condition, identifier_of
+from p2p_sim.privacy.conditions import CLAIMED, PROTOCOL_CONDITIONS, Condition, identifier_of
 from p2p_sim.privacy.where_bounds_hold import Stated
 
 Terms = dict[str, dict[str, Any]]
@@ -50,7 +50,8 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
             "conditional_on": statement.conditional_on,
             "basis": statement.basis,
             "conditions": [_condition(condition) for condition in statement.conditions],
-            "claimed_by": claimed_by,
+            # ε₀ of a protocol of one's own is the simulator's statement, whoever wrote the protocol
+            "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
         }
     return found
 

@@ -194,7 +194,7 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     if isinstance(mechanism, ProtocolMechanism):
-        [statement] = mechanism.privacy(np.array([users]), scenario.privacy.delta)
+        statement = mechanism.noise_alone("learner", scenario.privacy.delta)
         epsilon, source = np.full(users, statement.epsilon_upper), np.full(users, -1)
         protocol = scenario.mechanism.described or scenario.mechanism.kind
     else:

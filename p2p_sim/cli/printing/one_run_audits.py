@@ -66,6 +66,7 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
         "looks_for": audit.scope.looks_for,
         "does_not_look_for": audit.scope.overlooks,
         "flip_prob_refused": audit.flip_prob_refused,
+        **({"declared": {check.name: check.probability for check in audit.declared}} if audit.declared else {}),
         "passed": audit.passed,
     }
 
@@ -100,10 +101,20 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         (f"  certified{' without faults' * audit.realised}{smallest}", at_most(audit.bound.epsilon_upper)),
         *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
         *_power_lines(audit),
+        *_declared_lines(audit),
     ]
     if audit.flip_prob_refused is not None:
         lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
     return lines
+
+
+def _declared_lines(audit: OneRunAudit) -> list[Line]:
+    """How likely each statistic is, at most, if the protocol's submissions follow what it declares."""
+    limit = audit.error / 2.0 / max(1, len(audit.declared))
+    return [
+        *([("declared law of submissions: probability at most", f"refused below {limit:.2g}")] * bool(audit.declared)),
+        *((f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared),
+    ]
 
 
 def draw_one_run(audit: object, path: Path) -> None:
@@ -147,7 +158,10 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """What an attack proves beyond what is certified."""
+    """What an attack proves beyond what is certified, or which test refuses what a protocol declares."""
+    if audit.refuted is not None:
+        probability = audit.refuted.probability
+        return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
     found = [
         f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
         f"{audit.scope.scores[event.attack]}"

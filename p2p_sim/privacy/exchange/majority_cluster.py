@@ -23,7 +23,7 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, Views
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, TabulatedKernel, dominating_kernel
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, SmoothKernel, TabulatedKernel, dominating_kernel
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
@@ -80,11 +80,12 @@ class MajoritySources(Sources):
     Args:
         sources, flip_prob, trials, rate: as of `ClusterExchange`.
         kernel: of the submissions.
-        requests: peers whom each submitter asks, at most, for the probability that somebody asks the target.
+        requests: peers whom each submitter asks, at most, for the probability that somebody asks the target; None:
+            any number.
     """
 
     kernel: Kernel
-    requests: int
+    requests: int | None
 
     def world(self, ones: int) -> OtherUsers:
         """The world in which `ones` of the others hold label 1."""
@@ -99,15 +100,17 @@ class MajoritySources(Sources):
     @property
     def exposed(self) -> Bracket:
         """Probability that somebody who submits asks the target, an upper bound of what δ may be."""
-        asks = some(1.0 / self.sources, self.requests) if self.sources > 1 else 1.0
+        asks = 1.0
+        if self.sources > 1 and self.requests is not None:
+            asks = some(1.0 / self.sources, self.requests)
         return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
 
 
 @dataclass(frozen=True)
 class MajorityCluster(MajoritySources):
-    """All data sets of a cluster; `kernel` is a `MajorityKernel`."""
+    """All data sets of a cluster; the kernel has a slope, for searching."""
 
-    kernel: MajorityKernel
+    kernel: SmoothKernel
 
     def variances(self, ones: int) -> tuple[float, float]:
         """D S/t and α(1-α), D = g(1-g)/g'² at the share of noisy ones."""

@@ -65,8 +65,16 @@ class Kernel(ABC):
         """The probabilities of a one and of a zero, by the number of noisy ones among so many sources."""
 
 
+class SmoothKernel(Kernel):
+    """A kernel g(x/S) of the share of noisy ones, not decreasing, with g(1-p) = 1 - g(p)."""
+
+    @abstractmethod
+    def slope(self, p: float) -> float:
+        """About g'(p), for searching."""
+
+
 @dataclass(frozen=True)
-class MajorityKernel(Kernel):
+class MajorityKernel(SmoothKernel):
     """g(x/S).
 
     Args:
@@ -120,9 +128,7 @@ class TabulatedKernel(Kernel):
         return share, 1.0 - share
 
 
-def dominating_kernel(
-    kernel: MajorityKernel, sources: int, *, revealed: int, first: int, last: int
-) -> TabulatedKernel | None:
+def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
     """A kernel that dominates g((r + x)/S) for r = 0..b and x in a range; None if there is no such.
 
     Args:

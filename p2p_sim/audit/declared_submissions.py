@@ -1,0 +1,136 @@
+"""A test of what a protocol declares: whether its submissions follow the law, or the symmetry, that it claims.
+
+If a declaration is true, each statistic is a sum of terms with mean 0 and absolute value at most 1, given all that its
+line names. Bernstein's inequality then bounds the probability of a sum so far from 0 by
+
+    2 exp(-s² / (2 (V + s/3))),   V the sum of the terms' variances.
+
+For the symmetry the noisy labels of a cluster count as arranged at random, which they are where true labels are fair
+coins; a sum over them is a sum over a sample without replacement, for which the inequality with independent terms holds
+too (Hoeffding 1963, Theorem 4).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
+
+Floats = NDArray[np.float64]
+LARGEST_PAIRED = 128
+"""Most users of a cluster for whom each submitter is held against each label."""
+
+
+@dataclass(frozen=True)
+class SubmissionCounts:
+    """What users of one cluster held and submitted in R runs, each array (R, n).
+
+    held: whether the noisy label is a one. ones, count: how many ones, and labels, a user submitted.
+    """
+
+    held: NDArray[np.bool_]
+    ones: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LawCheck:
+    """One statistic of a protocol's submissions.
+
+    name: what it looks at. excess: its sum, in standard deviations. probability: that the sum comes so far from 0, at
+    most, if the protocol is what it declares.
+    """
+
+    name: str
+    excess: float
+    probability: float
+
+    @staticmethod
+    def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
+        """Of a sum with this variance; the largest of so many of them."""
+        off = abs(total)
+        bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
+        return LawCheck(name, total / math.sqrt(variance) if variance else math.copysign(off, total), min(1.0, bound))
+
+
+def follows(clusters: Sequence[SubmissionCounts], law: SubmissionLaw | None) -> list[LawCheck]:
+    """Hold submissions against a declared law of two classes, or, without one, against symmetry alone."""
+    checks = list(_symmetry(clusters))
+    return checks if law is None else [*checks, *_by_law(clusters, law)]
+
+
+def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
+    """The check that refuses the declaration, at this probability of refusing a true one; None: none does."""
+    worst = min(checks, key=lambda check: check.probability)
+    return worst if worst.probability * len(checks) < error else None
+
+
+def _symmetry(clusters: Sequence[SubmissionCounts]) -> Iterator[LawCheck]:
+    """Given the views, whose noisy label is which is a matter of chance."""
+    views = [(cluster, _centred(cluster.held)) for cluster in clusters]
+    for name, scores in (
+        ("labels of users who submit ones", [_within(c.ones) for c in clusters]),
+        ("labels of users who submit", [_within(c.count) for c in clusters]),
+    ):
+        total = sum(float((score * held).sum()) for score, (_, held) in zip(scores, views, strict=True))
+        # the ones among the noisy labels, or the zeros where these are fewer, are a sample of the users
+        variance = sum(
+            float((np.minimum(c.held.sum(1), (~c.held).sum(1)) * (score**2).mean(1)).sum())
+            for score, (c, _) in zip(scores, views, strict=True)
+        )
+        yield LawCheck.of(name, total, variance)
+        # each user's submissions against each user's label: a term a run
+        worst, tests = LawCheck(name, 0.0, 1.0), 0
+        for score, (c, held) in zip(scores, views, strict=True):
+            if c.held.shape[1] <= LARGEST_PAIRED:
+                share = c.held.mean(1, keepdims=True)
+                sums, variances = score.T @ held, (score**2).T @ np.broadcast_to(share * (1.0 - share), held.shape)
+                strength = sums**2 / (2.0 * (variances + np.abs(sums) / 3.0) + 1e-300)
+                u, v = np.unravel_index(int(strength.argmax()), strength.shape)
+                tests += sums.size
+                check = LawCheck.of(f"one user's {name.rpartition(' ')[2]} and one label", sums[u, v], variances[u, v])
+                worst = min(worst, check, key=lambda each: each.probability)
+        yield LawCheck(worst.name, worst.excess, min(1.0, worst.probability * max(tests, 1)))
+
+
+def _by_law(clusters: Sequence[SubmissionCounts], law: SubmissionLaw) -> Iterator[LawCheck]:
+    """Given the noisy labels, submissions are independent coins."""
+    theta, sums = law.sampling_rate, dict[str, list[float]]()
+
+    def add(name: str, terms: Floats, variances: Floats) -> None:
+        total = sums.setdefault(name, [0.0, 0.0])
+        total[0] += float(terms.sum())
+        total[1] += float(variances.sum())
+
+    for c in clusters:
+        size = c.held.shape[1]
+        of_ones = np.array([law.ones(x / size) for x in range(size + 1)])
+        chance = np.broadcast_to(of_ones[c.held.sum(1)][:, None], c.held.shape)
+        came, label = np.minimum(c.count, 1), np.minimum(c.ones, 1)
+        rest, variance, held = came * (label - chance), came * chance * (1.0 - chance), _centred(c.held)
+        off, spread = came - theta, np.full(came.shape, theta * (1.0 - theta))
+        add("share of ones", rest, variance)
+        add("own labels", rest * held, variance * held**2)
+        add("number of submissions", off, spread)
+        add("own labels of those who submit", off * held, spread * held**2)
+        add("users who submit more than once", np.maximum(c.count - 1, 0), np.zeros(1))
+        half = size // 2  # disjoint pairs of users of a cluster
+        first, second = slice(0, half), slice(half, 2 * half)
+        add("pairs of labels", rest[:, first] * rest[:, second], variance[:, first] * variance[:, second])
+        add("pairs of submissions", off[:, first] * off[:, second], spread[:, first] * spread[:, second])
+    yield from (LawCheck.of(name, total, variance) for name, (total, variance) in sums.items())
+
+
+def _centred(values: NDArray[np.generic]) -> Floats:
+    """Less the mean of each run."""
+    numbers = values.astype(np.float64)
+    return np.asarray(numbers - numbers.mean(1, keepdims=True))
+
+
+def _within(counts: NDArray[np.int64]) -> Floats:
+    """Centred, and scaled so that none exceeds 1."""
+    scores = _centred(np.minimum(counts, 2))
+    return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

@@ -1,0 +1,166 @@
+"""Pushed labels: a user sends her noisy label on a random walk, and whoever holds it at the end submits it.
+
+One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user is
+as likely to submit anybody's. Two steps are a relay: the first relay knows whose label it is, the submitter does not.
+
+**The learner's ε.** On the complete overlay the view is made from the noisy labels in random order, so the bound for
+shuffled labels holds. On another one let P_v be the law of where a walk from v ends, and
+
+    D = Σ_v TV(P_v, uniform on the cluster).
+
+Walks are independent of each other and of all labels. So the view is within a total variation of D of one whose ends
+are uniform, for each of two neighbouring data sets, and for every event S
+
+    Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
+
+with ε and δ of the shuffled labels. (Liew et al., Network shuffling, SIGMOD 2022, study such walks.)
+
+A message holds one number: the label times the number of steps, plus the steps that remain.
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.exchange.protocol import Me, Protocol, Request
+from p2p_sim.mechanisms.deployment import Accounted
+from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig, ProtocolMechanism
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, worst_bound
+from p2p_sim.privacy.conditions import DECLARED, PROTOCOL_CONDITIONS
+from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
+from p2p_sim.privacy.where_bounds_hold import PLURALITY, Situation
+
+LARGEST_MIXED = 2_048
+"""Most users of a cluster whose walks' ends are computed on an overlay."""
+
+
+@dataclass(frozen=True)
+class PushedWalk(Protocol):
+    """Each user's noisy label walks this many steps; who holds it then submits it."""
+
+    steps: int
+
+    symmetric: ClassVar[bool] = True
+
+    def user(self, me: Me) -> Any:
+        self._push(me, me.noisy_label, self.steps - 1)
+        yield me.online()
+
+    def answer(self, me: Me, request: Request) -> int | None:
+        if request.payload is None:
+            return None
+        label, remaining = divmod(int(request.payload), self.steps)
+        if remaining:
+            self._push(me, label, remaining - 1)
+        else:
+            me.submit(label)
+        return None
+
+    def _push(self, me: Me, label: int, remaining: int) -> None:
+        """Send a label to a random user who may be asked, for so many further steps; submit it if there is nobody."""
+        peer = me.random_peer()
+        if peer is None:
+            me.submit(label)
+        else:
+            me.send(peer, label * self.steps + remaining)
+
+
+class PushedLabelsConfig(ProtocolConfig):
+    """Send the noisy label on a random walk; its last holder submits it."""
+
+    kind: Literal["pushed_labels"] = "pushed_labels"
+    described: ClassVar[str] = "noisy labels pushed on random walks"
+    steps: int = Field(default=1, ge=1, le=64)
+    """L: steps of the walk, 1 to 64; 1 is a push to a random user, 2 a relay."""
+
+    def protocol(self) -> PushedWalk:
+        return PushedWalk(self.steps)
+
+    def mechanism_of(self, protocol: Protocol) -> type[ProtocolMechanism]:
+        return PushedLabels
+
+
+@dataclass(frozen=True)
+class ShuffledByWalks(Accountant):
+    """Privacy of one user's label against the learner where labels walk on an overlay.
+
+    distance: D, summed over the cluster. Other arguments are those of `ShuffledResponse`.
+    """
+
+    requires = PLURALITY
+    conditions = (*PROTOCOL_CONDITIONS, DECLARED)
+    basis = "bound for shuffled labels, and how far the ends of walks are from uniform"
+
+    cluster_size: int
+    flip_prob: float
+    num_classes: int
+    distance: float
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self._shuffled.pure_epsilon
+
+    @property
+    def _shuffled(self) -> ShuffledResponse:
+        return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) of the shuffled labels, and (1 + e^ε) D."""
+        if epsilon >= self.pure_epsilon:
+            return Bracket(0.0, 0.0)
+        extra = (1.0 + float(np.exp(epsilon))) * self.distance
+        return Bracket(0.0, min(1.0, (self._shuffled.delta(epsilon).upper + extra) * (1.0 + 1e-12)))
+
+
+class PushedLabels(ProtocolMechanism):
+    """The mechanism; on an overlay where nothing else can fail, by how well its walks mix."""
+
+    def account(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
+    ) -> Accounted:
+        accounted = super().account(outcome, cluster_sizes, situation, delta)
+        if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:
+            return accounted
+        assert isinstance(self.protocol, PushedWalk)
+        distances = walk_distances(outcome.overlay, cluster_sizes, self.protocol.steps)
+        noise, bounds = self.randomizer, []
+        for size, distance, alone in zip(cluster_sizes.tolist(), distances, accounted.learner, strict=True):
+            model = ShuffledByWalks(size, noise.flip_prob, noise.num_classes, distance)
+            # where walks mix too little ε₀ is all that is known
+            bounds.append(model.epsilon(delta) if model.delta(0.999 * model.pure_epsilon).upper <= delta else alone)
+        return replace(
+            accounted,
+            learner=tuple(bounds),
+            statements=accounted.statements | {"epsilon_upper": worst_bound(bounds)},
+        )
+
+
+def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
+    """D of each cluster, rounded up; at least 1, which proves nothing, where it is not computed."""
+    offsets = np.concatenate([[0], np.cumsum(cluster_sizes)])
+    if overlay is None:
+        return [0.0] * len(cluster_sizes)
+    distances = []
+    for first, last in itertools.pairwise(offsets.tolist()):
+        size = last - first
+        if size > LARGEST_MIXED:
+            distances.append(float(size))
+            continue
+        # one step: from v to a neighbour, each equally likely; a user without neighbours keeps the label
+        step = np.zeros((size, size))
+        for user in range(size):
+            peers = overlay.indices[overlay.indptr[first + user] : overlay.indptr[first + user + 1]] - first
+            step[user, peers if peers.size else user] = 1.0 / max(1, peers.size)
+        ends = np.linalg.matrix_power(step, steps)
+        # each sum of n products is off by n u at most in each of the squarings and products
+        rounding = size * 2.0 * np.log2(2.0 * steps) * size * 2.0**-52
+        distances.append(float(0.5 * np.abs(ends - 1.0 / size).sum() + rounding))
+    return distances

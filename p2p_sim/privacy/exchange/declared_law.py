@@ -1,0 +1,162 @@
+"""The accountant of a protocol that declares what the learner gets, given the noisy labels of a cluster.
+
+**A law.** Given that N of a cluster's n noisy labels are ones, each submission is a one with probability g(N/n),
+independently of all others and of who submits; a user submits once at most, with probability θ, whatever the labels
+are. g does not decrease, and g(1-p) = 1 - g(p). No more is used by the proofs of `majority_kernel`, so that the
+brackets of `MajorityCluster` hold, with no choice of peers that would explain g.
+
+**Symmetry.** If the noisy labels of a cluster are permuted, the law of the learner's view does not change. Then the
+view can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import LEAST, UNIT, Floats
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import DECLARED, PROTOCOL_CONDITIONS
+from p2p_sim.privacy.exchange.label_exchange import OneCluster
+from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
+from p2p_sim.privacy.exchange.majority_kernel import SmoothKernel
+from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
+from p2p_sim.privacy.where_bounds_hold import PLURALITY
+
+LARGEST_CLUSTER = 2_048
+"""Most users for whom g is tabulated; in larger clusters the bound of shuffled labels is stated."""
+_ODD = 1e-9
+"""By how much g(p) + g(1-p) may differ from one."""
+
+
+@dataclass(frozen=True)
+class SubmissionLaw:
+    """What a protocol declares of each submission, given its cluster's noisy labels of two classes.
+
+    ones: g, the probability that it is a one, by the share of noisy ones in [0, 1]. sampling_rate: θ, the probability
+    that a user submits, above 0 and at most 1.
+    """
+
+    ones: Callable[[float], float]
+    sampling_rate: float = 1.0
+
+    def fault(self) -> str | None:
+        """What is wrong with it, on a grid of shares; None if nothing is."""
+        if not 0.0 < self.sampling_rate <= 1.0:
+            return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
+        shares = np.linspace(0.0, 1.0, 201)
+        values = np.array([float(self.ones(float(p))) for p in shares])
+        if not bool(((values >= 0.0) & (values <= 1.0)).all()):  # NaN is none of these
+            return "ones(share) must be a probability"
+        if (np.diff(values) < 0.0).any():
+            return "ones(share) must not decrease"
+        off = np.abs(values + values[::-1] - 1.0)
+        return "ones(1 - share) must be 1 - ones(share)" if off.max() > _ODD else None
+
+    def table(self, size: int) -> tuple[float, ...]:
+        """g(x/n) for x up to n/2, at most 1/2, ascending whatever its rounding."""
+        values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
+        return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
+
+
+@dataclass(frozen=True)
+class DeclaredKernel(SmoothKernel):
+    """g(x/S), tabulated.
+
+    sources: S. lower: (S//2 + 1,) values for x up to S/2, which count as exact; the others are one less these.
+    """
+
+    sources: int
+    lower: tuple[float, ...]
+
+    requests = None
+    error = 2.0 * UNIT
+
+    @cached_property
+    def _ones(self) -> Floats:
+        half = np.array(self.lower)
+        table = np.concatenate([half, 1.0 - half[: (self.sources + 1) // 2][::-1]])
+        if self.sources % 2 == 0:
+            table[self.sources // 2] = 0.5
+        return table
+
+    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+        if sources != self.sources:  # between the values of the table, for searching
+            p, grid = np.asarray(noisy) / sources, np.arange(self.sources + 1) / self.sources
+            share = np.interp(p, grid, self._ones)
+            return share, 1.0 - share
+        index = np.asarray(noisy, dtype=np.int64)
+        return self._ones[index], self._ones[self.sources - index]
+
+    def slope(self, p: float) -> float:
+        """About g'(p), above 0, for searching."""
+        step = 1.0 / self.sources
+        [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
+        return max(float(high - low) / (2.0 * step), 1e-12)
+
+
+@dataclass(frozen=True)
+class _ByLaw(OneCluster):
+    """Of one cluster by a declared law. lower: of `DeclaredKernel`."""
+
+    lower: tuple[float, ...]
+
+    basis = "declared law, over all data sets"
+
+    @property
+    def setting(self) -> MajorityCluster:
+        n = self.cluster_size
+        return MajorityCluster(n, self.flip_prob, n, self.sampling_rate, DeclaredKernel(n, self.lower), None)
+
+    def delta(self, epsilon: float) -> Bracket:
+        return self.profile([epsilon])[0]
+
+
+@dataclass(frozen=True)
+class DeclaredProtocol(Accountant):
+    """Privacy of one user's label against the learner in one cluster of users who follow a declared protocol.
+
+    Args:
+        cluster_size: n, 2 to 1,000,000. flip_prob: α. num_classes: K.
+        law: of submissions, of two classes; None: only that the protocol is symmetric.
+    """
+
+    requires = PLURALITY
+    conditions = (*PROTOCOL_CONDITIONS, DECLARED)
+
+    cluster_size: int
+    flip_prob: float
+    num_classes: int = 2
+    law: SubmissionLaw | None = None
+
+    @cached_property
+    def model(self) -> Accountant:
+        """By the law where it can be tabulated, else by what a shuffler would release."""
+        n, law = self.cluster_size, self.law
+        if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:
+            return ShuffledResponse(n, self.flip_prob, self.num_classes)
+        return _ByLaw(n, self.flip_prob, law.sampling_rate, law.table(n))
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.model.pure_epsilon
+
+    @property
+    def basis(self) -> str:
+        """How the bounds are computed."""
+        return self.model.basis if isinstance(self.model, _ByLaw) else "declared symmetric: bound for shuffled labels"
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε); the lower end is attained by the law, or 0 where only symmetry is declared."""
+        bracket = self.model.delta(epsilon)
+        return bracket if isinstance(self.model, _ByLaw) else Bracket(0.0, bracket.upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), under the condition that the protocol is what it declares."""
+        bound = self.model.epsilon(delta)
+        lower = bound.epsilon_lower if isinstance(self.model, _ByLaw) else 0.0
+        upper = bound.epsilon_upper
+        return PrivacyBound(lower, upper, delta, "learner", "label", self.basis, self.conditions)

@@ -1,0 +1,135 @@
+"""Protocols besides the label exchange: what they send, which ε is stated of them, and audits of what they declare."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import p2p_sim
+from p2p_sim.audit.protocol_attack import audit_protocol
+from p2p_sim.exchange.protocol import Protocol
+from p2p_sim.exchange.transcript import REQUEST, SUBMISSION
+from p2p_sim.mechanisms.pushed_labels import PushedWalk
+from p2p_sim.privacy import MajorityExchange, ShuffledResponse, local_epsilon
+from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
+from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.run import prepare
+from p2p_sim.scenario import Scenario
+
+ALPHA = 0.2
+
+
+def scenario(mechanism, users=400, **network):
+    return Scenario.from_tree(
+        {
+            "name": "shelf",
+            "engine": "processes",
+            "population": {"kind": "synthetic", "users": users, "num_clusters": 10},
+            "mechanism": {"flip_prob": ALPHA, **mechanism},
+            "network": network,
+            "learner": {"kind": "table"},
+            "privacy": {"delta": 1e-5},
+        }
+    )
+
+
+def pushed(steps=1, **network):
+    return scenario({"kind": "pushed_labels", "steps": steps}, **network)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_label_walks_its_steps_and_is_submitted(steps):
+    done = prepare(Replicate(pushed(steps)))
+    outcome = done.mechanism.run(done.population, Replicate(pushed(steps)).scenario.network, done.streams, True)
+    messages = outcome.transcript.messages
+    assert (messages.kind == REQUEST).sum() == 400 * steps
+    assert (messages.kind == SUBMISSION).sum() == 400
+
+
+def test_the_learner_has_the_bound_for_shuffled_labels():
+    row = p2p_sim.run(pushed()).row
+    assert row["epsilon_upper"] == ShuffledResponse(40, ALPHA).epsilon(1e-5).epsilon_upper
+    assert row["epsilon_coalition_upper"] == row["epsilon_times_upper"] == row["epsilon_local"] == local_epsilon(ALPHA)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"loss": 0.01},
+        {"request_timeout_s": 1.0},
+        {"availability": {"kind": "on_off", "mean_online_s": 10.0, "mean_offline_s": 1.0}},
+        {"overlay": {"kind": "regular", "degree": 10}},  # one step on it tells much
+        {"deadline_s": 10.0},
+    ],
+)
+def test_whatever_can_fail_leaves_the_noise_alone(network):
+    assert p2p_sim.run(pushed(**network)).row["epsilon_upper"] == local_epsilon(ALPHA)
+
+
+def test_long_walks_on_an_overlay_come_near_the_shuffled_bound():
+    row = p2p_sim.run(pushed(30, overlay={"kind": "regular", "degree": 16})).row
+    shuffled = ShuffledResponse(40, ALPHA).epsilon(1e-5).epsilon_upper
+    assert shuffled <= row["epsilon_upper"] < 1.1 * shuffled
+
+
+def test_gossip_submits_nothing_and_begins_with_the_noisy_label():
+    case = Replicate(scenario({"kind": "gossip_averaging", "rounds": 5}))
+    done = prepare(case)
+    outcome = done.mechanism.run(done.population, case.scenario.network, done.streams, True)
+    assert len(outcome.labels) == 0
+    assert (outcome.transcript.messages.kind == REQUEST).sum() == 5 * 400
+    assert p2p_sim.run(case.scenario).row["epsilon_upper"] == local_epsilon(ALPHA)
+
+
+@dataclass(frozen=True)
+class Declared(Protocol):
+    """The label exchange as a plug-in would write it, with its law. own: how often she submits her own label."""
+
+    own: float = 0.0
+
+    def user(self, me):
+        reply = yield me.ask()
+        me.submit(me.noisy_label if me.coin("own", self.own) else reply)
+
+    def law(self):
+        return SubmissionLaw(lambda share: share)
+
+
+@dataclass(frozen=True)
+class Kept(PushedWalk):
+    """Planted: a tenth of the users submit their own labels."""
+
+    def user(self, me):
+        if me.coin("own", 0.1):
+            me.submit(me.noisy_label)
+            yield me.online()
+        else:
+            yield from super().user(me)
+
+
+def audited(protocol, planted, trials):
+    """An audit of a mechanism that claims one protocol and runs another."""
+    case = Replicate(pushed(users=2_000))
+    claimed = replace(prepare(case).mechanism, protocol=protocol)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("p2p_sim.mechanisms.pushed_labels.PushedLabelsConfig.protocol", lambda _: protocol)
+        return audit_protocol(case, trials, mechanism=replace(claimed, protocol=planted))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "planted"), [(Declared(), Declared(own=0.1)), (PushedWalk(1), Kept(1))], ids=["by law", "by symmetry"]
+)
+def test_who_submits_her_own_label_a_tenth_of_the_time_is_caught(protocol, planted):
+    done = audited(protocol, planted, 20_000)
+    assert not done.passed
+    assert "own" in done.refuted.name or "label" in done.refuted.name
+    assert audited(protocol, protocol, 6_000).passed
+
+
+def test_a_plug_in_with_the_law_of_an_exchange_has_its_epsilon():
+    case = Replicate(pushed(users=2_000))
+    declared = replace(prepare(case).mechanism, protocol=Declared())
+    [bound] = declared.privacy(np.array([40]), 1e-5)
+    exact = MajorityExchange(40, ALPHA, 1.0, 1).epsilon(1e-5)
+    assert bound.epsilon_upper == pytest.approx(exact.epsilon_upper, rel=1e-6)
+    assert "declared-law" in {condition.identifier for condition in bound.conditions}
