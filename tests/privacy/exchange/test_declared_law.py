@@ -71,9 +71,7 @@ def divergence(p, q, epsilon):
 def pushed(labels, alpha, step, own=0.0):
     """The law of all that the learner sees: who submits which labels. own: probability of submitting one's own."""
     n, views = len(labels), Counter()
-    ends = [
-        [(1 - own) * chance + own * (user == end) for end, chance in enumerate(step[user])] for user in range(n)
-    ]
+    ends = [[(1 - own) * chance + own * (user == end) for end, chance in enumerate(step[user])] for user in range(n)]
     for noisy in itertools.product((0, 1), repeat=n):
         chance = math.prod(alpha if bit != label else 1 - alpha for bit, label in zip(noisy, labels, strict=True))
         for holders in itertools.product(range(n), repeat=n):
@@ -127,7 +125,8 @@ def test_on_a_complete_graph_one_step_is_uniform():
 def test_without_a_law_or_in_large_clusters_the_shuffled_bound_holds():
     assert DeclaredProtocol(100, 0.1).epsilon(1e-5).epsilon_upper < local_epsilon(0.1)
     big = DeclaredProtocol(2 * LARGEST_CLUSTER, 0.1, 2, SubmissionLaw(identity))
-    assert big.delta(0.1).lower == 0.0 and "shuffled" in big.basis
+    assert big.delta(0.1).lower == 0.0
+    assert "shuffled" in big.basis
     assert DeclaredProtocol(50, 0.3, 5, SubmissionLaw(identity)).epsilon(1e-5).epsilon_upper <= local_epsilon(0.3, 5)
 
 
