@@ -20,8 +20,8 @@ from p2p_sim.population.population import Examples, FiniteLaw, Population, Sampl
 from p2p_sim.population.source import Source
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
+from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
 
 __all__ = [
     "Accountant",

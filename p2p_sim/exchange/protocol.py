@@ -17,7 +17,7 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.network.event_queue import Clock
-from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
+from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
 
 Steps = Generator[simpy.Event, Any, None]
 """A user's process: it yields what it waits for."""

@@ -35,7 +35,7 @@ from p2p_sim.population.population import People
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS, Condition
-from p2p_sim.privacy.exchange.declared_law import DeclaredProtocol, SubmissionLaw
+from p2p_sim.privacy.rivals.declared_protocols import DeclaredProtocol, SubmissionLaw
 from p2p_sim.privacy.where_bounds_hold import Situation
 from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 

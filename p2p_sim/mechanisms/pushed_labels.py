@@ -31,11 +31,9 @@ from p2p_sim.mechanisms.deployment import Accounted
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig, ProtocolMechanism
 from p2p_sim.network.overlay import Overlay
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, worst_bound
-from p2p_sim.privacy.conditions import DECLARED, PROTOCOL_CONDITIONS
-from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
-from p2p_sim.privacy.where_bounds_hold import PLURALITY, Situation
+from p2p_sim.privacy.bound import worst_bound
+from p2p_sim.privacy.rivals.declared_protocols import ShuffledByWalks
+from p2p_sim.privacy.where_bounds_hold import Situation
 
 LARGEST_MIXED = 2_048
 """Most users of a cluster whose walks' ends are computed on an overlay."""
@@ -85,39 +83,6 @@ class PushedLabelsConfig(ProtocolConfig):
 
     def mechanism_of(self, protocol: Protocol) -> type[ProtocolMechanism]:
         return PushedLabels
-
-
-@dataclass(frozen=True)
-class ShuffledByWalks(Accountant):
-    """Privacy of one user's label against the learner where labels walk on an overlay.
-
-    distance: D, summed over the cluster. Other arguments are those of `ShuffledResponse`.
-    """
-
-    requires = PLURALITY
-    conditions = (*PROTOCOL_CONDITIONS, DECLARED)
-    basis = "bound for shuffled labels, and how far the ends of walks are from uniform"
-
-    cluster_size: int
-    flip_prob: float
-    num_classes: int
-    distance: float
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return self._shuffled.pure_epsilon
-
-    @property
-    def _shuffled(self) -> ShuffledResponse:
-        return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
-
-    def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the shuffled labels, and (1 + e^ε) D."""
-        if epsilon >= self.pure_epsilon:
-            return Bracket(0.0, 0.0)
-        extra = (1.0 + float(np.exp(epsilon))) * self.distance
-        return Bracket(0.0, min(1.0, (self._shuffled.delta(epsilon).upper + extra) * (1.0 + 1e-12)))
 
 
 class PushedLabels(ProtocolMechanism):

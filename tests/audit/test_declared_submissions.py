@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.audit.declared_submissions import SubmissionCounts, failure, follows
-from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
+from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
 
 ERROR = 1e-9
 

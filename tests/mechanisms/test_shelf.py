@@ -12,7 +12,7 @@ from p2p_sim.exchange.protocol import Protocol
 from p2p_sim.exchange.transcript import REQUEST, SUBMISSION
 from p2p_sim.mechanisms.pushed_labels import PushedWalk
 from p2p_sim.privacy import MajorityExchange, ShuffledResponse, local_epsilon
-from p2p_sim.privacy.exchange.declared_law import SubmissionLaw
+from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario

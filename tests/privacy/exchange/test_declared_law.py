@@ -10,7 +10,7 @@ import pytest
 from p2p_sim.mechanisms.pushed_labels import ShuffledByWalks, walk_distances
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.privacy import LabelExchange, MajorityExchange, local_epsilon
-from p2p_sim.privacy.exchange.declared_law import LARGEST_CLUSTER, DeclaredProtocol, SubmissionLaw
+from p2p_sim.privacy.rivals.declared_protocols import LARGEST_CLUSTER, DeclaredProtocol, SubmissionLaw
 
 
 def identity(share):

@@ -7,6 +7,8 @@ brackets of `MajorityCluster` hold, with no choice of peers that would explain g
 
 **Symmetry.** If the noisy labels of a cluster are permuted, the law of the learner's view does not change. Then the
 view can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
+
+**Walks.** `ShuffledByWalks`: as symmetric, but for how far the ends of walks on an overlay are from uniform.
 """
 
 from collections.abc import Callable
@@ -160,3 +162,36 @@ class DeclaredProtocol(Accountant):
         lower = bound.epsilon_lower if isinstance(self.model, _ByLaw) else 0.0
         upper = bound.epsilon_upper
         return PrivacyBound(lower, upper, delta, "learner", "label", self.basis, self.conditions)
+
+
+@dataclass(frozen=True)
+class ShuffledByWalks(Accountant):
+    """Privacy of one user's label against the learner where labels walk on an overlay.
+
+    distance: D, summed over the cluster. Other arguments are those of `ShuffledResponse`.
+    """
+
+    requires = PLURALITY
+    conditions = (*PROTOCOL_CONDITIONS, DECLARED)
+    basis = "bound for shuffled labels, and how far the ends of walks are from uniform"
+
+    cluster_size: int
+    flip_prob: float
+    num_classes: int
+    distance: float
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self._shuffled.pure_epsilon
+
+    @property
+    def _shuffled(self) -> ShuffledResponse:
+        return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) of the shuffled labels, and (1 + e^ε) D."""
+        if epsilon >= self.pure_epsilon:
+            return Bracket(0.0, 0.0)
+        extra = (1.0 + float(np.exp(epsilon))) * self.distance
+        return Bracket(0.0, min(1.0, (self._shuffled.delta(epsilon).upper + extra) * (1.0 + 1e-12)))
