@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from p2p_sim.mechanisms.pushed_labels import ShuffledByWalks, walk_distances
+from p2p_sim.mechanisms.pushed_labels import walk_distances
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.privacy import LabelExchange, MajorityExchange, local_epsilon
-from p2p_sim.privacy.rivals.declared_protocols import LARGEST_CLUSTER, DeclaredProtocol, SubmissionLaw
+from p2p_sim.privacy.rivals.declared_protocols import LARGEST_CLUSTER, DeclaredProtocol, ShuffledByWalks, SubmissionLaw
 
 
 def identity(share):
