@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from analysis.study import Frame, command
 from p2p_sim.figures.curves import Curve, Panel, plot_panels
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.privacy import MajorityExchange, ShuffledResponse
+from p2p_sim.privacy.exchange.best_peers import missed, noisy_ones
 from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
 from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
 from p2p_sim.privacy.randomized_response import local_epsilon
@@ -59,32 +59,10 @@ class ArcsineKernel(Kernel):
         return 0.5 * math.pi * math.sin(math.pi * p)
 
 
-def noisy_ones(size: int, flip_prob: float) -> Floats:
-    """Probabilities (n + 1,) of N = Bin(m, 1-α) + Bin(n-m, α), the noisy ones of a cluster with m ones."""
-    ones = round(SHARE * size)
-    return np.convolve(
-        binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
-        binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
-    )
-
-
-def missed(size: int, flip_prob: float, kernel: Kernel, submissions: int) -> float:
-    """Probability that the majority of the submissions is not the cluster's, ties by a coin; θ = 1.
-
-    Given N noisy ones each submission is a one with probability g(N/n).
-    """
-    share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
-    half = submissions / 2
-    wrong = binom.cdf(math.ceil(half) - 1, submissions, share)
-    if submissions % 2 == 0:
-        wrong += 0.5 * binom.pmf(submissions // 2, submissions, share)
-    return float(noisy_ones(size, flip_prob) @ wrong)
-
-
 def missed_by_all(size: int, flip_prob: float) -> float:
     """Probability that the majority of all noisy labels, as from a shuffler, is not the cluster's; ties by a coin."""
     counts = np.arange(size + 1)
-    return float(noisy_ones(size, flip_prob) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
+    return float(noisy_ones(size, flip_prob, SHARE) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
@@ -100,11 +78,11 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
         kernel = ArcsineKernel()
         cluster = MajorityCluster(size, flip_prob, size, 1.0, kernel, kernel.requests)  # type: ignore[arg-type]
         bracket = cluster.epsilon(DELTA)
-        lower, upper, error = bracket.lower, bracket.upper, missed(size, flip_prob, kernel, size)
+        lower, upper, error = bracket.lower, bracket.upper, missed(size, flip_prob, kernel, 1.0, SHARE)
     else:
         bound = MajorityExchange(size, flip_prob, 1.0, PEERS[way]).epsilon(DELTA)
         lower, upper = bound.epsilon_lower, bound.epsilon_upper
-        error = missed(size, flip_prob, MajorityKernel(tuple(sorted(PEERS[way].items()))), size)
+        error = missed(size, flip_prob, MajorityKernel(tuple(sorted(PEERS[way].items()))), 1.0, SHARE)
     requests = sum(k * weight for k, weight in PEERS[way].items()) if way in PEERS else None
     return {
         "way": way, "cluster_size": size, "flip_prob": flip_prob, "epsilon_local": local_epsilon(flip_prob),
