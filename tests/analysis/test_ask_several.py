@@ -17,7 +17,7 @@ def test_the_study_gives_the_published_table():
     for row in table.to_dict("records"):
         kernel = MajorityKernel(tuple(sorted(ask_several.PEERS[row["way"]].items())))
         size, alpha = int(row["cluster_size"]), row["flip_prob"]
-        assert ask_several.missed(size, alpha, kernel, size) == pytest.approx(row["error"], rel=1e-5)
+        assert ask_several.missed(size, alpha, kernel, 1.0, ask_several.SHARE) == pytest.approx(row["error"], rel=1e-5)
         if size == 50:
             again = ask_several.figures((row["way"], size, alpha))
             assert again["epsilon_upper"] == pytest.approx(row["epsilon_upper"], rel=1e-5)
@@ -33,7 +33,7 @@ def test_the_error_of_the_exchange_is_that_of_algorithm_2(planted):
         got = label_exchange(labels, [range(size)], flip_prob=alpha, sampling_rate=1.0, num_classes=2, rng=rng)
         ones = sum(got.values())
         wrong += float(ones < size / 2) + 0.5 * float(ones == size / 2)
-    law = ask_several.missed(size, alpha * (2 / 3 if planted else 1), MajorityKernel(((1, 1.0),)), size)
+    law = ask_several.missed(size, alpha * (2 / 3 if planted else 1), MajorityKernel(((1, 1.0),)), 1.0, ask_several.SHARE)
     assert (abs(wrong / runs - law) < 4.5 * np.sqrt(law * (1 - law) / runs)) is not planted
 
 
