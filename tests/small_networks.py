@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, CoalitionConfig, FreeRiders, Liars, Roles, Sybil
-from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.message_timing import MessageTiming
+from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.protocol import LabelExchangeProtocol
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

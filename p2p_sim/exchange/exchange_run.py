@@ -46,16 +46,11 @@ class ExchangeRun(ABC):
         """Run the exchange to its end."""
 
     @abstractmethod
-    def labels_of(self, users: NDArray[np.int64]) -> NDArray[np.generic]:
-        """What the learner got from users (k,) whose submissions arrived."""
-
     def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
         """What arrived in time: who submitted (index in the population, ascending), and the label she passed on.
 
         In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
         """
-        users = np.flatnonzero(self.in_time)
-        return users + self._shard.start, self.labels_of(users)
 
     @property
     def in_time(self) -> NDArray[np.bool_]:

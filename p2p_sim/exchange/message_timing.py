@@ -5,16 +5,16 @@ fault elsewhere changes it. The event engine delivers messages by these function
 asks them what would have become of the peers a user did not draw.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams, Uniforms
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.peers import Choices, Peers, all_choices
+from p2p_sim.exchange.peers import Choices, Peers
 from p2p_sim.network.faults import Ends, InTransit
 from p2p_sim.network.network_config import GossipView, Network
 from p2p_sim.population.population import Shard
@@ -55,7 +55,11 @@ class MessageTiming:
         view = self.config.peers if isinstance(self.config.peers, GossipView) else None
         self.hops = self.config.hops
         self._peers = Peers(shard, streams, self.overlay, self.hops, view)
-        self.choices: Choices = all_choices(shard, streams, sampling_rate, self.overlay, self.hops)
+        blocks = list(self._peers.choices(sampling_rate))
+        self.choices = Choices(0, np.concatenate([b.peer for b in blocks]), np.concatenate([b.keep for b in blocks]))
+        generators = {leg: streams.generator(f"latency-{leg}", shard.index) for leg in LEGS}
+        self.first_times = {leg: network.latency.sample(rng, shard.size) for leg, rng in generators.items()}
+        """Travel times of everybody's first messages, seconds, each (m,)."""
         self.start = streams.generator("start", shard.index).random(shard.size)
         self.start *= self.config.start_window_s
         if self.availability is not None:
@@ -68,21 +72,15 @@ class MessageTiming:
         self.bytes |= {"probe": self.bytes["request"], "confession": self.bytes["reply"], "push": self.bytes["reply"]}
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
         self._silent = bool(roles.silent.any())
-        self.copies = 2 if self.faults["duplicated"] else 1
+        self.copies = 2 if "duplicated" in self.faults.effects else 1
         """Copies that a message may have."""
         isolated = self.overlay is not None and bool(self.overlay.isolated)
         c, faults = self.config, self.faults
-        self.certain = not (faults["lost"] or c.request_timeout_s or c.churns or self._silent or isolated)
+        self.certain = not ("lost" in faults.effects or c.request_timeout_s or c.churns or self._silent or isolated)
         """Whether every request is answered."""
         somewhere = self.availability is not None or self.overlay is not None
         self.matters = self._silent or somewhere or self.copies > 1 or faults.ask_ends
         """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
-
-    @cached_property
-    def first_times(self) -> dict[str, Floats]:
-        """Travel times of everybody's first messages, each (m,)."""
-        shard, law = self.shard, self._law
-        return {leg: law.sample(self._streams.generator(f"latency-{leg}", shard.index), shard.size) for leg in LEGS}
 
     # -- choices -----------------------------------------------------------------------------------------------------
 
@@ -143,7 +141,7 @@ class MessageTiming:
         ends: Ends | None = None,
     ) -> InTransit:
         """A leg's messages, sent at the given times; `ends` are sender and receiver where it matters who they are."""
-        draw = self._draw(f"{leg}-{copy}-{hop}", attempt)
+        draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
             leg=leg, attempt=attempt, copy=copy, hop=hop, user=users, sent_s=sent, ends=ends, draw=draw, law=self._law
         )
@@ -170,11 +168,7 @@ class MessageTiming:
         m = messages
         if m.copy % 2 == 0 or m.hop > 0:
             return None
-        return self.faults.duplicated(replace(m, draw=self._draw(f"{m.leg}-{m.copy}", m.attempt)))
-
-    def kept(self, messages: InTransit) -> Bools | None:
-        """Whether a copy of a message is not lost; None: always."""
-        return ~self.faults.lost(messages) if self.faults["lost"] else None
+        return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> tuple[Floats, NDArray[np.int8]]:
         """When the first valid reply comes if the request takes this path, and which copy of it; NEVER if none does.
@@ -243,19 +237,15 @@ class MessageTiming:
         """When messages arrive; NEVER if there are none, or if they are lost or were never sent."""
         times = messages.sent_s + self.travel(messages)
         _drop(times, self.exists(messages))
-        _drop(times, self.kept(messages))
+        _drop(times, self.faults.kept(messages))
         return times
 
-    def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """The random numbers of messages at an address, by purpose."""
-
-        def draw(purpose: str) -> Uniforms:
-            key = (f"{purpose}-{address}", attempt)
-            if key not in self._uniforms:
-                self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
-            return self._uniforms[key]
-
-        return draw
+    def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
+        """The random numbers of messages at an address, for a purpose."""
+        key = (f"{purpose}-{address}", attempt)
+        if key not in self._uniforms:
+            self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
+        return self._uniforms[key]
 
 
 def _drop(times: Floats, keep: Bools | None) -> None:

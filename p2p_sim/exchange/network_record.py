@@ -289,11 +289,13 @@ class NetworkRecord:
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
     """Note what a finished run leaves behind; `law`: of whose labels were passed on, if it is not the exchange's."""
-    journey = exchange.journey
+    journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched, arrived & ~exchange.in_time) if law is None else law
-    roles, rule = journey.roles, journey.config.on_timeout
+    roles, rule = journey.roles, config.on_timeout
+    # the moment of a submission may tell whose label it is: who was online, or near
+    times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
     return NetworkRecord(
         journey.shard,
         fetched,
@@ -304,14 +306,6 @@ def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecor
         exchange.probed,
         law,
         rule.attempts if rule.retry == "redraw" else 1,
-        _times_tell(exchange),
+        times_tell,
         journey.shard.offsets,
     )
-
-
-def _times_tell(exchange: ExchangeRun) -> bool:
-    """Whether the moment of a submission may say whose label it is."""
-    journey, config = exchange.journey, exchange.journey.config
-    if config.batch_submission:
-        return False
-    return journey.availability is not None or config.distance_s > 0

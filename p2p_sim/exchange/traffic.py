@@ -132,7 +132,8 @@ class Ledger:
 
     def __init__(self, first: int, record: bool) -> None:
         self._first = first
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """The counts of `Traffic`, by their names."""
         self._last = 0.0
         self.records = record
         """Whether messages are kept."""
@@ -140,14 +141,10 @@ class Ledger:
         self._sent: list[Sent] = []
         self._expired: list[Spans] = []
 
-    def count(self, name: str, number: int) -> None:
-        """Add to one of the counts of `Traffic`."""
-        self._counts[name] += number
-
     def event(self, times: NDArray[np.float64]) -> None:
         """Note events (m,) of the protocol, seconds."""
         if times.size:
-            self._counts["protocol_events"] += times.size
+            self.counts["protocol_events"] += times.size
             self._last = max(self._last, float(times.max()))
 
     def delivered(
@@ -165,9 +162,9 @@ class Ledger:
         `label` is needed where messages are kept, and None in requests; a payload of several numbers is not kept.
         """
         self.event(times)
-        self._counts["messages_delivered"] += times.size
+        self.counts["messages_delivered"] += times.size
         if receiver is None:
-            self._counts["learner_messages"] += times.size
+            self.counts["learner_messages"] += times.size
         if self._log is None:
             return
         told = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
@@ -186,7 +183,7 @@ class Ledger:
     def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
         """Note requests of users (m,) that expired, seconds."""
         self.event(times)
-        self._counts["expired"] += users.size
+        self.counts["expired"] += users.size
         if self._log is not None:
             self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
 
@@ -198,13 +195,11 @@ class Ledger:
         arrives: NDArray[np.float64],
         source: NDArray[np.int32],
     ) -> None:
-        """Note messages (m,) of a kind that were sent, if they are kept.
+        """Note messages (m,) of a kind that were sent; only where messages are kept.
 
         `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds. `source`: of every user of the
         shard, whose label she passes on.
         """
-        if self._log is None:
-            return
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)
         coming[slice(None) if goes is None else goes] = arrives
@@ -236,5 +231,5 @@ class Ledger:
 
     def traffic(self, learner_bytes: int) -> Traffic:
         """The counts; a message to the learner has `learner_bytes` bytes."""
-        to_learner = self._counts["learner_messages"] * learner_bytes
-        return Traffic(**self._counts, learner_bytes=to_learner, completion_time_s=self._last)
+        to_learner = self.counts["learner_messages"] * learner_bytes
+        return Traffic(**self.counts, learner_bytes=to_learner, completion_time_s=self._last)
