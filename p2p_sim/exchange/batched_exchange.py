@@ -79,17 +79,13 @@ class ShardExchange(ExchangeRun):
 
     def run(self) -> Traffic:
         """Run the exchange to its end."""
-        users = np.arange(self._shard.size, dtype=np.int32)
-        start = self.journey.start
-        here = np.isfinite(start)
-        users = users if here.all() else users[here]
-        self.engine.post(START, users, start[users])
+        users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
+        self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
         gc.disable()  # no cycles arise on the hot path
         try:
             self.engine.run([self._prober(int(user)) for user in np.flatnonzero(self._roles.prober)])
         finally:
-            self.engine.close()
             if collecting:
                 gc.enable()
         self.ledger.counts["fallbacks"] += int(np.count_nonzero(self.fallback))

@@ -32,31 +32,29 @@ class Arrivals:
     @property
     def total(self) -> int:
         """Number of times."""
-        return self._waiting + int(self.counts.sum())
-
-    @property
-    def _waiting(self) -> int:
-        return sum(piece.size for piece in self.times)
+        return sum(piece.size for piece in self.times) + int(self.counts.sum())
 
     def add(self, other: "Arrivals") -> None:
         """Take in others."""
         self.times += other.times
         self._merge(other.values, other.counts)
-        if self._waiting > EXACT:
+        if sum(piece.size for piece in self.times) > EXACT:
             self._round()
 
     def quantile(self, share: float) -> float | None:
         """The time by which a share, 0 to 1, has arrived, as `numpy.quantile` has it; None if nothing has."""
-        if self.total == 0:
+        total = self.total
+        if total == 0:
             return None
-        if self.total <= EXACT:
+        if total <= EXACT:
             return float(np.quantile(np.concatenate(self.times), share))
         self._round()
-        place = share * (self.total - 1)
-        below = int(place)
-        found = np.searchsorted(np.cumsum(self.counts), [below, min(below + 1, self.total - 1)], side="right")
-        low, high = (self.values[found] << DROPPED).view(np.float64).tolist()
-        return float(low + (high - low) * (place - below))
+        # between the two times around the share's rank, as a straight line
+        rank = share * (total - 1)
+        below = int(rank)
+        around = np.searchsorted(np.cumsum(self.counts), [below, min(below + 1, total - 1)], side="right")
+        low, high = (self.values[around] << DROPPED).view(np.float64).tolist()
+        return float(low + (high - low) * (rank - below))
 
     def _round(self) -> None:
         """Round and count the times that were kept as they are."""
@@ -67,8 +65,8 @@ class Arrivals:
         low, high = int(values.min(initial=2**62)), int(values.max(initial=0))
         if high - low < EXACT:  # bincount is faster, if it does not need too much memory
             counts = np.bincount(values - low)
-            found = np.flatnonzero(counts)
-            self._merge(found + low, counts[found])
+            present = np.flatnonzero(counts)
+            self._merge(present + low, counts[present])
         else:
             self._merge(*np.unique(values, return_counts=True))
 
@@ -167,7 +165,7 @@ class Ledger:
             self.counts["learner_messages"] += times.size
         if self._log is None:
             return
-        told = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
+        carried = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
         first, none = np.int32(self._first), np.full(times.size, LEARNER, dtype=np.int32)
         self._log.append(
             Messages(
@@ -175,7 +173,7 @@ class Ledger:
                 np.full(times.size, kind, dtype=np.int8),
                 sender + first,
                 none if receiver is None else receiver + first,
-                told,
+                carried,
                 np.zeros(times.size, dtype=np.bool_) if late is None else late,
             )
         )
