@@ -74,7 +74,7 @@ class Case:
         return self.adversaries.sybil.probe_every_s or 1.0
 
     def journey(self) -> MessageTiming:
-        return MessageTiming(self.shard, self.network, self.streams, self.roles, self.theta)
+        return MessageTiming(self.shard, self.network, self.streams, self.roles, sampling_rate=self.theta)
 
     def exchange(self, record: bool = True, window: int = 8192, kind: type[ShardExchange] = ShardExchange):
         """The exchange, not yet run."""

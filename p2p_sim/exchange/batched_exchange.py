@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
-from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.message_timing import NEVER, ExchangeRun
 from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
@@ -207,7 +206,14 @@ class ShardExchange(ExchangeRun):
             self._submit_majority(self._questions.settle(users, back))
 
     def _settle(
-        self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, own: bool = False
+        self,
+        users: Users,
+        times: Times,
+        attempt: int,
+        label: Payload | None,
+        source: Users | None,
+        *,
+        own: bool = False,
     ) -> None:
         """A question has its label; whoever asks one peer passes it on."""
         if self._questions is None:
@@ -307,8 +313,9 @@ class ShardExchange(ExchangeRun):
         """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
         j, leg, kind = self.journey, LEG[what], message_kind(what, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
-        messages = messages.only(j.exists(messages))
         counts, duplicate = self.ledger.counts, copy % 2 == 1 and hop == 0
+        if duplicate:
+            messages = messages.only(j.exists(messages))
         counts["messages_duplicated" if duplicate else "messages_sent"] += messages.user.size
         counts["bytes_sent"] += 0 if duplicate else messages.user.size * j.bytes[leg]
         goes = j.faults.kept(messages)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.message_timing import ExchangeRun
 from p2p_sim.exchange.network_record import NetworkRecord, Unknown, realised
 from p2p_sim.exchange.peers import NO_REPLY, ONE_PEER, Asking, Peers, first_of_majority
 from p2p_sim.exchange.processes import ProcessExchange
@@ -169,21 +169,18 @@ class Exchange:
             population, network: the users, and the network that has been opened for them.
             record: keep the transcript. part: shards to run.
         """
+        shards = population.shards
         if part is not None:
             network.config.check_splittable()
-        shards = population.shards if part is None else population.shards[slice(*part)]
+            shards = shards[slice(*part)]
         size = sum(shard.size for shard in shards)
         expected = int(self.sampling_rate * size + 4 * size**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
         if self.engine == "vectorised":
-            for shard, payload, _ in self._answers(population, network, shards):
-                overlay, rate = network.shard_overlay(shard), self.sampling_rate
-                for submitter, fetched in exchange_shard(
-                    shard, payload, rate, network.streams, overlay=overlay, hops=network.config.hops, asking=self.asking
-                ):
-                    users.append(submitter)
-                    labels.append(fetched)
+            for submitter, fetched in self._draw(population, network, shards):
+                users.append(submitter)
+                labels.append(fetched)
             return Submissions(users.values(), labels.values())
         # what each shard leaves behind, in their order; the law of the fetches, where it is not worked out
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
@@ -221,6 +218,16 @@ class Exchange:
             row = population.rows_of(shard)
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
             yield shard, roles.lie(payload, population.num_classes), roles
+
+    def _draw(
+        self, population: People, network: Network, shards: Shards
+    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+        """All submissions as one draw."""
+        for shard, payload, _ in self._answers(population, network, shards):
+            yield from exchange_shard(
+                shard, payload, self.sampling_rate, network.streams,
+                overlay=network.shard_overlay(shard), hops=network.config.hops, asking=self.asking,
+            )  # fmt: skip
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""

@@ -14,8 +14,7 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, MessageTiming, Users
+from p2p_sim.exchange.message_timing import NEVER, Bools, ExchangeRun, Floats, MessageTiming, Users
 from p2p_sim.network.network_config import CALIBRATED, GossipView
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Shard
@@ -274,7 +273,7 @@ class NetworkRecord:
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The same with one entry for all users of a cluster of whom the same is known; they must have one law."""
+        """One entry for all users of a cluster of whom the same is known; the users must have one law."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
         kind = np.repeat(np.arange(clusters) << len(FLAGS), np.diff(self.offsets))

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.message_timing import NEVER, ExchangeRun
 from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
@@ -280,7 +279,7 @@ class ProcessExchange(ExchangeRun):
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
         now, ends = np.array([self.clock.now]), None if receiver is None else (_one(sender), _one(receiver))
         message = j.message(leg, _one(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
-        message = message.only(j.exists(message))
+        message = message.only(None if first else j.exists(message))
         if not message.user.size:
             return
         counts["messages_sent" if first else "messages_duplicated"] += 1

@@ -29,11 +29,6 @@ class Arrivals:
     values: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    @property
-    def total(self) -> int:
-        """Number of times."""
-        return sum(piece.size for piece in self.times) + int(self.counts.sum())
-
     def add(self, other: "Arrivals") -> None:
         """Take in others."""
         self.times += other.times
@@ -43,7 +38,7 @@ class Arrivals:
 
     def quantile(self, share: float) -> float | None:
         """The time by which a share, 0 to 1, has arrived, as `numpy.quantile` has it; None if nothing has."""
-        total = self.total
+        total = sum(piece.size for piece in self.times) + int(self.counts.sum())
         if total == 0:
             return None
         if total <= EXACT:

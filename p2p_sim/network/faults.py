@@ -76,7 +76,7 @@ class InTransit:
         return InTransit(*place, self.user[rows], self.sent_s[rows], ends, self.draw, self.law)
 
     def named(self, prefix: str) -> "InTransit":
-        """The same with random numbers of other purposes, which begin with a prefix."""
+        """These messages with random numbers of other purposes, which begin with a prefix."""
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
