@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import simpy
 
-from p2p_sim.exchange.peers import all_choices
+from p2p_sim.exchange.peers import Peers
 from p2p_sim.extend import Population, RandomizedResponse, Streams, shards
 
 Released = dict[int, int]
@@ -39,9 +39,9 @@ def plan(users: Population, flip_prob: float, sampling_rate: float, median_s: fl
     for shard in shards(users.cluster_offsets):
         labels = users.labels[shard.start : shard.stop]
         noisy += RandomizedResponse(flip_prob).randomize(labels, streams.generator("flip", shard.index)).tolist()
-        chosen = all_choices(shard, streams, sampling_rate)
-        peer += (chosen.peer + shard.start).tolist()
-        keep += chosen.keep.tolist()
+        for block in Peers(shard, streams, None).choices(sampling_rate):
+            peer += (block.peer + shard.start).tolist()
+            keep += block.keep.tolist()
     travel = rng.lognormal(np.log(median_s), SIGMA, (users.num_users, 3))
     return Plan(peer, noisy, keep, (window_s * rng.random(users.num_users)).tolist(), travel.tolist())
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, CoalitionConfig, FreeRiders, Liars, Roles, Sybil
-from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.message_timing import MessageTiming
+from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.protocol import LabelExchangeProtocol
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -74,7 +74,7 @@ class Case:
         return self.adversaries.sybil.probe_every_s or 1.0
 
     def journey(self) -> MessageTiming:
-        return MessageTiming(self.shard, self.network, self.streams, self.roles, self.theta)
+        return MessageTiming(self.shard, self.network, self.streams, self.roles, sampling_rate=self.theta)
 
     def exchange(self, record: bool = True, window: int = 8192, kind: type[ShardExchange] = ShardExchange):
         """The exchange, not yet run."""

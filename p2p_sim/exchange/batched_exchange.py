@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.asking import ONE_PEER, Asking
-from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
-from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.message_timing import NEVER, ExchangeRun
+from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
 from p2p_sim.network.event_queue import Actor, Engine, Times, Users
 from p2p_sim.network.faults import Bools
-from p2p_sim.network.network_config import Network, OnTimeout
+from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
 
 START, TIMEOUT, PROBE, CONFESSION = 0, 4, 5, 6
@@ -60,12 +59,16 @@ class ShardExchange(ExchangeRun):
             record=record,
         )  # fmt: skip
         self._payload, self._every_s = payload, probe_every_s
-        self._contents = MessageContents(payload, self.journey.faults, num_classes)
-        self._each, self._asking = self._config.on_timeout.attempts, asking
+        self._contents: MessageContents | None = None
+        if "corrupted" in self.journey.faults.effects:
+            self._contents = MessageContents(payload, self.journey.faults, num_classes)
+        rule = self._config.on_timeout
+        self._each, self._asking = rule.attempts, asking
         self._questions: Questions | None = None
         if asking.several:
-            self._questions = Questions(asking.numbers(np.arange(shard.size), streams, shard), asking.most)
-        self._once = self._config.on_timeout == OnTimeout() and not asking.several
+            self._questions = Questions(asking.numbers(np.arange(shard.size), streams, shard))
+        # each passes on the label of her first peer, if anything: `source` need not be written
+        self._once = rule.attempts == 1 and rule.fallback == "skip" and not asking.several
         if not self._once:
             self.source = self.source.copy()
         probers = np.flatnonzero(self._roles.prober)
@@ -75,24 +78,23 @@ class ShardExchange(ExchangeRun):
 
     def run(self) -> Traffic:
         """Run the exchange to its end."""
-        users = np.arange(self._shard.size, dtype=np.int32)
-        start = self.journey.start
-        here = np.isfinite(start)
-        users = users if here.all() else users[here]
-        self.engine.post(START, users, start[users])
+        users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
+        self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
         gc.disable()  # no cycles arise on the hot path
         try:
             self.engine.run([self._prober(int(user)) for user in np.flatnonzero(self._roles.prober)])
         finally:
-            self.engine.close()
             if collecting:
                 gc.enable()
-        self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
+        self.ledger.counts["fallbacks"] += int(np.count_nonzero(self.fallback))
         return self.ledger.traffic(self.journey.bytes["submission"])
 
-    def labels_of(self, users: NDArray[np.int64]) -> NDArray[np.generic]:
-        return self._contents.submitted(users, self.source)
+    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+        users = np.flatnonzero(self.in_time)
+        if self._contents is not None:
+            return users + self._shard.start, self._contents.submitted[users]
+        return users + self._shard.start, np.take(self._payload, self.source[users], axis=0)
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
         """Deliver messages of one kind."""
@@ -102,10 +104,10 @@ class ShardExchange(ExchangeRun):
         if what == START:
             self.ledger.event(times)
             self._send(users, times, 0)
-            for question in range(1, self._asking.most):
-                assert self._questions is not None
-                asks = self._questions.numbers[users] > question
-                self._send(users[asks], times[asks], question * self._each)
+            if self._questions is not None:
+                for question in range(1, self._questions.most):
+                    asks = self._questions.numbers[users] > question
+                    self._send(users[asks], times[asks], question * self._each)
         elif what == REQUEST:
             self._on_request(users, times, attempt, copy, hop)
         elif what == REPLY:
@@ -120,7 +122,7 @@ class ShardExchange(ExchangeRun):
     def _send(self, users: Users, times: Times, attempt: int) -> None:
         """Send the requests of an attempt; those that will not be answered expire, or fail where nothing expires."""
         j = self.journey
-        self.ledger.count("fetches", users.size)
+        self.ledger.counts["fetches"] += users.size
         path = j.path(users, attempt) if j.matters or not j.certain or self.ledger.records else None
         ends = None if path is None else (users, path[0])
         asks = None if path is None or j.overlay is None else path[0] >= 0
@@ -131,7 +133,7 @@ class ShardExchange(ExchangeRun):
         hopeless = ~np.isfinite(j.answered(users, attempt, path)[0])
         users, times = users[hopeless], times[hopeless]
         if self._config.request_timeout_s is None:
-            self.ledger.count("failed", users.size)
+            self.ledger.counts["failed"] += users.size
         else:
             self.engine.post(message_kind(TIMEOUT, attempt), users, times + j.timeout_s(attempt))
 
@@ -161,20 +163,19 @@ class ShardExchange(ExchangeRun):
         """A reply arrives: the first valid one counts."""
         j = self.journey
         users, times = self._met(j.online(users, times), users, times)
-        named = self.ledger.records or not self._once or self._contents.change
-        peers = j.path(users, attempt)[-1] if named else None
+        peers = label = None
+        if self.ledger.records or not self._once or self._contents is not None:
+            peers = j.path(users, attempt)[-1]
+            label = self._arrived(message_kind(REPLY, attempt, copy), users, peers)
         valid, late = self._valid(users, times, attempt, copy)
-        label = None
-        if peers is not None and (self.ledger.records or self._contents.change or self._questions is not None):
-            label = self._contents.arrived(message_kind(REPLY, attempt, copy), users, peers)
         self.ledger.delivered(REPLY, times, users if peers is None else peers, users, label=label, late=late)
         if late is not None:
-            self.ledger.count("late_replies", int(np.count_nonzero(late)))
+            self.ledger.counts["late_replies"] += int(np.count_nonzero(late))
         if valid is not None:
             users, times = users[valid], times[valid]
             peers = None if peers is None else peers[valid]
             label = None if label is None else label[valid]
-        self.ledger.count("answered", users.size)
+        self.ledger.counts["answered"] += users.size
         self._settle(users, times, attempt, label, peers)
 
     def _valid(
@@ -195,9 +196,9 @@ class ShardExchange(ExchangeRun):
         back = j.next_online(users, times)
         here = np.isfinite(back)
         users, back = users[here], back[here]
-        self.ledger.count("departed", here.size - users.size)
+        self.ledger.counts["departed"] += here.size - users.size
         if (attempt + 1) % self._each:
-            self.ledger.count("retries", users.size)
+            self.ledger.counts["retries"] += users.size
             self._send(users, back, attempt + 1)
         elif rule.fallback == "own_label":
             self._settle(users, back, attempt, self._payload[users], users, own=True)
@@ -205,12 +206,19 @@ class ShardExchange(ExchangeRun):
             self._submit_majority(self._questions.settle(users, back))
 
     def _settle(
-        self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, own: bool = False
+        self,
+        users: Users,
+        times: Times,
+        attempt: int,
+        label: Payload | None,
+        source: Users | None,
+        *,
+        own: bool = False,
     ) -> None:
         """A question has its label; whoever asks one peer passes it on."""
         if self._questions is None:
-            if label is not None:
-                self._contents.hold(users, label)
+            if self._contents is not None and label is not None:
+                self._contents.held[users] = label
             self._submit(users, times, source, np.ones(users.size, dtype=np.bool_) if own else None)
             return
         assert label is not None
@@ -222,7 +230,8 @@ class ShardExchange(ExchangeRun):
         """Pass on what most peers replied, for users whose questions are all settled."""
         assert self._questions is not None
         users, label, source = self._questions.majority(done)
-        self._contents.hold(users, label)
+        if self._contents is not None:
+            self._contents.held[users] = label
         self._submit(users, self._questions.last_s[users], source, self._questions.own[users])
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
@@ -244,10 +253,13 @@ class ShardExchange(ExchangeRun):
             self._post(SUBMISSION, users, times, copy=copy)
 
     def _on_submission(self, kind: int, users: Users, times: Times) -> None:
+        """Labels reach the learner: the first of a user counts."""
         label = None
-        if self.ledger.records or self._contents.change:
-            label = self._contents.arrived(kind, users, self.source[users])
-            self._contents.take(users, label, times < self.arrival[users])
+        if self.ledger.records or self._contents is not None:
+            label = self._arrived(kind, users, self.source[users])
+        if self._contents is not None and label is not None:
+            first = times < self.arrival[users]
+            self._contents.submitted[users[first]] = label[first]
         self.ledger.delivered(SUBMISSION, times, users, None, label=label)
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
@@ -282,7 +294,7 @@ class ShardExchange(ExchangeRun):
             self.ledger.delivered(REQUEST, times, prober, users)
             self._post(CONFESSION, users, times, ends=(users, prober), only=j.serves(users))
         else:
-            label = self._contents.arrived(message_kind(what), users, users) if self.ledger.records else None
+            label = self._arrived(message_kind(what), users, users) if self.ledger.records else None
             self.ledger.delivered(REPLY, times, users, prober, label=label)
             self.probed[users] = True
 
@@ -301,24 +313,30 @@ class ShardExchange(ExchangeRun):
         """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
         j, leg, kind = self.journey, LEG[what], message_kind(what, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
-        messages = messages.only(j.exists(messages))
-        count = messages.user.size
-        self.ledger.count("messages_duplicated" if copy % 2 and hop == 0 else "messages_sent", count)
-        self.ledger.count("bytes_sent", count * j.bytes[leg] if not (copy % 2 and hop == 0) else 0)
-        goes = j.kept(messages)
+        counts, duplicate = self.ledger.counts, copy % 2 == 1 and hop == 0
+        if duplicate:
+            messages = messages.only(j.exists(messages))
+        counts["messages_duplicated" if duplicate else "messages_sent"] += messages.user.size
+        counts["bytes_sent"] += 0 if duplicate else messages.user.size * j.bytes[leg]
+        goes = j.faults.kept(messages)
         if goes is not None:
-            self.ledger.count("messages_lost", int(np.count_nonzero(~goes)))
-        kept = messages.only(goes)
-        self._contents.send(kind, kept)
-        arrives = kept.sent_s + j.travel(kept)
+            counts["messages_lost"] += int(np.count_nonzero(~goes))
+        arriving = messages.only(goes)
+        if self._contents is not None:
+            self._contents.send(kind, arriving)
+        arrives = arriving.sent_s + j.travel(arriving)
         if self.ledger.records:  # attempts count from 0 for each question
-            messages = replace(messages, attempt=j.in_question(attempt))
-        self.ledger.sent(SEEN_AS.get(what, what), messages, goes, arrives, self.source)
-        self.engine.post(kind, kept.user, arrives)
+            sent = replace(messages, attempt=j.in_question(attempt))
+            self.ledger.sent(SEEN_AS.get(what, what), sent, goes, arrives, self.source)
+        self.engine.post(kind, arriving.user, arrives)
+
+    def _arrived(self, kind: int, users: Users, source: Users) -> Payload:
+        """What messages of a kind carry on arrival, (m, ...), if it was `source` (m,) whose label it is."""
+        return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: NDArray[np.bool_] | None, *columns: Any) -> tuple[Any, ...]:
         """The rows whose receiver is online."""
         if online is None:
             return columns
-        self.ledger.count("messages_undelivered", int(np.count_nonzero(~online)))
+        self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))
         return tuple(column[online] for column in columns)

@@ -4,7 +4,7 @@ A mechanism says what is exchanged; how it travels is decided here.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
-from p2p_sim.exchange.asking import NO_REPLY, ONE_PEER, Asking, first_of_majority
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.network_record import FetchLaw, NetworkRecord, Unknown, realised
-from p2p_sim.exchange.peers import Peers, choices
+from p2p_sim.exchange.message_timing import ExchangeRun
+from p2p_sim.exchange.network_record import NetworkRecord, Unknown, realised
+from p2p_sim.exchange.peers import NO_REPLY, ONE_PEER, Asking, Peers, first_of_majority
 from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.protocol import LabelExchangeProtocol, Protocol
 from p2p_sim.exchange.randomizer import Message
@@ -32,9 +31,11 @@ Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished]) -> Iterator[Finished]:
-    """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out."""
-    if not queue:
-        return
+    """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out.
+
+    Args:
+        queue: finished exchanges, at least one.
+    """
     came = [np.flatnonzero(np.isfinite(exchange.arrival)) for exchange, _ in queue]
     journey = queue[0][0].journey
     rate = journey.config.learner_bandwidth_bps
@@ -53,6 +54,7 @@ def exchange_shard(
     payload: NDArray[np.generic],
     sampling_rate: float,
     streams: Streams,
+    *,
     overlay: Overlay | None = None,
     hops: int = 1,
     asking: Asking = ONE_PEER,
@@ -68,14 +70,14 @@ def exchange_shard(
         asking: how many peers each asks; of several: labels are the payload.
     """
     peers = Peers(shard, streams, overlay, hops)
-    for block in choices(shard, streams, sampling_rate, overlay, hops):
+    for block in peers.choices(sampling_rate):
         submitter = np.flatnonzero(block.keep if overlay is None else block.keep & (block.peer >= 0))
         fetched = np.take(payload, block.peer[submitter], axis=0, mode="clip")
         if asking.several:
             users = (submitter + block.start).astype(np.int32)
             numbers, now = asking.numbers(users, streams, shard), np.zeros(users.size)
             columns = [fetched.astype(np.int16)]
-            for question in range(1, asking.most):
+            for question in range(1, int(numbers.max(initial=1))):
                 label = payload[peers.again(users, question, now)].astype(np.int16)
                 columns.append(np.where(question < numbers, label, NO_REPLY))
             labels = np.stack(columns, axis=1)
@@ -127,38 +129,15 @@ class Growing:
         """Add values (m, ...), rows of the shape asked for, converted to the array's type."""
         end = self._count + len(values)
         if end > len(self._array):
-            self._resize(max(end, len(self._array) * 9 // 8))
+            rows = max(end, len(self._array) * 9 // 8)
+            self._array.resize((rows, *self._array.shape[1:]), refcheck=False)
         self._array[self._count : end] = values
         self._count = end
 
     def values(self) -> NDArray[Any]:
         """All values; nothing may be appended afterwards."""
-        self._resize(self._count)
+        self._array.resize((self._count, *self._array.shape[1:]), refcheck=False)
         return self._array
-
-    def _resize(self, rows: int) -> None:
-        self._array.resize((rows, *self._array.shape[1:]), refcheck=False)
-
-
-@dataclass
-class _Log:
-    """What is noted of finished shards."""
-
-    record: bool
-    law: FetchLaw | None
-    traffic: Traffic = field(default_factory=Traffic)
-    messages: list[Messages] = field(default_factory=list)
-    traces: list[MessageTrace] = field(default_factory=list)
-    times: list[NDArray[np.float64]] = field(default_factory=list)
-    facts: list[NetworkRecord] = field(default_factory=list)
-
-    def note(self, exchange: ExchangeRun, counts: Traffic) -> None:
-        self.traffic += counts
-        if self.record:
-            self.messages.append(exchange.messages())
-            self.traces.append(exchange.trace())
-        self.times.append(exchange.arrival[exchange.in_time])
-        self.facts.append(realised(exchange, self.law))
 
 
 @dataclass(frozen=True)
@@ -190,12 +169,12 @@ class Exchange:
             population, network: the users, and the network that has been opened for them.
             record: keep the transcript. part: shards to run.
         """
-        check_given(self.adversaries, population.num_rows)
+        shards = population.shards
         if part is not None:
             network.config.check_splittable()
-        shards = population.shards if part is None else population.shards[slice(*part)]
-        asked = sum(shard.size for shard in shards)
-        expected = int(self.sampling_rate * asked + 4 * asked**0.5)
+            shards = shards[slice(*part)]
+        size = sum(shard.size for shard in shards)
+        expected = int(self.sampling_rate * size + 4 * size**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
         if self.engine == "vectorised":
@@ -203,24 +182,33 @@ class Exchange:
                 users.append(submitter)
                 labels.append(fetched)
             return Submissions(users.values(), labels.values())
-        law = SEVERAL_PEERS if self.asking.several else None
-        log = _Log(record, law if self.protocol is None else OWN_PROTOCOL)
+        # what each shard leaves behind, in their order; the law of the fetches, where it is not worked out
+        law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
+        traffic, times = Traffic(), [np.zeros(0)]
+        records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
         for exchange, counts in self._exchanges(population, network, record, shards):
             submitter, received = exchange.submissions()
             users.append(submitter)
             labels.append(received)
-            log.note(exchange, counts)
+            traffic += counts
+            times.append(exchange.arrival[exchange.in_time])
+            records.append(realised(exchange, law))
+            if record:
+                messages.append(exchange.messages())
+                traces.append(exchange.trace())
         return Submissions(
             users.values(),
             labels.values(),
-            log.traffic,
-            Transcript(Messages.join(log.messages), MessageTrace.join(log.traces)) if record else None,
-            np.concatenate([np.zeros(0), *log.times]),
-            tuple(log.facts),
+            traffic,
+            Transcript(Messages.join(messages), MessageTrace.join(traces)) if record else None,
+            np.concatenate(times),
+            tuple(records),
         )
 
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[tuple[Shard, Payload, Roles]]:
         """Each shard with what its users answer, and their roles."""
+        if self.adversaries != NOBODY:
+            check_given(self.adversaries, population.num_rows)
         for shard in shards:
             truth = population.labels_of(shard)
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
@@ -236,8 +224,10 @@ class Exchange:
     ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
         """All submissions as one draw."""
         for shard, payload, _ in self._answers(population, network, shards):
-            overlay, hops = network.shard_overlay(shard), network.config.hops
-            yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops, self.asking)
+            yield from exchange_shard(
+                shard, payload, self.sampling_rate, network.streams,
+                overlay=network.shard_overlay(shard), hops=network.config.hops, asking=self.asking,
+            )  # fmt: skip
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
@@ -263,4 +253,5 @@ class Exchange:
                 yield exchange, counts
             else:
                 queue.append((exchange, counts))
-        yield from served(queue)
+        if queue:
+            yield from served(queue)

@@ -1,20 +1,25 @@
-"""What becomes of a shard's messages: pure functions of the user and her attempt, for any peer she might have asked.
+"""What becomes of a shard's messages, and what every engine that sends them leaves behind.
+
+Times and fates are pure functions of the user and her attempt, for any peer she might have asked.
 
 Every time, loss and choice has an address of its own (leg, user, attempt, copy, hop), so that no order of events and no
 fault elsewhere changes it. The event engine delivers messages by these functions; the privacy of a realised network
 asks them what would have become of the peers a user did not draw.
 """
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams, Uniforms
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.peers import Choices, Peers, all_choices
+from p2p_sim.exchange.peers import Choices, Peers
+from p2p_sim.exchange.traffic import Ledger, Traffic
+from p2p_sim.exchange.transcript import Messages, MessageTrace, Spans
 from p2p_sim.network.faults import Ends, InTransit
 from p2p_sim.network.network_config import GossipView, Network
 from p2p_sim.population.population import Shard
@@ -44,45 +49,46 @@ class MessageTiming:
         network: Network,
         streams: Streams,
         roles: Roles,
+        *,
         sampling_rate: float,
         payload_bytes: int = 1,
     ) -> None:
-        self.config, self.shard, self.roles = network.config, shard, roles
+        config, overlay, availability = network.config, network.shard_overlay(shard), network.shard_availability(shard)
+        self.config, self.hops, self.faults = config, config.hops, config.transit()
+        self.shard, self.roles, self.overlay, self.availability = shard, roles, overlay, availability
         self._streams, self._law = streams, network.latency
-        self.faults = network.config.transit()
-        self.overlay = network.shard_overlay(shard)
-        self.availability = network.shard_availability(shard)
-        view = self.config.peers if isinstance(self.config.peers, GossipView) else None
-        self.hops = self.config.hops
-        self._peers = Peers(shard, streams, self.overlay, self.hops, view)
-        self.choices: Choices = all_choices(shard, streams, sampling_rate, self.overlay, self.hops)
-        self.start = streams.generator("start", shard.index).random(shard.size)
-        self.start *= self.config.start_window_s
-        if self.availability is not None:
-            self.start = self.availability.next_online(np.arange(shard.size, dtype=np.int32), self.start)
-        if view is not None:
-            users = np.arange(shard.size, dtype=np.int32)
-            self.choices.peer[:] = self._peers.again(users, 0, np.where(np.isfinite(self.start), self.start, 0.0))
-        self.bytes = dict(zip(LEGS, (0, payload_bytes, payload_bytes), strict=True))
-        self.bytes = {leg: size + self.config.header_bytes for leg, size in self.bytes.items()}
-        self.bytes |= {"probe": self.bytes["request"], "confession": self.bytes["reply"], "push": self.bytes["reply"]}
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
-        self._silent = bool(roles.silent.any())
-        self.copies = 2 if self.faults["duplicated"] else 1
+        everybody = np.arange(shard.size, dtype=np.int32)
+        # when each user begins, once she is online, seconds
+        self.start = streams.generator("start", shard.index).random(shard.size)
+        self.start *= config.start_window_s
+        if availability is not None:
+            self.start = availability.next_online(everybody, self.start)
+        # whom each asks first, and whether she submits; what is in a gossip view depends on the time
+        view = config.peers if isinstance(config.peers, GossipView) else None
+        self._peers = Peers(shard, streams, overlay, self.hops, view)
+        blocks = list(self._peers.choices(sampling_rate))
+        self.choices = Choices(0, np.concatenate([b.peer for b in blocks]), np.concatenate([b.keep for b in blocks]))
+        if view is not None:
+            self.choices.peer[:] = self._peers.again(everybody, 0, np.where(np.isfinite(self.start), self.start, 0.0))
+        generators = {leg: streams.generator(f"latency-{leg}", shard.index) for leg in LEGS}
+        self.first_times = {leg: network.latency.sample(rng, shard.size) for leg, rng in generators.items()}
+        """Travel times of everybody's first messages, seconds, each (m,)."""
+        request, reply = config.header_bytes, config.header_bytes + payload_bytes
+        self.bytes = {
+            "request": request, "probe": request,
+            "reply": reply, "submission": reply, "confession": reply, "push": reply,
+        }  # fmt: skip
+        """Size of a message, header included, by its leg."""
+        self.copies = 2 if "duplicated" in self.faults.effects else 1
         """Copies that a message may have."""
-        isolated = self.overlay is not None and bool(self.overlay.isolated)
-        c, faults = self.config, self.faults
-        self.certain = not (faults["lost"] or c.request_timeout_s or c.churns or self._silent or isolated)
+        self._silent = bool(roles.silent.any())
+        limited, isolated = config.request_timeout_s is not None, overlay is not None and bool(overlay.isolated)
+        lost, churns = "lost" in self.faults.effects, availability is not None
+        self.certain = not any((lost, limited, churns, self._silent, isolated))
         """Whether every request is answered."""
-        somewhere = self.availability is not None or self.overlay is not None
-        self.matters = self._silent or somewhere or self.copies > 1 or faults.ask_ends
+        self.matters = any((self._silent, churns, overlay is not None, self.copies > 1, self.faults.ask_ends))
         """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
-
-    @cached_property
-    def first_times(self) -> dict[str, Floats]:
-        """Travel times of everybody's first messages, each (m,)."""
-        shard, law = self.shard, self._law
-        return {leg: law.sample(self._streams.generator(f"latency-{leg}", shard.index), shard.size) for leg in LEGS}
 
     # -- choices -----------------------------------------------------------------------------------------------------
 
@@ -93,7 +99,7 @@ class MessageTiming:
         return self.drawn_path(users, attempt, self.sent(users, attempt))
 
     def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
-        """The same by the number of a draw, from 0, and the times at which the requests are sent."""
+        """Whom a request reaches, hop by hop, by the number of its draw, from 0; times (m,): when it is sent."""
         if self.hops > 1:
             return self._peers.path(users, draw)
         if draw == 0:
@@ -143,7 +149,7 @@ class MessageTiming:
         ends: Ends | None = None,
     ) -> InTransit:
         """A leg's messages, sent at the given times; `ends` are sender and receiver where it matters who they are."""
-        draw = self._draw(f"{leg}-{copy}-{hop}", attempt)
+        draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
             leg=leg, attempt=attempt, copy=copy, hop=hop, user=users, sent_s=sent, ends=ends, draw=draw, law=self._law
         )
@@ -165,16 +171,10 @@ class MessageTiming:
             times += self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
         return times
 
-    def exists(self, messages: InTransit) -> Bools | None:
-        """Whether there is such a copy of a message; None: always. Odd copies are the network's duplicates."""
+    def exists(self, messages: InTransit) -> Bools:
+        """Whether the network made a copy of a message: `messages` are odd copies, at the first hop."""
         m = messages
-        if m.copy % 2 == 0 or m.hop > 0:
-            return None
-        return self.faults.duplicated(replace(m, draw=self._draw(f"{m.leg}-{m.copy}", m.attempt)))
-
-    def kept(self, messages: InTransit) -> Bools | None:
-        """Whether a copy of a message is not lost; None: always."""
-        return ~self.faults.lost(messages) if self.faults["lost"] else None
+        return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> tuple[Floats, NDArray[np.int8]]:
         """When the first valid reply comes if the request takes this path, and which copy of it; NEVER if none does.
@@ -242,22 +242,80 @@ class MessageTiming:
     def _arrival(self, messages: InTransit) -> Floats:
         """When messages arrive; NEVER if there are none, or if they are lost or were never sent."""
         times = messages.sent_s + self.travel(messages)
-        _drop(times, self.exists(messages))
-        _drop(times, self.kept(messages))
+        if messages.copy % 2 and messages.hop == 0:
+            _drop(times, self.exists(messages))
+        _drop(times, self.faults.kept(messages))
         return times
 
-    def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """The random numbers of messages at an address, by purpose."""
-
-        def draw(purpose: str) -> Uniforms:
-            key = (f"{purpose}-{address}", attempt)
-            if key not in self._uniforms:
-                self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
-            return self._uniforms[key]
-
-        return draw
+    def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
+        """The random numbers of messages at an address, for a purpose."""
+        key = (f"{purpose}-{address}", attempt)
+        if key not in self._uniforms:
+            self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
+        return self._uniforms[key]
 
 
 def _drop(times: Floats, keep: Bools | None) -> None:
     if keep is not None:
         times[~keep] = NEVER
+
+
+class ExchangeRun(ABC):
+    """One shard's run, message by message.
+
+    Args:
+        shard: the users. network: opened. streams: the replicate's random streams.
+        roles: who does not follow the protocol; None: everybody does.
+        sampling_rate: θ. payload_bytes: of a label. record: keep every delivered message for a transcript.
+    """
+
+    def __init__(
+        self, shard: Shard, network: Network, streams: Streams, *, roles: Roles | None = None,
+        sampling_rate: float = 1.0, payload_bytes: int = 1, record: bool = False,
+    ) -> None:  # fmt: skip
+        self._shard, self._config = shard, network.config
+        self._roles = Roles.without_adversaries(shard.size) if roles is None else roles
+        self.journey = MessageTiming(
+            shard, network, streams, self._roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes
+        )
+        self.ledger = Ledger(shard.start, record)
+        self.source = self.journey.choices.peer
+        """Whose label a user passes on, (m,), if anything of hers arrives."""
+        self.fallback = np.zeros(shard.size, dtype=np.bool_)
+        """Who passes on her own label for want of a reply, (m,)."""
+        self.arrival = np.full(shard.size, NEVER)
+        """When a user's submission reaches the learner, seconds, (m,)."""
+        self.probed = np.zeros(shard.size, dtype=np.bool_)
+        """Who told a prober her noisy label, (m,)."""
+
+    @abstractmethod
+    def run(self) -> Traffic:
+        """Run the exchange to its end."""
+
+    @abstractmethod
+    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+        """What arrived in time: who submitted (index in the population, ascending), and the label she passed on.
+
+        In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
+        """
+
+    @property
+    def in_time(self) -> NDArray[np.bool_]:
+        """Whose submission the learner takes, (m,)."""
+        limit = self._config.deadline_s
+        return np.isfinite(self.arrival) if limit is None or self._config.batch_submission else self.arrival <= limit
+
+    def messages(self) -> Messages:
+        """All delivered messages, if they were recorded."""
+        return self.ledger.messages()
+
+    def trace(self) -> MessageTrace:
+        """What happened besides deliveries, if messages were recorded; attempts count from 0 for each question."""
+        sent, expired = self.ledger.noted()
+        each = self._config.on_timeout.attempts
+        sent = replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each))
+        online = self.journey.availability
+        if online is None:
+            return MessageTrace(sent, expired, None)
+        users = np.repeat(np.arange(self._shard.size, dtype=np.int32), np.diff(online.indptr))
+        return MessageTrace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))

@@ -104,7 +104,7 @@ class _ModelRun:
         self.arrival = np.full(asker.size, np.inf)
         self.shown = np.zeros(asker.size, dtype=np.bool_)
         self.faults = network.config.transit()
-        self.copies = 2 if self.faults["duplicated"] else 1
+        self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
         """All attempts, one after another."""
@@ -116,19 +116,19 @@ class _ModelRun:
         sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
         for attempt in range(c.on_timeout.attempts):
             pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
-            self.ledger.count("fetches", pairs.size)
-            self.ledger.count("retries", pairs.size if attempt else 0)
+            self.ledger.counts["fetches"] += pairs.size
+            self.ledger.counts["retries"] += pairs.size if attempt else 0
             self._attempt(pairs, sent[pairs], attempt)
             open_ = pairs[np.isinf(self.arrival[pairs])]
-            self.ledger.count("answered", pairs.size - open_.size)
+            self.ledger.counts["answered"] += pairs.size - open_.size
             if c.request_timeout_s is None:
-                self.ledger.count("failed", open_.size)
+                self.ledger.counts["failed"] += open_.size
                 return
             gone = sent[open_] + c.timeout_s(attempt)
-            self.ledger.count("expired", open_.size)
+            self.ledger.counts["expired"] += open_.size
             self.ledger.event(gone)
             sent[open_] = self._next_online(self.asker[open_], gone)
-            self.ledger.count("departed", int(np.count_nonzero(np.isinf(sent[open_]))))
+            self.ledger.counts["departed"] += int(np.count_nonzero(np.isinf(sent[open_])))
 
     def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
         """Requests of these pairs and what they bring back."""
@@ -142,37 +142,38 @@ class _ModelRun:
                 late = back > limit[got]
                 sender, receiver = self._who(self.owner, got), self._who(self.asker, got)
                 self.ledger.delivered(REPLY, back, sender, receiver, late=late)
-                self.ledger.count("late_replies", int(np.count_nonzero(late)))
+                self.ledger.counts["late_replies"] += int(np.count_nonzero(late))
                 self.shown[got] = True
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
     def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> tuple[Pairs, Floats]:
         """Messages sent at the given times: the pairs whose copy was delivered, and when. Odd copies are duplicates."""
-        c, leg = self.config, "request" if kind == REQUEST else "reply"
+        c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
         ends = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
         place = (ends[0][pairs], ends[1][pairs])
         draw = self._draw(f"{kind}-{copy}", attempt)
         messages = InTransit(leg, attempt, copy, 0, self.key[pairs], times, place, draw, self.network.latency)
         if copy % 2:
-            kept = self.faults.duplicated(messages)
-            pairs, messages = pairs[kept], messages.only(kept)
+            copied = self.faults.duplicated(messages)
+            pairs, messages = pairs[copied], messages.only(copied)
         sizes = c.header_bytes + (self.payload[self.owner[pairs]] if kind == REPLY else np.zeros(pairs.size, np.int64))
-        self.ledger.count("messages_duplicated" if copy % 2 else "messages_sent", pairs.size)
-        self.ledger.count("bytes_sent", 0 if copy % 2 else int(sizes.sum()))
+        counts["messages_duplicated" if copy % 2 else "messages_sent"] += pairs.size
+        counts["bytes_sent"] += 0 if copy % 2 else int(sizes.sum())
         times = messages.sent_s + messages.travel_s("latency")
         self.faults.delay(times, messages)
         if c.bandwidth_bps:
             times = times + 8.0 * sizes / c.bandwidth_bps
         times = times + self._distance(pairs)
-        lost, receiver = self.faults.lost(messages), messages.receiver
-        online = np.ones(pairs.size, dtype=np.bool_)
+        kept, receiver = self.faults.kept(messages), messages.receiver
+        comes = np.ones(pairs.size, dtype=np.bool_) if kept is None else kept
+        arrives = comes
         if self.availability is not None:
-            online = self.availability.online(receiver, times)
-        away = ~lost & ~online
+            arrives = comes & self.availability.online(receiver, times)
+        away = comes & ~arrives
         self.offline[receiver[away]] = True
-        self.ledger.count("messages_lost", int(np.count_nonzero(lost)))
-        self.ledger.count("messages_undelivered", int(np.count_nonzero(away)))
-        return pairs[~lost & online], times[~lost & online]
+        counts["messages_lost"] += int(np.count_nonzero(~comes))
+        counts["messages_undelivered"] += int(np.count_nonzero(away))
+        return pairs[arrives], times[arrives]
 
     def _distance(self, pairs: Pairs) -> Floats:
         """Travel time for the distance of each pair, seconds."""

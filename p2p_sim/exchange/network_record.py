@@ -14,8 +14,7 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, MessageTiming, Users
+from p2p_sim.exchange.message_timing import NEVER, Bools, ExchangeRun, Floats, MessageTiming, Users
 from p2p_sim.network.network_config import CALIBRATED, GossipView
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Shard
@@ -274,7 +273,7 @@ class NetworkRecord:
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The same with one entry for all users of a cluster of whom the same is known; they must have one law."""
+        """One entry for all users of a cluster of whom the same is known; the users must have one law."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
         kind = np.repeat(np.arange(clusters) << len(FLAGS), np.diff(self.offsets))
@@ -289,11 +288,13 @@ class NetworkRecord:
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
     """Note what a finished run leaves behind; `law`: of whose labels were passed on, if it is not the exchange's."""
-    journey = exchange.journey
+    journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched, arrived & ~exchange.in_time) if law is None else law
-    roles, rule = journey.roles, journey.config.on_timeout
+    roles, rule = journey.roles, config.on_timeout
+    # the moment of a submission may tell whose label it is: who was online, or near
+    times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
     return NetworkRecord(
         journey.shard,
         fetched,
@@ -304,14 +305,6 @@ def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecor
         exchange.probed,
         law,
         rule.attempts if rule.retry == "redraw" else 1,
-        _times_tell(exchange),
+        times_tell,
         journey.shard.offsets,
     )
-
-
-def _times_tell(exchange: ExchangeRun) -> bool:
-    """Whether the moment of a submission may say whose label it is."""
-    journey, config = exchange.journey, exchange.journey.config
-    if config.batch_submission:
-        return False
-    return journey.availability is not None or config.distance_s > 0

@@ -1,4 +1,7 @@
-"""Whom users ask, and whether they submit: drawn the same way for every engine (Algorithm 2, lines 5 and 9)."""
+"""Whom users ask, how many peers, and whether they submit: drawn the same way for every engine.
+
+These are the draws of lines 5 and 9 of Algorithm 2.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +16,19 @@ from p2p_sim.population.population import Shard
 
 Users = NDArray[np.int32]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the users `start` to `start + len(peer) - 1` of a shard choose; indices count from the shard's first user.
+
+    peer: (m,) int32, the user each one asks first, or -1 if she has no neighbour.
+    keep: (m,) bool, whether she passes the fetched label on to the learner.
+    """
+
+    start: int
+    peer: NDArray[np.int32]
+    keep: NDArray[np.bool_]
 
 
 class Peers:
@@ -31,6 +47,15 @@ class Peers:
     ) -> None:
         self._shard, self._streams, self._overlay = shard, streams, overlay
         self._hops, self._view = hops, view
+
+    def choices(self, sampling_rate: float) -> Iterator[Choices]:
+        """Draw everybody's choices in blocks of 65,536 users, so that a cluster of any size needs little memory."""
+        rng = self._streams.generator("peer", self._shard.index)
+        keep = self._streams.generator("keep", self._shard.index)
+        for start in range(0, self._shard.size, BLOCK):
+            stop = min(start + BLOCK, self._shard.size)
+            peer = self.first(rng, start, stop)
+            yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
         """The first peers of users start..stop-1, from a generator that goes through the shard in this order."""
@@ -52,12 +77,12 @@ class Peers:
 
     def path(self, users: Users, attempt: int) -> list[Users]:
         """Where a random walk is after each of its steps."""
-        place, found = users, []
+        node, path = users, []
         for hop in range(self._hops):
             position = self._streams.uniforms(f"walk-{hop}", self._shard.index, attempt).at(users)
-            place = self._neighbour(place, position)
-            found.append(place)
-        return found
+            node = self._neighbour(node, position)
+            path.append(node)
+        return path
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
         """The neighbour at a relative position in [0, 1) of each user's list; -1 too for user -1, who is nobody."""
@@ -75,8 +100,8 @@ class Peers:
         """The member at a relative position in [0, 1) of each user's cluster."""
         offsets = self._shard.offsets
         cluster = np.searchsorted(offsets, users, side="right") - 1
-        place = position * (offsets[cluster + 1] - offsets[cluster])
-        return place.astype(np.int32) + offsets[cluster].astype(np.int32)
+        within = position * (offsets[cluster + 1] - offsets[cluster])
+        return within.astype(np.int32) + offsets[cluster].astype(np.int32)
 
     def _entry(self, users: Users, attempt: int, times: Floats) -> Users:
         """A random entry of each user's view as it is at the given times."""
@@ -106,36 +131,56 @@ def _uniform_members(position: Floats, offsets: NDArray[np.int64], start: int, s
     return peer
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the users `start` to `start + len(peer) - 1` of a shard choose; indices count from the shard's first user.
+NO_REPLY = -1
+"""Stands where a label would, had it come."""
 
-    peer: (m,) int32, the user each one asks first, or -1 if she has no neighbour.
-    keep: (m,) bool, whether she passes the fetched label on to the learner.
+
+@dataclass(frozen=True)
+class Asking:
+    """How many peers a user asks in parallel, and whether she goes without replies that never come.
+
+    shares: (k, its probability), of which every user draws her own k. answered: she submits the majority of the labels
+    that came, if any did; else she submits nothing unless all came.
     """
 
-    start: int
-    peer: NDArray[np.int32]
-    keep: NDArray[np.bool_]
+    shares: tuple[tuple[int, float], ...] = ((1, 1.0),)
+    answered: bool = False
+
+    @property
+    def several(self) -> bool:
+        """Whether anybody asks more than one peer."""
+        return max(self.shares)[0] > 1
+
+    @property
+    def coins(self) -> list[tuple[int, float]]:
+        """(k, probability) in the order in which coins are tossed: the first that shows heads is a user's k."""
+        shares = [weight for _, weight in self.shares]
+        return [(k, weight / sum(shares[position:])) for position, (k, weight) in enumerate(self.shares)]
+
+    def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
+        """The k of some users of a shard: the coins that `LabelExchangeProtocol` tosses."""
+        (*tossed, (last, _)) = self.coins
+        numbers = np.full(users.size, last)
+        for toss, (k, probability) in reversed(list(enumerate(tossed))):
+            numbers[streams.uniforms("protocol/peers", shard.index, toss).at(users) < probability] = k
+        return numbers
 
 
-def choices(
-    shard: Shard, streams: Streams, sampling_rate: float, overlay: Overlay | None = None, hops: int = 1
-) -> Iterator[Choices]:
-    """Draw the shard's choices in blocks of 65,536 users, so that a cluster of any size needs little memory."""
-    peers, keep = Peers(shard, streams, overlay, hops), streams.generator("keep", shard.index)
-    rng = streams.generator("peer", shard.index)
-    for start in range(0, shard.size, BLOCK):
-        stop = min(start + BLOCK, shard.size)
-        peer = peers.first(rng, start, stop)
-        yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
+ONE_PEER = Asking()
+"""The exchange of the clustering paper."""
 
 
-def all_choices(
-    shard: Shard, streams: Streams, sampling_rate: float, overlay: Overlay | None = None, hops: int = 1
-) -> Choices:
-    """The whole shard's choices in one piece: the same numbers as `choices`."""
-    blocks = list(choices(shard, streams, sampling_rate, overlay, hops))
-    if len(blocks) == 1:
-        return blocks[0]
-    return Choices(0, np.concatenate([b.peer for b in blocks]), np.concatenate([b.keep for b in blocks]))
+def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The position of the first label of the plurality in each row of (m, k) labels, by the order of asking.
+
+    Of labels that came equally often the first one counts. Peers are drawn independently from one law, so that every
+    order of their labels is equally likely: it is a fair coin. Where nothing came, position 0.
+
+    >>> first_of_majority(np.array([[0, 2, 2], [1, 0, NO_REPLY]])).tolist()
+    [1, 0]
+    """
+    votes = np.zeros(labels.shape, dtype=np.int64)
+    for column in labels.T:
+        votes += labels == column[:, None]
+    votes[labels == NO_REPLY] = 0
+    return np.asarray(votes.argmax(axis=1))

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.message_timing import NEVER, ExchangeRun
 from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
@@ -84,8 +83,8 @@ class ProcessExchange(ExchangeRun):
             self.clock.run()
         except Exception as copied:  # SimPy raises a copy, whose cause says where it happened
             raise copied.__cause__ or copied from None
-        self.ledger.count("failed", sum(not question.reply.triggered for question in self.questions))
-        self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
+        self.ledger.counts["failed"] += sum(not question.reply.triggered for question in self.questions)
+        self.ledger.counts["fallbacks"] += int(np.count_nonzero(self.fallback))
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def trace(self) -> MessageTrace:
@@ -103,8 +102,9 @@ class ProcessExchange(ExchangeRun):
             ),
         )
 
-    def labels_of(self, users: NDArray[np.int64]) -> NDArray[np.generic]:
-        return self._submitted[users]
+    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+        users = np.flatnonzero(self.in_time)
+        return users + self._shard.start, self._submitted[users]
 
     def _life(self, me: Me, start: float) -> Steps:
         yield self.clock.until(start)
@@ -121,7 +121,7 @@ class ProcessExchange(ExchangeRun):
         # her attempts are numbered through all that she asks: each number has random numbers of its own
         earlier = self._number(user, "request", rule.attempts)
         for attempt in range(rule.attempts):
-            self.ledger.count("retries", int(attempt > 0))
+            self.ledger.counts["retries"] += int(attempt > 0)
             if attempt == 0 or rule.retry != "same_peer":  # whom she asks: hop by hop, as the network is now
                 now = np.array([self.clock.now])
                 path = [int(step[0]) for step in self.journey.drawn_path(_one(user), earlier + attempt, now)]
@@ -131,7 +131,7 @@ class ProcessExchange(ExchangeRun):
             # she goes on when she is online again, if ever
             back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
             if back == NEVER:
-                self.ledger.count("departed", 1)
+                self.ledger.counts["departed"] += 1
                 return None
             if attempt + 1 < rule.attempts or rule.fallback == "own_label":
                 yield self.clock.until(back)
@@ -220,7 +220,7 @@ class ProcessExchange(ExchangeRun):
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(user, earlier, attempt, self.clock.now, deadline, self.clock.event())
         self.questions.append(question)
-        self.ledger.count("fetches", 1)
+        self.ledger.counts["fetches"] += 1
         if self._config.request_timeout_s is not None:
             # a timer comes after all messages of its instant, so that a reply exactly at the deadline counts
             self.clock.at(question.deadline, partial(self._expire, question), timer=True)
@@ -253,10 +253,10 @@ class ProcessExchange(ExchangeRun):
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
         late = self._config.request_timeout_s is not None and self.clock.now > question.deadline
-        self.ledger.count("late_replies", int(late))
+        self.ledger.counts["late_replies"] += int(late)
         self._deliver(REPLY, node, user, label, late)
         if not question.reply.triggered:
-            self.ledger.count("answered", 1)
+            self.ledger.counts["answered"] += 1
             question.answered_s = self.clock.now
             question.reply.succeed(Reply(int(label), node))
 
@@ -276,22 +276,23 @@ class ProcessExchange(ExchangeRun):
         Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
         The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
         """
-        j, count, first = self.journey, self.ledger.count, not (copy % 2 and hop == 0)
+        j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
         now, ends = np.array([self.clock.now]), None if receiver is None else (_one(sender), _one(receiver))
         message = j.message(leg, _one(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
-        message = message.only(j.exists(message))
+        message = message.only(None if first else j.exists(message))
         if not message.user.size:
             return
-        count("messages_sent" if first else "messages_duplicated", 1)
-        count("bytes_sent", j.bytes[leg] * first)
-        goes = j.kept(message)
+        counts["messages_sent" if first else "messages_duplicated"] += 1
+        counts["bytes_sent"] += j.bytes[leg] * first
+        goes = j.faults.kept(message)
         arriving = message.only(goes)
         arrives = arriving.sent_s + j.travel(arriving)
-        self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
+        if self.ledger.records:
+            self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
         if not arrives.size:
-            count("messages_lost", 1)
+            counts["messages_lost"] += 1
             return
-        if isinstance(payload, int) and payload >= 0 and j.faults["corrupted"]:
+        if isinstance(payload, int) and payload >= 0 and "corrupted" in j.faults.effects:
             label = np.array([payload], dtype=self._submitted.dtype)
             payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
         self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
@@ -301,7 +302,7 @@ class ProcessExchange(ExchangeRun):
         if receiver is None or self._is_online(receiver):
             arrive(payload)
         else:
-            self.ledger.count("messages_undelivered", 1)
+            self.ledger.counts["messages_undelivered"] += 1
 
     def _deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
         """Note a delivered message."""

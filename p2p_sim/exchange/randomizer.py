@@ -167,5 +167,5 @@ class Message(ABC):
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The same where so many submissions were fetched from so many users whose payloads are not known."""
+        """What protects a label where so many submissions were fetched from so many users of unknown payloads."""
         return replace(self.shuffled(sources), submissions=submissions)

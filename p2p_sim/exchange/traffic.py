@@ -29,34 +29,27 @@ class Arrivals:
     values: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    @property
-    def total(self) -> int:
-        """Number of times."""
-        return self._waiting + int(self.counts.sum())
-
-    @property
-    def _waiting(self) -> int:
-        return sum(piece.size for piece in self.times)
-
     def add(self, other: "Arrivals") -> None:
         """Take in others."""
         self.times += other.times
         self._merge(other.values, other.counts)
-        if self._waiting > EXACT:
+        if sum(piece.size for piece in self.times) > EXACT:
             self._round()
 
     def quantile(self, share: float) -> float | None:
         """The time by which a share, 0 to 1, has arrived, as `numpy.quantile` has it; None if nothing has."""
-        if self.total == 0:
+        total = sum(piece.size for piece in self.times) + int(self.counts.sum())
+        if total == 0:
             return None
-        if self.total <= EXACT:
+        if total <= EXACT:
             return float(np.quantile(np.concatenate(self.times), share))
         self._round()
-        place = share * (self.total - 1)
-        below = int(place)
-        found = np.searchsorted(np.cumsum(self.counts), [below, min(below + 1, self.total - 1)], side="right")
-        low, high = (self.values[found] << DROPPED).view(np.float64).tolist()
-        return float(low + (high - low) * (place - below))
+        # between the two times around the share's rank, as a straight line
+        rank = share * (total - 1)
+        below = int(rank)
+        around = np.searchsorted(np.cumsum(self.counts), [below, min(below + 1, total - 1)], side="right")
+        low, high = (self.values[around] << DROPPED).view(np.float64).tolist()
+        return float(low + (high - low) * (rank - below))
 
     def _round(self) -> None:
         """Round and count the times that were kept as they are."""
@@ -67,8 +60,8 @@ class Arrivals:
         low, high = int(values.min(initial=2**62)), int(values.max(initial=0))
         if high - low < EXACT:  # bincount is faster, if it does not need too much memory
             counts = np.bincount(values - low)
-            found = np.flatnonzero(counts)
-            self._merge(found + low, counts[found])
+            present = np.flatnonzero(counts)
+            self._merge(present + low, counts[present])
         else:
             self._merge(*np.unique(values, return_counts=True))
 
@@ -132,7 +125,8 @@ class Ledger:
 
     def __init__(self, first: int, record: bool) -> None:
         self._first = first
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """The counts of `Traffic`, by their names."""
         self._last = 0.0
         self.records = record
         """Whether messages are kept."""
@@ -140,14 +134,10 @@ class Ledger:
         self._sent: list[Sent] = []
         self._expired: list[Spans] = []
 
-    def count(self, name: str, number: int) -> None:
-        """Add to one of the counts of `Traffic`."""
-        self._counts[name] += number
-
     def event(self, times: NDArray[np.float64]) -> None:
         """Note events (m,) of the protocol, seconds."""
         if times.size:
-            self._counts["protocol_events"] += times.size
+            self.counts["protocol_events"] += times.size
             self._last = max(self._last, float(times.max()))
 
     def delivered(
@@ -165,12 +155,12 @@ class Ledger:
         `label` is needed where messages are kept, and None in requests; a payload of several numbers is not kept.
         """
         self.event(times)
-        self._counts["messages_delivered"] += times.size
+        self.counts["messages_delivered"] += times.size
         if receiver is None:
-            self._counts["learner_messages"] += times.size
+            self.counts["learner_messages"] += times.size
         if self._log is None:
             return
-        told = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
+        carried = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
         first, none = np.int32(self._first), np.full(times.size, LEARNER, dtype=np.int32)
         self._log.append(
             Messages(
@@ -178,7 +168,7 @@ class Ledger:
                 np.full(times.size, kind, dtype=np.int8),
                 sender + first,
                 none if receiver is None else receiver + first,
-                told,
+                carried,
                 np.zeros(times.size, dtype=np.bool_) if late is None else late,
             )
         )
@@ -186,7 +176,7 @@ class Ledger:
     def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
         """Note requests of users (m,) that expired, seconds."""
         self.event(times)
-        self._counts["expired"] += users.size
+        self.counts["expired"] += users.size
         if self._log is not None:
             self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
 
@@ -198,13 +188,11 @@ class Ledger:
         arrives: NDArray[np.float64],
         source: NDArray[np.int32],
     ) -> None:
-        """Note messages (m,) of a kind that were sent, if they are kept.
+        """Note messages (m,) of a kind that were sent; only where messages are kept.
 
         `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds. `source`: of every user of the
         shard, whose label she passes on.
         """
-        if self._log is None:
-            return
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)
         coming[slice(None) if goes is None else goes] = arrives
@@ -236,5 +224,5 @@ class Ledger:
 
     def traffic(self, learner_bytes: int) -> Traffic:
         """The counts; a message to the learner has `learner_bytes` bytes."""
-        to_learner = self._counts["learner_messages"] * learner_bytes
-        return Traffic(**self._counts, learner_bytes=to_learner, completion_time_s=self._last)
+        to_learner = self.counts["learner_messages"] * learner_bytes
+        return Traffic(**self.counts, learner_bytes=to_learner, completion_time_s=self._last)

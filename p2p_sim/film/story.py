@@ -285,7 +285,7 @@ def _known(learned: Posterior, true: int) -> tuple[Markup, ...]:
 
 
 def _bounded(record: ObservedNetwork) -> tuple[Markup, ...]:
-    """The same where it is not: what the run's statement says."""
+    """The caption of the end and a paragraph about it, where that law is not known: what the run's statement shows."""
     statement = record.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)

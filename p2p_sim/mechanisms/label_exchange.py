@@ -12,8 +12,8 @@ from pydantic import Field, field_validator, model_validator
 from p2p_sim.base.configuration import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
-from p2p_sim.exchange.asking import ONE_PEER, Asking
 from p2p_sim.exchange.engines import EngineName, Exchange
+from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
 from p2p_sim.mechanisms.evidence import Evidence, of_messages

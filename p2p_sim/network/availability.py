@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.trace_file import TraceTable, WithoutFile, read_trace
+from p2p_sim.network.latency import WithoutFile
+from p2p_sim.network.trace_file import TraceTable, read_trace
 from p2p_sim.population.data_files import find_named
 from p2p_sim.population.population import Shard
 

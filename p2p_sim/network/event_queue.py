@@ -57,7 +57,7 @@ Actor = Callable[[simpy.Environment], Generator[simpy.Event, None, None]]
 Batches = defaultdict[int, list[tuple[Users, Times]]]
 
 SLOTS = 64
-"""Windows that are queued by time; what lies beyond them waits unsorted until the clock comes near."""
+"""Windows that are queued by time; what lies beyond them is under this number, unsorted until the clock comes near."""
 SLICE = 16_384
 """Most messages handed to a handler at once, which bounds the memory of temporaries."""
 
@@ -73,8 +73,7 @@ class Engine:
     def __init__(self, handler: Handler, window_messages: int = 8192) -> None:
         self._handler = handler
         self._target = window_messages
-        self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS)]
-        self._beyond: Batches = defaultdict(list)
+        self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS + 1)]
         self._origin, self._width = 0.0, 0.0
         self._next = 0  # the window that is delivered next, or now
         self._environment = simpy.Environment()
@@ -90,7 +89,7 @@ class Engine:
             self._advancing = True
             self._environment.process(self._advance())
         if self._width == 0.0:
-            self._beyond[kind].append((users, times))
+            self._ring[SLOTS][kind].append((users, times))
             return
         position = times - self._origin
         position /= self._width
@@ -98,7 +97,7 @@ class Engine:
         slot = position.astype(np.int16)
         lowest, highest = int(slot.min()), int(slot.max())
         if lowest == highest:
-            self._batches(lowest)[kind].append((users, times))
+            self._ring[lowest][kind].append((users, times))
             return
         order = np.argsort(slot, kind="stable")  # a radix sort for 16-bit keys
         users, times = users[order], times[order]
@@ -106,21 +105,23 @@ class Engine:
         for index in range(lowest, highest + 1):
             begin, end = (int(ends[index - 1]) if index else 0), int(ends[index])
             if end > begin:
-                self._batches(index)[kind].append((users[begin:end], times[begin:end]))
+                self._ring[index][kind].append((users[begin:end], times[begin:end]))
 
     def run(self, actors: Sequence[Actor] = ()) -> float:
-        """Deliver until nothing is queued and every actor is done; returns when the last window ended, seconds."""
+        """Deliver until nothing is queued and every actor is done; returns when the last window ended, seconds.
+
+        An engine runs once: it lets go of its handler at the end.
+        """
         for actor in actors:
             self._environment.process(actor(self._environment))
-        self._environment.run()
+        try:
+            self._environment.run()
+        finally:  # the handler's owner holds the engine too: a circle would keep both until a collection
+            self._handler = _closed
         return float(self._environment.now)
 
-    def close(self) -> None:
-        """Let go of the handler, whose owner holds the engine too: a circle would keep both until a collection."""
-        self._handler = _closed
-
     def _advance(self) -> Generator[simpy.Event, None, None]:
-        while self._beyond:
+        while self._ring[SLOTS]:
             self._refill()
             for index in range(SLOTS):
                 if self._ring[index]:
@@ -148,7 +149,7 @@ class Engine:
 
     def _refill(self) -> None:
         """Choose the window's width from the load and queue what lies beyond the last window."""
-        waiting, self._beyond = self._beyond, defaultdict(list)
+        waiting, self._ring[SLOTS] = self._ring[SLOTS], defaultdict(list)
         times = np.concatenate([t for batch in waiting.values() for _, t in batch])
         windows = min(max(times.size // self._target, 1), SLOTS)
         near = np.partition(times, min(windows * self._target, times.size) - 1)
@@ -162,9 +163,6 @@ class Engine:
             for users, moments in waiting.pop(kind):
                 self.post(kind, users, moments)
 
-    def _batches(self, index: int) -> Batches:
-        return self._ring[index] if index < SLOTS else self._beyond
-
 
 def _closed(kind: int, users: Users, times: Times) -> None:
-    raise RuntimeError("the engine is closed")
+    raise RuntimeError("the engine has run")

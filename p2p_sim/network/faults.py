@@ -76,7 +76,7 @@ class InTransit:
         return InTransit(*place, self.user[rows], self.sent_s[rows], ends, self.draw, self.law)
 
     def named(self, prefix: str) -> "InTransit":
-        """The same with random numbers of other purposes, which begin with a prefix."""
+        """These messages with random numbers of other purposes, which begin with a prefix."""
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
@@ -177,16 +177,14 @@ class Faults:
 
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
         self._of = {effect: [pair for pair in faults if pair[1].defines(effect)] for effect in EFFECTS}
+        self.effects = frozenset(effect for effect, of in self._of.items() if of)
+        """Those of `EFFECTS` that occur."""
         self.ask_ends = any(prefix for prefix, _ in faults)
         """Whether a fault may ask who sends and who receives."""
 
-    def __getitem__(self, effect: str) -> bool:
-        """Whether one of `EFFECTS` occurs."""
-        return bool(self._of[effect])
-
-    def lost(self, messages: InTransit) -> Bools:
-        """Which messages are lost by one fault or another, (m,)."""
-        return self._any("lost", messages)
+    def kept(self, messages: InTransit) -> Bools | None:
+        """Which messages no fault loses, (m,); None: all."""
+        return ~self._any("lost", messages) if "lost" in self.effects else None
 
     def duplicated(self, messages: InTransit) -> Bools:
         """Which messages are delivered twice, (m,)."""

@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.configuration import Config
-from p2p_sim.network.trace_file import WithoutFile, read_trace
+from p2p_sim.network.trace_file import read_trace
 from p2p_sim.population.data_files import find_named
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,18 @@ class LatencyLaw(Protocol):
     def quantile(self, u: Floats) -> Floats:
         """Inverse of the distribution function at u in [0, 1): uniform numbers become travel times, seconds."""
         ...
+
+
+class WithoutFile(Config):
+    """A part of the network that its configuration says completely."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def load(self, places: tuple[Path, ...]) -> Self:
+        """The part itself."""
+        return self
 
 
 class Constant(WithoutFile):

@@ -76,6 +76,10 @@ FaultConfig = Annotated[NetworkFault, PlugIns(FAULTS, NetworkFault)]
 as a union."""
 
 
+ALWAYS = Always()
+"""Nobody is ever offline."""
+
+
 class OnTimeout(Config):
     """What a user does if no reply came in time."""
 
@@ -123,7 +127,7 @@ class NetworkConfig(Config):
     """Rate of the learner's link, which all clusters share and where submissions queue; absent: no limit."""
     header_bytes: int = Field(default=64, ge=1, le=65_536)
     """Bytes of a message besides its payload, 1 to 65,536."""
-    availability: AvailabilityConfig = Always()
+    availability: AvailabilityConfig = ALWAYS
     """Who is online when; kind = "always", "on_off" or "trace". A message to someone offline is dropped."""
     start_window_s: float = Field(default=0.0, ge=0, le=1e9)
     """Users begin at independent uniform times in [0, start_window_s], seconds, 0 to 1e9; 0: all at once."""
@@ -183,13 +187,13 @@ class NetworkConfig(Config):
     @property
     def churns(self) -> bool:
         """Whether users can be offline."""
-        return self.availability != Always()
+        return self.availability != ALWAYS
 
     @property
     def faults(self) -> tuple[str, ...]:
         """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
         cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
-        harmful = (key for key in differing("network", self, type(self)()) if key not in HARMLESS)
+        harmful = (key for key in differing("network", self, IDEAL) if key not in HARMLESS)
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in harmful))
 
     @property
@@ -219,6 +223,10 @@ class NetworkConfig(Config):
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Files the network is described by."""
         return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]
+
+
+IDEAL = NetworkConfig()
+"""Nothing fails, and everybody may be asked."""
 
 
 @dataclass(frozen=True)
@@ -259,9 +267,7 @@ class Network:
 
     def shard_availability(self, shard: Shard) -> Availability | None:
         """When a shard's users are online; None: always."""
-        if self.config.availability == Always():
-            return None
-        return self.availability.draw(shard, self.streams, self.horizon_s)
+        return self.availability.draw(shard, self.streams, self.horizon_s) if self.config.churns else None
 
     @property
     def horizon_s(self) -> float:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from p2p_sim.base.checked_values import described, is_array, is_number, require
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
+from p2p_sim.network.latency import WithoutFile
 from p2p_sim.network.overlay_graph import (
     FileOverlay,
     Overlay,
@@ -22,7 +23,6 @@ from p2p_sim.network.overlay_graph import (
     side_by_side,
 )
 from p2p_sim.network.random_graphs import regular_edges, small_world_edges
-from p2p_sim.network.trace_file import WithoutFile
 from p2p_sim.population.population import Shard, shards
 
 __all__ = [

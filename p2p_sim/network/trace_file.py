@@ -5,26 +5,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
-
-
-class WithoutFile(Config):
-    """A part of the network that its configuration says completely."""
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
-
-    def load(self, places: tuple[Path, ...]) -> Self:
-        """The part itself."""
-        return self
-
 
 MOST = 1e9
 """Largest number that a trace may hold; about 32 years in seconds."""

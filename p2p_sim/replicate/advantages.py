@@ -39,7 +39,10 @@ def advantage_columns(
     learner, classes = accounted.statements["epsilon_upper"], people.num_classes
     assert isinstance(learner, PrivacyBound)
     law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
-    local = _local(mechanism, accounted, classes)
+    # whoever sees a user's own message, if she sends one: as its law says, else as ε₀ does
+    message, local = accounted.statements.get("epsilon_local"), None
+    if isinstance(message, PrivacyBound) and (local := mechanism.local_advantage(classes)) is None:
+        local = local_advantage(1.0, message.epsilon_upper, classes)
     uniform = float(advantages(law, np.full((1, classes), 1.0 / classes))[0])
     alone = uniform if local is None else min(uniform, local)
     row: dict[str, Any] = dict.fromkeys(GUESSES) | {
@@ -51,9 +54,9 @@ def advantage_columns(
         row[column] = max(most, alone)  # the learner is one of the coalition
     if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
         row["advantage_times"] = alone if timed.epsilon_upper <= learner.epsilon_upper else local
-    for name, found in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
-        if found is not None:
-            row |= _averaged(name, law, *found)
+    for name, priors in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
+        if priors is not None:
+            row |= _averaged(name, law, *priors)
     return row
 
 
@@ -66,15 +69,6 @@ def _averaged(name: str, law: LossLaw, priors: Floats, users: Floats, right: flo
         f"advantage_{name}_worst": float(each.max()),
         f"guess_{name}": float(users @ priors.max(axis=1) / total) if right is None else right,
     }
-
-
-def _local(mechanism: Deployment, accounted: Accounted, classes: int) -> float | None:
-    """Of whoever sees a user's own message, if she sends one."""
-    stated = accounted.statements.get("epsilon_local")
-    if not isinstance(stated, PrivacyBound):
-        return None
-    found = mechanism.local_advantage(classes)
-    return local_advantage(1.0, stated.epsilon_upper, classes) if found is None else found
 
 
 def cluster_counts(people: People, outcome: Outcome) -> tuple[Floats, Floats] | None:

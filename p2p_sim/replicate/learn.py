@@ -1,7 +1,6 @@
 """What is learned from the release of one case, and how good it is."""
 
 import pickle
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -62,7 +61,7 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
         return LearnedModel(Risk(None, None), None, None, {}, density_figures(people, outcome.release))
     if isinstance(mechanism, ProtocolMechanism) and not len(outcome.labels):
         return LearnedModel(Risk(None, None), None, None, {})  # a protocol among users alone
-    found = _predicted(case, people, mechanism, outcome)
+    predicted = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.without_adversaries()) is not None:
         assert isinstance(people, Population)
         outcome = followers.run(people, scenario.network, case.streams, places=case.places)
@@ -71,8 +70,8 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
     floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
     if isinstance(scenario.learner, ValueLearner):
         floor = None if scenario.learner.knows_clusters else value_floor(people, mechanism.value_law(outcome))
-    risk, groups = measured(found, scenario.learner.loss), by_group(found, scenario.groups)
-    values = value_figures(found.population, found.numbers) if scenario.learner.loss == "squared" else {}
+    risk, groups = measured(predicted, scenario.learner.loss), by_group(predicted, scenario.groups)
+    values = value_figures(predicted.population, predicted.numbers) if scenario.learner.loss == "squared" else {}
     if isinstance(outcome.release, ModelRelease) and outcome.release.cells is not None:
         values = {"cells": float(outcome.release.cells)}
     return LearnedModel(risk, honest, floor, groups, values)
@@ -102,8 +101,7 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
         return checked_predictor(release.predictor, offer, (mechanism, "release"), classes)
     if isinstance(release, DensityRelease):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
-    tally = _tally(people, release) if learner.takes_counts else None
-    if people.law is not None and tally is not None:
+    if people.law is not None and learner.takes_counts and (tally := _tally(people, release)) is not None:
         predictor = learner.learn_counts(Counted.of(people.law, tally.counts))
         return checked_predictor(predictor, offer, (learner, "learn_counts"), classes)
     assert isinstance(people, Population)
@@ -136,11 +134,6 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-def reference_key(case: Replicate, people: People, truth: Tally | None = None) -> tuple[Hashable, ...]:
-    """Everything that a model without privacy depends on: the users, and the learner."""
-    return *case.people_key, type(case.scenario.learner), case.scenario.learner.model_dump_json()
-
-
 def size_of(predictor: Predictor) -> int:
     """Bytes of a model: some of scikit-learn's hold all that they learned from."""
     arrays: list[pickle.PickleBuffer] = []
@@ -148,16 +141,22 @@ def size_of(predictor: Predictor) -> int:
     return len(rest) + sum(array.raw().nbytes for array in arrays)
 
 
-@cached(LRUCache(KEPT, size_of), key=reference_key, lock=Lock())
+@cached(  # everything that the model depends on: the users, and the learner
+    LRUCache(KEPT, size_of),
+    key=lambda case, people, truth=None: (
+        *case.people_key, type(case.scenario.learner), case.scenario.learner.model_dump_json()
+    ),
+    lock=Lock(),
+)  # fmt: skip
 def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
     """The model without privacy; the last ones are kept, since other mechanisms are held against them as well."""
     learner = case.scenario.learner.seeded(case.streams)
-    if truth is None:
-        assert isinstance(people, Population)
-        truth = _counted(people, slice(None), people.labels)
-    if learner.takes_counts and people.law is not None and truth is not None:
-        counted = Counted.of(people.law, truth.counts)
-        return learner.fit(counted.rows, counted.weights)
+    if people.law is not None and learner.takes_counts:
+        if truth is None and isinstance(people, Population):
+            truth = _counted(people, slice(None), people.labels)
+        if truth is not None:
+            counted = Counted.of(people.law, truth.counts)
+            return learner.fit(counted.rows, counted.weights)
     assert isinstance(people, Population)
     if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)

@@ -65,15 +65,11 @@ class Replicate:
         people = source, scenario.clusters.model_dump_json()
         return *people, *scenario.groups, files, scenario.seed, self.replicate
 
+    @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
     def people(self) -> Population:
         """The users of the replicate; the last ones drawn are kept, since other mechanisms meet them as well."""
-        return _people(self)
-
-
-@cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
-def _people(case: Replicate) -> Population:
-    scenario = case.scenario
-    return build_population(scenario.population, scenario.clusters, case.places, case.streams, scenario.groups)
+        scenario = self.scenario
+        return build_population(scenario.population, scenario.clusters, self.places, self.streams, scenario.groups)
 
 
 def scenario_of(given: Scenario | str | Path) -> Scenario:

@@ -1,6 +1,5 @@
 """The flat row that a replicate leaves behind."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment
-from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, Outcome
+from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, OrganisationFacts, Outcome
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.where_bounds_hold import Stated
@@ -71,7 +70,7 @@ def row_of(
         **learned.values,
         **learned.groups,
         **network(population, outcome),
-        **organisations(outcome),
+        **(organisations(outcome.organisations) if outcome.organisations is not None else {}),
         "statement": statement,
     }
     for name in mechanism.parameters.keys() - own_columns().keys():
@@ -102,23 +101,24 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
     }
 
 
-def _known(kind: str, figures: dict[str, T], known: Sequence[str]) -> dict[str, T]:
-    """A mechanism's figures, if rows have columns for them: a plug-in must not write into others."""
-    for name in figures:
-        if name not in known:
-            raise InputError(f"mechanism.kind = {kind!r}: states {name!r}, not one of {', '.join(known)}")
-    return figures
-
-
 def privacy(kind: str, accounted: Accounted) -> Row:
     """Every ε in the worst cluster, and facts about the network as it turned out; None where there is none.
 
     Args:
         kind: of the mechanism. accounted: its account of the run.
     """
-    learner, stated = accounted.statements["epsilon_upper"], accounted.statements
+    learner, statements = accounted.statements["epsilon_upper"], accounted.statements
     assert isinstance(learner, PrivacyBound)
-    _known(kind, stated, ("epsilon_upper", *STATEMENTS, *OBSERVED, *SAMPLED))
+    # a plug-in must not write into columns of other meaning
+    epsilon_columns = ("epsilon_upper", *STATEMENTS, *OBSERVED, *SAMPLED)
+    for names, columns in ((tuple(statements), epsilon_columns), (tuple(accounted.facts), FACTS)):
+        for name in names:
+            if name not in columns:
+                raise InputError(f"mechanism.kind = {kind!r}: states {name!r}, not one of {', '.join(columns)}")
+    epsilons = {
+        name: stated.epsilon_upper if isinstance(stated, PrivacyBound) else stated.epsilon
+        for name, stated in statements.items()
+    }
     return {
         "observer": learner.observer,
         "adjacency": learner.adjacency,
@@ -127,17 +127,11 @@ def privacy(kind: str, accounted: Accounted) -> Row:
         "epsilon_upper": learner.epsilon_upper,
         "epsilon_best_cluster": min(bound.epsilon_upper for bound in accounted.learner),
         "basis": learner.basis,
-        **{name: _figure(stated, name) for name in (*STATEMENTS, *OBSERVED)},
-        **{name: _figure(stated, name) for name in SAMPLED if name in stated},
+        **{name: epsilons.get(name) for name in (*STATEMENTS, *OBSERVED)},
+        **{name: epsilons[name] for name in SAMPLED if name in epsilons},
         **dict.fromkeys(FACTS),
-        **_known(kind, accounted.facts, FACTS),
+        **accounted.facts,
     }
-
-
-def _figure(stated: Statements, column: str) -> float | None:
-    """ε of a statement; None where there is none."""
-    found = stated.get(column)
-    return found.epsilon_upper if isinstance(found, PrivacyBound) else None if found is None else found.epsilon
 
 
 def network(population: People, outcome: Outcome) -> Row:
@@ -157,11 +151,8 @@ def network(population: People, outcome: Outcome) -> Row:
     }
 
 
-def organisations(outcome: Outcome) -> Row:
+def organisations(facts: OrganisationFacts) -> Row:
     """What organisations that exchange models have spent and got; lists are text, "organisation:value" each."""
-    facts = outcome.organisations
-    if facts is None:
-        return {}
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
         "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(spent)),

@@ -45,7 +45,7 @@ def survives(lock):
 
 def test_threads_of_one_worker_may_share_what_is_kept(eager_threads):
     assert survives(threading.Lock())
-    for kept in (case._people, learn._nonprivate):
+    for kept in (case.Replicate.people, learn._nonprivate):
         assert isinstance(kept.cache_lock, type(threading.Lock()))
 
 
@@ -75,7 +75,7 @@ def small(**changes):
 
 def forget():
     """Start with no users and no models kept."""
-    case._people.cache_clear()
+    case.Replicate.people.cache_clear()
     learn._nonprivate.cache_clear()
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2
 
 from p2p_sim.base.streams import BLOCK, CACHED, GOLDEN, OF_THE_USERS, Streams, Uniforms, bernoulli, splitmix64
-from p2p_sim.exchange.peers import all_choices, choices
+from p2p_sim.exchange.peers import Peers
 from p2p_sim.population.population import shards
 
 KNOWN = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
@@ -66,14 +66,12 @@ def test_shards_are_whole_clusters_that_cover_everyone(sizes):
 
 
 @pytest.mark.parametrize("sizes", [[3, 5, 2], [70_000, 10], [200_000], [7] * 20_000])
-def test_peers_are_in_the_own_cluster_and_blocks_change_nothing(sizes):
+def test_peers_are_in_the_own_cluster_and_come_in_blocks(sizes):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     for shard in shards(offsets):
-        whole = all_choices(shard, Streams(2, 0), 0.4)
+        parts = list(Peers(shard, Streams(2, 0), None).choices(0.4))
         cluster = np.repeat(np.arange(len(shard.offsets) - 1), np.diff(shard.offsets))
-        assert np.array_equal(cluster[whole.peer], cluster)
-        parts = list(choices(shard, Streams(2, 0), 0.4))
-        assert np.array_equal(np.concatenate([p.peer for p in parts]), whole.peer)
+        assert np.array_equal(cluster[np.concatenate([p.peer for p in parts])], cluster)
         assert [p.start for p in parts] == list(range(0, shard.size, BLOCK))
 
 

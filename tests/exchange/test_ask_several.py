@@ -18,9 +18,9 @@ import p2p_sim
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange import held_labels
 from p2p_sim.exchange.algorithm import label_exchange
-from p2p_sim.exchange.asking import Asking
 from p2p_sim.exchange.held_labels import Questions
 from p2p_sim.exchange.message_timing import MessageTiming
+from p2p_sim.exchange.peers import Asking
 from p2p_sim.measures.privacy_sentences import adds_little
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

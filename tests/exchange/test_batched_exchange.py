@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.exchange_run import ExchangeRun
-from p2p_sim.exchange.message_timing import MessageTiming
+from p2p_sim.exchange.message_timing import ExchangeRun, MessageTiming
 from p2p_sim.network import event_queue as engine_room
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.event_queue import Engine

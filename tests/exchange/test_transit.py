@@ -17,6 +17,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.cli.main import main
 from p2p_sim.exchange.adversaries import AdversariesConfig, Sybil
+from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.network_record import Unknown
 from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.network.faults import NetworkFault
@@ -234,12 +235,10 @@ def test_both_engines_of_messages_agree_to_the_last_bit(faulty, examples):
 
 
 def test_a_corruption_that_is_forgotten_is_seen(faulty, monkeypatch):
-    from p2p_sim.exchange.held_labels import MessageContents
-
     case = Case(network(*EVERY), (50,))
     plain = left_behind(case.processes())
     assert differences(case.exchange(), plain) == []
-    monkeypatch.setattr(MessageContents, "arrived", lambda self, kind, users, source: self._payload[source])
+    monkeypatch.setattr(ShardExchange, "_arrived", lambda self, kind, users, source: self._payload[source])
     assert differences(case.exchange(), plain) != []
 
 
