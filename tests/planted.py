@@ -1,6 +1,6 @@
 """Exchanges with planted leaks, which an audit must catch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,8 +30,9 @@ class FreshNoise(ShardExchange):
     """Planted: the payload is the true label, and every answer flips it afresh (α = 0.2)."""
 
     def submissions(self):
-        users, fetched = super().submissions()
-        return users, fetched ^ (np.random.default_rng(int(fetched.sum())).random(fetched.size) < 0.2)
+        received = super().submissions()
+        fresh = np.random.default_rng(int(received.label.sum())).random(received.label.size) < 0.2
+        return replace(received, label=received.label ^ fresh)
 
 
 class OwnLabel(ShardExchange):

@@ -3,7 +3,7 @@
 Each happens with probability `strength`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,9 +89,9 @@ class OwnLabel(Faulty):
 
 class TrueLabel(Faulty):
     def submissions(self):
-        users, fetched = super().submissions()
-        place = users - self._shard.start
-        return users, np.where(self.hit[place], self.true[place], fetched)
+        received = super().submissions()
+        place = received.user - self._shard.start
+        return replace(received, label=np.where(self.hit[place], self.true[place], received.label))
 
 
 class NextInLine(Faulty):
@@ -110,10 +110,10 @@ class CommonFlips(Faulty):
 
 class Redrawn(Faulty):
     def submissions(self):
-        users, fetched = super().submissions()
-        place = users - self._shard.start
-        fresh = self.true[self.source[place]] ^ (self.rng.random(users.size) < self.alpha)
-        return users, np.where(self.hit[place], fresh, fetched)
+        received = super().submissions()
+        place = received.user - self._shard.start
+        fresh = self.true[self.source[place]] ^ (self.rng.random(place.size) < self.alpha)
+        return replace(received, label=np.where(self.hit[place], fresh, received.label))
 
 
 class AmongEquals(Faulty):

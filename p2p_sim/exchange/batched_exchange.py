@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
-from p2p_sim.exchange.message_timing import NEVER, ExchangeRun
+from p2p_sim.exchange.message_timing import NEVER, ExchangeRun, ReceivedLabels
 from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
@@ -90,11 +90,13 @@ class ShardExchange(ExchangeRun):
         self.ledger.counts["fallbacks"] += int(np.count_nonzero(self.fallback))
         return self.ledger.traffic(self.journey.bytes["submission"])
 
-    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+    def submissions(self) -> ReceivedLabels:
         users = np.flatnonzero(self.in_time)
         if self._contents is not None:
-            return users + self._shard.start, self._contents.submitted[users]
-        return users + self._shard.start, np.take(self._payload, self.source[users], axis=0)
+            labels = self._contents.submitted[users]
+        else:
+            labels = np.take(self._payload, self.source[users], axis=0)
+        return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
         """Deliver messages of one kind."""

@@ -36,15 +36,14 @@ def served(queue: list[Finished]) -> Iterator[Finished]:
     Args:
         queue: finished exchanges, at least one.
     """
-    came = [np.flatnonzero(np.isfinite(exchange.arrival)) for exchange, _ in queue]
     journey = queue[0][0].journey
     rate = journey.config.learner_bandwidth_bps
     assert rate is not None
-    arrivals = np.concatenate([exchange.arrival[users] for (exchange, _), users in zip(queue, came, strict=True)])
-    left = departures(arrivals, 8.0 * journey.bytes["submission"] / rate)
-    parts = np.split(left, np.cumsum([users.size for users in came])[:-1])
-    for (exchange, counts), users, part in zip(queue, came, parts, strict=True):
-        exchange.arrival[users] = part
+    arrivals = [exchange.arrivals for exchange, _ in queue]
+    left = departures(np.concatenate(arrivals), 8.0 * journey.bytes["submission"] / rate)
+    parts = np.split(left, np.cumsum([times.size for times in arrivals])[:-1])
+    for (exchange, counts), part in zip(queue, parts, strict=True):
+        exchange.arrivals = part
         end = max(counts.completion_time_s, float(part.max(initial=0.0)))
         yield exchange, replace(counts, completion_time_s=end)
 
@@ -187,11 +186,11 @@ class Exchange:
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
         for exchange, counts in self._exchanges(population, network, record, shards):
-            submitter, received = exchange.submissions()
-            users.append(submitter)
-            labels.append(received)
+            received = exchange.submissions()
+            users.append(received.user)
+            labels.append(received.label)
             traffic += counts
-            times.append(exchange.arrival[exchange.in_time])
+            times.append(received.time_s)
             records.append(realised(exchange, law))
             if record:
                 messages.append(exchange.messages())

@@ -9,7 +9,7 @@ asks them what would have become of the peers a user did not draw.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -260,6 +260,19 @@ def _drop(times: Floats, keep: Bools | None) -> None:
         times[~keep] = NEVER
 
 
+@dataclass(frozen=True)
+class ReceivedLabels:
+    """Submissions that the learner takes.
+
+    user: (s,) who submitted each, index in the population, ascending. label: (s, ...). time_s: (s,) when each arrived,
+    seconds.
+    """
+
+    user: NDArray[np.int64]
+    label: NDArray[np.generic]
+    time_s: Floats
+
+
 class ExchangeRun(ABC):
     """One shard's run, message by message.
 
@@ -284,7 +297,7 @@ class ExchangeRun(ABC):
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
         """Who passes on her own label for want of a reply, (m,)."""
         self.arrival = np.full(shard.size, NEVER)
-        """When a user's submission reaches the learner, seconds, (m,)."""
+        """When a user's first submission reaches the learner, seconds, (m,)."""
         self.probed = np.zeros(shard.size, dtype=np.bool_)
         """Who told a prober her noisy label, (m,)."""
 
@@ -293,17 +306,28 @@ class ExchangeRun(ABC):
         """Run the exchange to its end."""
 
     @abstractmethod
-    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
-        """What arrived in time: who submitted (index in the population, ascending), and the label she passed on.
+    def submissions(self) -> ReceivedLabels:
+        """What arrived in time, in order of user, not of arrival: the learner's figure holds for one who sees a set."""
 
-        In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
-        """
+    @property
+    def arrivals(self) -> Floats:
+        """When submissions come to the learner's link, seconds, in order of user."""
+        times: Floats = self.arrival[np.isfinite(self.arrival)]
+        return times
+
+    @arrivals.setter
+    def arrivals(self, times: Floats) -> None:
+        self.arrival[np.isfinite(self.arrival)] = times
 
     @property
     def in_time(self) -> NDArray[np.bool_]:
         """Whose submission the learner takes, (m,)."""
+        return self.taken(self.arrival)
+
+    def taken(self, times: Floats) -> NDArray[np.bool_]:
+        """Which submissions that arrive at these times, seconds, the learner takes."""
         limit = self._config.deadline_s
-        return np.isfinite(self.arrival) if limit is None or self._config.batch_submission else self.arrival <= limit
+        return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 
     def messages(self) -> Messages:
         """All delivered messages, if they were recorded."""

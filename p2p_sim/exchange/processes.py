@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.message_timing import NEVER, ExchangeRun
+from p2p_sim.exchange.message_timing import NEVER, ExchangeRun, ReceivedLabels
 from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
@@ -69,7 +69,9 @@ class ProcessExchange(ExchangeRun):
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
-        self._submitted = np.zeros_like(payload)
+        self._label_type = payload.dtype
+        # label and arrival, seconds, by user and the number of her submission
+        self._submitted = dict[tuple[int, int], tuple[float, float]]()
         self.source, self.clock = self.source.copy(), Clock()
 
     def run(self) -> Traffic:
@@ -83,6 +85,7 @@ class ProcessExchange(ExchangeRun):
             self.clock.run()
         except Exception as copied:  # SimPy raises a copy, whose cause says where it happened
             raise copied.__cause__ or copied from None
+        self._submitted = dict(sorted(self._submitted.items()))
         self.ledger.counts["failed"] += sum(not question.reply.triggered for question in self.questions)
         self.ledger.counts["fallbacks"] += int(np.count_nonzero(self.fallback))
         return self.ledger.traffic(self.journey.bytes["submission"])
@@ -102,9 +105,22 @@ class ProcessExchange(ExchangeRun):
             ),
         )
 
-    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
-        users = np.flatnonzero(self.in_time)
-        return users + self._shard.start, self._submitted[users]
+    def submissions(self) -> ReceivedLabels:
+        times, owners = self.arrivals, np.array([user for user, _ in self._submitted], dtype=np.int64)
+        labels = np.array([label for label, _ in self._submitted.values()], dtype=self._label_type)
+        taken = self.taken(times)
+        return ReceivedLabels(owners[taken] + self._shard.start, labels[taken], times[taken])
+
+    @property
+    def arrivals(self) -> NDArray[np.float64]:
+        return np.array([time for _, time in self._submitted.values()], dtype=np.float64)
+
+    @arrivals.setter
+    def arrivals(self, times: NDArray[np.float64]) -> None:
+        self.arrival[:] = NEVER
+        for (key, (label, _)), time in zip(self._submitted.items(), times.tolist(), strict=True):
+            self._submitted[key] = label, time
+            self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
         yield self.clock.until(start)
@@ -153,14 +169,15 @@ class ProcessExchange(ExchangeRun):
         self.source[user] = reply.source
         self.fallback[user] |= reply.own
         for copy in range(self.journey.copies):
-            self._send("submission", user, None, lambda label: self._on_submission(user, label),
+            self._send("submission", user, None, lambda label: self._on_submission(user, number, label),
                        owner=user, attempt=number, copy=copy, payload=reply.label)  # fmt: skip
 
-    def _on_submission(self, user: int, label: float) -> None:
-        """A label reaches the learner: the first of a user counts."""
+    def _on_submission(self, user: int, number: int, label: float) -> None:
+        """A label reaches the learner; of the network's copies the first counts."""
         self._deliver(SUBMISSION, user, None, label)
-        if self.clock.now < self.arrival[user]:
-            self.arrival[user], self._submitted[user] = self.clock.now, label
+        if (user, number) not in self._submitted:
+            self._submitted[user, number] = label, self.clock.now
+            self.arrival[user] = min(self.arrival[user], self.clock.now)
 
     def send(self, sender: int, peer: int, payload: float) -> None:
         """As `Me.send`."""
@@ -293,7 +310,7 @@ class ProcessExchange(ExchangeRun):
             counts["messages_lost"] += 1
             return
         if isinstance(payload, int) and payload >= 0 and "corrupted" in j.faults.effects:
-            label = np.array([payload], dtype=self._submitted.dtype)
+            label = np.array([payload], dtype=self._label_type)
             payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
         self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
 

@@ -142,7 +142,7 @@ class Me:
         self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:
-        """Pass a label on to the learner."""
+        """Pass a label on to the learner, who learns from each, under her features."""
         self._exchange.submit(self.number, reply)
 
 

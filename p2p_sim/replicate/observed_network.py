@@ -189,7 +189,7 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
     fetched = m.select(reply & ~m.late)
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
-    submitted[outcome.labels.user] = outcome.arrival_s
+    np.minimum.at(submitted, outcome.labels.user, outcome.arrival_s)
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])

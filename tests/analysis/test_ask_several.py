@@ -33,7 +33,9 @@ def test_the_error_of_the_exchange_is_that_of_algorithm_2(planted):
         got = label_exchange(labels, [range(size)], flip_prob=alpha, sampling_rate=1.0, num_classes=2, rng=rng)
         ones = sum(got.values())
         wrong += float(ones < size / 2) + 0.5 * float(ones == size / 2)
-    law = ask_several.missed(size, alpha * (2 / 3 if planted else 1), MajorityKernel(((1, 1.0),)), 1.0, ask_several.SHARE)
+    law = ask_several.missed(
+        size, alpha * (2 / 3 if planted else 1), MajorityKernel(((1, 1.0),)), 1.0, ask_several.SHARE
+    )
     assert (abs(wrong / runs - law) < 4.5 * np.sqrt(law * (1 - law) / runs)) is not planted
 
 

@@ -179,7 +179,7 @@ def test_free_riders_ask_and_submit_but_never_answer():
     answering = seen.sender[seen.kind == REPLY] - LEADING
     assert silent[asked].any()
     assert not silent[answering].any()
-    assert silent[exchange.submissions()[0] - LEADING].any()
+    assert silent[exchange.submissions().user - LEADING].any()
     assert traffic.failed == np.count_nonzero(silent[exchange.journey.choices.peer])
 
 

@@ -22,11 +22,11 @@ from tests.small_networks import Case, cases
 def left_behind(exchange: ExchangeRun) -> dict[str, object]:
     """Everything that a run leaves behind; messages and what happened besides if they are recorded."""
     traffic = exchange.run()
-    users, labels = exchange.submissions()
+    received = exchange.submissions()
     came = np.flatnonzero(np.isfinite(exchange.arrival))
     found = {
         "traffic": traffic,
-        "submitted": (users.tolist(), labels.tolist()),
+        "submitted": (received.user.tolist(), received.label.tolist(), received.time_s.tolist()),
         "sources": exchange.source[came].tolist(),
         "arrivals": exchange.arrival.tolist(),
         "fallback": exchange.fallback.tolist(),
@@ -114,7 +114,7 @@ def test_a_reply_exactly_at_its_deadline_counts():
     exchange = Case(NetworkConfig(latency=Constant(value_s=0.25), request_timeout_s=0.5), (10,)).exchange()
     traffic = exchange.run()
     assert (traffic.answered, traffic.expired, traffic.late_replies) == (10, 0, 0)
-    assert exchange.submissions()[0].size == 10
+    assert exchange.submissions().user.size == 10
 
 
 def test_late_replies_are_dropped_and_counted():
@@ -122,7 +122,7 @@ def test_late_replies_are_dropped_and_counted():
     traffic = exchange.run()
     assert (traffic.late_replies, traffic.expired, traffic.answered) == (500, 500, 0)
     assert traffic.protocol_events == 2000  # starts, requests, expired ones and replies; no submission
-    assert exchange.submissions()[0].size == 0
+    assert exchange.submissions().user.size == 0
 
 
 @pytest.mark.parametrize("leave_mean_s", [1.0, 1e-9])

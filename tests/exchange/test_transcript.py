@@ -107,7 +107,7 @@ def test_nothing_that_was_lost_is_seen():
     traffic = exchange.run()
     m = exchange.messages()
     assert len(m) == traffic.messages_delivered == traffic.messages_sent - traffic.messages_lost
-    assert np.count_nonzero(m.receiver == LEARNER) == traffic.learner_messages == len(exchange.submissions()[0])
+    assert np.count_nonzero(m.receiver == LEARNER) == traffic.learner_messages == len(exchange.submissions().user)
 
 
 def test_a_duplicate_is_seen_twice_and_carries_the_same_label():

@@ -110,10 +110,10 @@ def jammed(from_s: float, share: float = 0.4, for_s: float = 0.1) -> dict:
 def test_jamming_loses_the_share_of_what_is_sent_in_its_time(installed):
     """Requests leave at 0, replies at 0.25, submissions at 0.5: in each window one leg. The control jams nothing."""
     for from_s in (0.0, 0.2, 0.45):
-        submitted = finished(network(jammed(from_s)))[0].submissions()[0].size
+        submitted = finished(network(jammed(from_s)))[0].submissions().user.size
         assert binomtest(submitted, 20_000, 0.6).pvalue > ERROR
         assert binomtest(submitted, 20_000, 0.57).pvalue < ERROR
-    assert finished(network(jammed(0.6)))[0].submissions()[0].size == 20_000
+    assert finished(network(jammed(0.6)))[0].submissions().user.size == 20_000
 
 
 def test_the_example_runs_and_its_bound_is_the_noise_alone(installed, tmp_path):
@@ -201,7 +201,8 @@ def test_a_share_is_delivered_twice(faulty):
 def test_labels_are_corrupted_in_replies_and_submissions(faulty):
     """A label is wrong if one of both is changed, not both: 2 q (1-q); the control has one of them alone."""
     exchange, _ = finished(network({"kind": "garbled", "share": 0.25}))
-    users, labels = exchange.submissions()
+    received = exchange.submissions()
+    users, labels = received.user, received.label
     wrong = int(np.count_nonzero(labels != exchange._payload[exchange.source[users - exchange._shard.start]]))
     assert binomtest(wrong, users.size, 2 * 0.25 * 0.75).pvalue > ERROR
     assert binomtest(wrong, users.size, 0.25).pvalue < ERROR
@@ -209,7 +210,7 @@ def test_labels_are_corrupted_in_replies_and_submissions(faulty):
 
 def test_two_faults_of_a_kind_have_random_numbers_of_their_own(faulty):
     """Three legs, each kept by both with probability 0.8²; the control has the same numbers twice."""
-    submitted = finished(network(*[{"kind": "cut", "share": 0.2}] * 2))[0].submissions()[0].size
+    submitted = finished(network(*[{"kind": "cut", "share": 0.2}] * 2))[0].submissions().user.size
     assert binomtest(submitted, 20_000, 0.8**6).pvalue > ERROR
     assert binomtest(submitted, 20_000, 0.8**3).pvalue < ERROR
 

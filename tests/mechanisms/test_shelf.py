@@ -56,6 +56,19 @@ def test_a_label_walks_its_steps_and_is_submitted(steps):
     assert (messages.kind == SUBMISSION).sum() == 400
 
 
+def test_the_learner_learns_from_every_label_that_is_submitted():
+    """A user who holds several labels submits each of them; behind a slow link they come later, and none is lost."""
+    for network in ({}, {"learner_bandwidth_bps": 1e5}):
+        done = prepare(Replicate(pushed(**network)))
+        outcome = done.mechanism.run(done.population, pushed(**network).network, Streams(1, 0), record=True)
+        user, submitted = outcome.labels.user, outcome.transcript.view("learner")
+        assert len(user) == len(outcome.arrival_s) == 400 > len(np.unique(user))
+        assert (np.diff(user) >= 0).all()
+        assert np.bincount(outcome.labels.payload).tolist() == np.bincount(submitted.label).tolist()
+        slower = np.sort(outcome.arrival_s) - np.sort(submitted.time_s)
+        assert (slower > 0).all() if network else (slower == 0).all()
+
+
 def test_the_learner_has_the_bound_for_shuffled_labels():
     row = p2p_sim.run(pushed()).row
     assert row["epsilon_upper"] == shuffled(pushed()) < local_epsilon(ALPHA)
