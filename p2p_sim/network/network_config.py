@@ -193,7 +193,7 @@ class NetworkConfig(Config):
     def faults(self) -> tuple[str, ...]:
         """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
         cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
-        harmful = (key for key in differing("network", self, IDEAL) if key not in HARMLESS)
+        harmful = (key for key in differing("network", self, type(self)()) if key not in HARMLESS)
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in harmful))
 
     @property
@@ -223,10 +223,6 @@ class NetworkConfig(Config):
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Files the network is described by."""
         return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]
-
-
-IDEAL = NetworkConfig()
-"""Nothing fails, and everybody may be asked."""
 
 
 @dataclass(frozen=True)
