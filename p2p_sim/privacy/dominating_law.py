@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -103,14 +103,13 @@ class LossLaw:
     @property
     def mean(self) -> float:
         """The mean of the finite loss."""
-        losses, masses = self._both
-        return float(masses @ losses)
+        return float(self._both.masses @ self._both.losses)
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the finite loss."""
-        losses, masses = self._both
-        return math.sqrt(max(0.0, float(masses @ losses**2) - self.mean**2))
+        both = self._both
+        return math.sqrt(max(0.0, float(both.masses @ both.losses**2) - self.mean**2))
 
     def delta(self, epsilon: float) -> float:
         """δ(ε) of the dominating pair, ε at least 0."""
@@ -125,7 +124,7 @@ class LossLaw:
         """
         library = library_of_plds()
         step = interval or max(self.top, 1e-9) / _BINS
-        losses, masses = self._both
+        losses, masses = self._both.losses, self._both.masses
         low = np.floor(losses / step).astype(np.int64)
         high_share = np.clip(np.expm1(low * step - losses) / math.expm1(-step), 0.0, 1.0)
         first = int(low.min())
@@ -165,9 +164,9 @@ class LossLaw:
         law = self._closed
         if law.infinite > 0.0:
             return math.inf
-        losses, masses = law._both
+        both = law._both
         with np.errstate(divide="ignore"):
-            return max(0.0, float(logsumexp((order - 1.0) * losses + np.log(masses))) / (order - 1.0))
+            return max(0.0, float(logsumexp((order - 1.0) * both.losses + np.log(both.masses))) / (order - 1.0))
 
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε the exact δ(ε) is at most that of a μ-GDP mechanism plus `beside`.
@@ -204,13 +203,12 @@ class LossLaw:
         return max(high, _SMALLEST_MU)
 
     @property
-    def _both(self) -> "FiniteLosses":
-        """The finite losses of both signs: that of minus a loss l > 0 has e^-l times its mass."""
+    def _both(self) -> "LossLaw":
+        """The law with losses of both signs."""
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
-        return FiniteLosses(
-            np.concatenate([-self.losses[negative], self.losses]), np.concatenate([mirrored, self.masses])
-        )
+        losses = np.concatenate([-self.losses[negative], self.losses])
+        return LossLaw(losses, np.concatenate([mirrored, self.masses]), self.infinite)
 
     @property
     def _closed(self) -> "LossLaw":
@@ -219,13 +217,6 @@ class LossLaw:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]
         return LossLaw.of(grid, [*(self.delta(epsilon) for epsilon in grid[:-1]), 0.0], self.pure)
-
-
-class FiniteLosses(NamedTuple):
-    """Losses and the probability of each, both (v,)."""
-
-    losses: Floats
-    masses: Floats
 
 
 def nodes(top: float) -> list[float]:

@@ -123,6 +123,7 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
     with answering():
         check_delta(delta)
         check_positive_epsilon(epsilon)
+        # beside the smallest degree: everybody as a neighbour, and the most neighbours that are tried
         everybody = observer_of(q).epsilon(delta)
         most = largest_degree(users)
         widest = on_overlay(q, users, most)

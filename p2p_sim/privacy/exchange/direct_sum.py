@@ -259,13 +259,6 @@ class DirectViews:
         return bounds
 
 
-class Likelihoods(NamedTuple):
-    """A and B of t submissions as arrays (ones among them, worlds): given the target's noisy bit 0, and 1."""
-
-    a: Floats
-    b: Floats
-
-
 class TableRows(NamedTuple):
     """A and B as arrays (rows, worlds); t_index (rows,): which of the numbers of submissions a row belongs to."""
 
@@ -274,12 +267,12 @@ class TableRows(NamedTuple):
     b: Floats
 
 
-def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Likelihoods]:
-    """A and B for each t in `counts`."""
+def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
+    """A and B for each t in `counts`, together: (2, t + 1, worlds), by the ones among the t."""
     laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
         for table in _tables(worlds[0], [t], laws, -math.inf, 1):
-            yield Likelihoods(table.a, table.b)
+            yield np.stack([table.a, table.b])
 
 
 def _tables(

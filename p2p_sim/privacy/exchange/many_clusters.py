@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats, SubmissionCounts, share_of
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
@@ -104,28 +103,20 @@ def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> Submi
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
     """δ_t at ε for t = 0..most, (most + 1,): the largest of all data sets and both directions."""
-    views, starts = _views(sources, flip_prob, most)
+    views = _views(sources, flip_prob, most)
+    starts = np.searchsorted(views.lower, np.arange(most))
     [upper] = views.deltas(hockey_stick_coefficients(flip_prob, epsilon), (True,), starts)
     return np.append(0.0, upper.max(axis=(1, 2)))
 
 
-class GroupedViews(NamedTuple):
-    """Views, and the first row of each group of rows: starts (groups,)."""
-
-    views: DirectViews
-    starts: NDArray[np.int64]
-
-
 @lru_cache(maxsize=8)
-def _views(sources: int, flip_prob: float, most: int) -> GroupedViews:
-    """The views, grouped by t = 1..most.
+def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
+    """The views of t = 1..most, their rows sorted by t; the weights are t - 1 in the lower sum and one in the upper.
 
     A column for each number m of others with label 1 up to half of them; the rest are mirror images.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
-    # t - 1 as the weight of each row shows which t it belongs to; then the rows are sorted by it, each with weight one
     index = np.arange(most, dtype=np.float64)
     views = DirectViews.of(worlds, SubmissionCounts(tuple(range(1, most + 1)), index, index, 0.0))
     order = np.argsort(views.upper, kind="stable")
-    starts = np.searchsorted(views.upper[order], np.arange(most))
-    return GroupedViews(replace(views, a=views.a[order], b=views.b[order], upper=np.ones(len(order))), starts)
+    return replace(views, a=views.a[order], b=views.b[order], lower=views.upper[order], upper=np.ones(len(order)))

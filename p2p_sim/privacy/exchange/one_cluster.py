@@ -257,22 +257,19 @@ class ClusterExchange(Sources):
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
-        most = math.inf
-        if not least and not self.tabulated:
-            most = 2 * _LOOKS if plan.expected_looks(half) < _LOOKS else 0
+        most = math.inf if least or self.tabulated else plan.most_looks(half)
         # all data sets before `first` are certified
         first, trust, looks = 1 + least, 0.6, 0
         while first <= half and looks < most:
             looks += 1
             blocks = plan.blocks(first, trust)
-            certified = any(
-                self.check(block, log_delta, targets) if block.change > NARROW else include(block) for block in blocks
+            certified = next(
+                (b for b in blocks if (self.check(b, log_delta, targets) if b.change > NARROW else include(b))), None
             )
-            # all these blocks reach to the same data set; a quick one that fails is tried again with fewer bits
-            last = blocks[-1]
-            if certified:
-                first, trust = last.ones[-1] + last.revealed + 1, min(1.3 * trust, 1.0)
-            elif last.change > NARROW:
+            if certified is not None and certified.ones[0] <= first:
+                first, trust = certified.ones[-1] + certified.revealed + 1, min(1.3 * trust, 1.0)
+            # a quick look that fails is tried again with fewer bits revealed
+            elif blocks[-1].change > NARROW:
                 trust /= 2.0
             else:
                 return False
@@ -324,13 +321,13 @@ class CoverPlan:
         change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
-    def expected_looks(self, half: int) -> int:
-        """How many data sets up to `half` ones are evaluated if about so many bits are revealed; at most `_LOOKS`."""
-        ones, looks = 1, 0
-        while ones <= half and looks < _LOOKS:
+    def most_looks(self, half: int) -> int:
+        """Most evaluations up to m = half; none where more than `_LOOKS` are expected if about so many are revealed."""
+        ones, expected = 1, 0
+        while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))
-            looks += 1
-        return looks
+            expected += 1
+        return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
         """How many bits may be revealed before V of m = `ones` falls to what is needed."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from p2p_sim.privacy import LabelExchange, local_epsilon
+from p2p_sim.privacy import LabelExchange, advantage, local_epsilon, tradeoff
 from p2p_sim.privacy.exchange import majority_cluster
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.kary import KaryExchange
@@ -224,9 +224,9 @@ def test_what_follows_from_the_curve_is_there():
     assert exchange.satisfies(1.001 * bound.epsilon_upper, 1e-5)
     assert not exchange.satisfies(0.999 * bound.epsilon_lower, 1e-5)
     assert exchange.delta(local_epsilon(0.1)).upper == 0.0
-    assert 0.0 < exchange.advantage().lower <= exchange.advantage().upper < 0.5
+    assert 0.0 < advantage(exchange).lower <= advantage(exchange).upper < 0.5
     first = np.array([0.01, 0.2])
-    assert np.all(exchange.tradeoff(first) <= 1.0 - first)
+    assert np.all(tradeoff(exchange, first) <= 1.0 - first)
     alpha = calibrate_majority([60, 90], sampling_rate=0.5, peers=3, epsilon=0.5, delta=1e-5)
     assert MajorityExchange(60, alpha, 0.5, 3).epsilon(1e-5).epsilon_upper <= 0.5 * (1 + 1e-6)
     assert MajorityExchange(60, alpha - 1e-3, 0.5, 3).epsilon(1e-5).epsilon_upper > 0.5
