@@ -19,7 +19,7 @@ from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.privacy import MajorityExchange, ShuffledResponse
 from p2p_sim.privacy.exchange.best_peers import missed, noisy_ones
 from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
-from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, Shares
 from p2p_sim.privacy.randomized_response import local_epsilon
 
 Floats = NDArray[np.float64]
@@ -50,9 +50,9 @@ class ArcsineKernel(Kernel):
     requests = 10**6  # a sum over some X only, or a cap by who is asked, must not be taken from this
     error = 2.0**-50  # of sin² and cos², some units in the last place
 
-    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+    def shares(self, noisy: Floats, sources: int) -> Shares:
         angle = 0.5 * math.pi * noisy / sources
-        return np.sin(angle) ** 2, np.cos(angle) ** 2
+        return Shares(np.sin(angle) ** 2, np.cos(angle) ** 2)
 
     def slope(self, p: float) -> float:
         """g'(p)."""

@@ -33,6 +33,7 @@ LAYERS = (
     ("p2p_sim.privacy.claims",),
     ("p2p_sim.privacy.audit_statistics",),
     ("p2p_sim.privacy.wording",),
+    ("p2p_sim.privacy.target_questions",),
     ("p2p_sim.privacy.questions",),
     ("p2p_sim.privacy.worst_of_several",),
     ("p2p_sim.privacy.overlays", "p2p_sim.privacy.rivals"),

@@ -102,7 +102,8 @@ def calibrate(
     """
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.privacy_answers import calibration_output, neighbours_output
-    from p2p_sim.privacy.questions import Question, calibrated, enough_neighbours
+    from p2p_sim.privacy.questions import Question
+    from p2p_sim.privacy.target_questions import calibrated, enough_neighbours
     from p2p_sim.privacy.wording import exposed
 
     if flip_prob is not None:
@@ -119,8 +120,8 @@ def calibrate(
         cluster_size,
         num_classes,
         sampling_rate,
-        epsilon,
-        delta,
+        epsilon=epsilon,
+        delta=delta,
         observer=observer,
         members=members,
         degree=degree,

@@ -11,9 +11,10 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.conversions import certified_delta
 from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.questions import Question, advantage, answer, answering, calibrated, check_given, observer_of
+from p2p_sim.privacy.questions import Question, advantage, answer, answering, check_given, observer_of
 from p2p_sim.privacy.randomized_response import cross
 from p2p_sim.privacy.statement_record import whole
+from p2p_sim.privacy.target_questions import calibrated
 from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, promises, protects
 from p2p_sim.report.scenario_listing import toml
 
@@ -118,7 +119,7 @@ def needed(fields: Fields) -> dict[str, Any]:
             raise InputError(f"{name}: is missing")
     assert size is not None and epsilon is not None and delta is not None  # noqa: PT018
     members = members if observer == "coalition" else None
-    found = calibrated([size], classes, theta, epsilon, delta, observer=observer, members=members)
+    found = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
     options: list[tuple[str, Any]] = [
         ("cluster-size", size),
         ("epsilon", epsilon),

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,30 @@ LEAST = 1e-300
 """The smallest α and θ, besides α = 0: with up to 10^7 users and 10^10 submissions no odds leave the normal numbers."""
 
 
-def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> tuple[int, int]:
-    """Integers (first, last) such that a sum of independent bits lies outside with probability <= 2 exp(log_tail).
+VALUE_ERROR = 16.0 * UNIT
+"""Charged for the relative error of binomial probabilities: so much for each value of their windows, and once more.
+
+13u a value are proved (see `binomial_columns`); the further 3u are for convolving two windows and for second-order
+terms.
+"""
+
+
+class Window(NamedTuple):
+    """The first and the last of a range of whole numbers."""
+
+    first: int
+    last: int
+
+
+class BinomialProducts(NamedTuple):
+    """Binomial probabilities (values, columns), each column still to be divided by its sum: sums (columns,)."""
+
+    weights: Floats
+    sums: Floats
+
+
+def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> Window:
+    """A window outside of which a sum of independent bits lies with probability <= 2 exp(log_tail).
 
     By Bernstein's inequality each side's tail beyond s is at most exp(-s² / (2(variance + s/3))). The reach is 1e-6
     longer than that asks for, more than the mean and the root are off by for up to 10^9 bits.
@@ -41,9 +64,9 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
     """
     budget = -log_tail
     if math.isinf(budget):
-        return 0, largest
+        return Window(0, largest)
     reach = 1e-6 + (budget / 3.0 + math.sqrt(budget * budget / 9.0 + 2.0 * variance * budget)) * (1.0 + 1e-12)
-    return max(0, math.floor(mean - reach)), min(largest, math.ceil(mean + reach))
+    return Window(max(0, math.floor(mean - reach)), min(largest, math.ceil(mean + reach)))
 
 
 def tail_mass(log_tail: float) -> float:
@@ -61,7 +84,7 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     or, where that overflows, at the mode: up by min(1, R) and down by min(1, 1/R).
     Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
     product adds u: before normalising an entry is off by at most 6u(K-1), the sum by as much and (K-1)u more. In all
-    that is (13K - 12)u < `rounding(K)`. Away from the mode products fall, and
+    that is (13K - 12)u < (K + 1) `VALUE_ERROR`. Away from the mode products fall, and
     their sum is at least a half, so that underflow adds at most 2K times the smallest positive number.
 
     The window must hold the mode of each column and nearly all its mass; what it misses makes the values too large by
@@ -72,20 +95,25 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     return weights
 
 
-def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> tuple[Floats, Floats]:
-    """The columns of `binomial_columns` before they are normalised, and what to divide each by."""
+def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:
+    """The columns of `binomial_columns` before they are normalised: it may be faster to divide what they multiply.
+
+    Args:
+        first, last, trials, odds: as of `binomial_columns`.
+    """
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
     weights = np.empty((k.size + 1, odds.size))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         finite = np.where(certain, 1.0, odds)
         weights[0] = _starts(first, trials, finite) if k.size > _LONG else 1.0
-        # each row is the one before times R(k), and 0 above `trials`
+        # each row is the one before times R(k) = (trials-k)/(k+1) · odds, and 0 above `trials`
         if odds.size < _WIDE:
             ratios = (trials - k[:, None]) * finite / (k + 1.0)[:, None]
             ratios[:1] *= weights[0]
             np.cumprod(ratios, axis=0, out=weights[1:])
         else:
+            # the same products, a row at a time in one buffer
             ratio = np.empty(odds.size)
             for row, at in enumerate(k.tolist()):
                 np.subtract(trials, at, out=ratio)
@@ -94,23 +122,25 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
                 np.multiply(weights[row], ratio, out=weights[row + 1])
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            # from the mode, up and down
+            # they overflow: from the mode, up by min(1, R) and down by min(1, 1/R), none of which exceeds one
             ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
             weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
             sums = weights.sum(axis=0)
+    # infinite odds: all trials succeed
     if certain.any():
         weights[:, certain] = 0.0
         ends = np.broadcast_to(np.asarray(trials, dtype=np.int64), odds.shape)[certain]
         weights[ends - first, certain], sums[certain] = 1.0, 1.0
-    return weights, sums
+    return BinomialProducts(weights, sums)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
     """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
     from scipy.special import gammaln
 
+    # ln of Bin(mode)/Bin(first), by which the products rise; odds of 0 have their mode at `first`
     mode = np.maximum(np.floor((trials + 1) * odds / (1.0 + odds)), first)
     rise = gammaln(first + 1.0) + gammaln(trials - first + 1.0) - gammaln(mode + 1.0) - gammaln(trials - mode + 1.0)
     with np.errstate(divide="ignore"):
@@ -129,22 +159,13 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
     return np.asarray(weights[:, 0] / sums[0])
 
 
-def rounding(steps: int) -> float:
-    """Charged for the relative error of binomial probabilities on windows of this many values in all.
-
-    13u a value are proved (see `binomial_columns`); the 16u that are charged leave 3u a value for convolving two of
-    them and for second-order terms.
-    """
-    return 16.0 * UNIT * (steps + 1)
-
-
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
     """rate · part / whole, rounded up to a number of at most 1, or down: δ does not decrease in the rate."""
     exact = Fraction(rate) * part / whole
-    found = float(exact)
-    if up and found < exact:
-        return min(1.0, math.nextafter(found, math.inf))
-    return math.nextafter(found, 0.0) if not up and found > exact else found
+    nearest = float(exact)
+    if up and nearest < exact:
+        return min(1.0, math.nextafter(nearest, math.inf))
+    return math.nextafter(nearest, 0.0) if not up and nearest > exact else nearest
 
 
 def some(chance: float, trials: float) -> float:
@@ -159,7 +180,10 @@ def some(chance: float, trials: float) -> float:
 
 @dataclass(frozen=True)
 class SubmissionCounts:
-    """Values of t and their weights in a lower and an upper sum; δ given t does not decrease in t.
+    """Numbers of submissions t at which δ is evaluated, with their weights: δ is between the lower and the upper sum.
+
+    δ given t does not decrease in t. So a block of values of t is charged its smallest δ in the lower sum, at the
+    block's first value, and at least its largest in the upper sum, at the first value of the next block.
 
     counts: values of t at which δ is evaluated, ascending.
     lower, upper: weights of δ at `counts`.
@@ -188,23 +212,22 @@ class SubmissionCounts:
             sources: users who can be fetched, for how fast δ changes with t.
             log_tail: logarithm of what each end may miss; -inf asks for every t on its own.
             log_delta: logarithm of the δ of interest.
-            change: as above.
+            change: share by which δ may change within a block.
         """
         if rate == 1.0:
             return SubmissionCounts((trials,), np.ones(1), np.ones(1), 0.0, log_tail)
         mean, variance = trials * rate, trials * rate * (1.0 - rate)
         first, last = bernstein_window(mean, variance, trials, log_tail)
         mass = binomial_pmf(first, last, trials, rate)
-        # d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
+        # width of a block about the mean: d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
         narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
-
-        # of a block whose end nearer the mean is t
+        # width of a block whose end nearer the mean is t, growing with the square of the distance in deviations
         t = np.arange(first, last + 1)
         widths = np.maximum(1, (narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance))).astype(np.int64))
         if narrow <= 1e-3:
             widths[:] = 1
-
+        # first values of the blocks: from the mean up, then from the mean down
         middle = min(max(round(mean), first), last)
         starts, at = [], middle
         while at <= last:
@@ -214,14 +237,16 @@ class SubmissionCounts:
         while at > first:
             at = max(first, at - int(widths[at - first]))
             starts.insert(0, at)
-        held = np.add.reduceat(mass, np.array(starts) - first)
         # a block [t, next t) is charged δ(t) below and δ(next t) above; a single value is charged as it is
+        masses = np.add.reduceat(mass, np.array(starts) - first)
         ends = np.array([*starts[1:], last + 1])
         single = ends - np.array(starts) == 1
         ends = np.minimum(ends, trials)
-        lower, upper = np.append(held, 0.0), np.append(np.where(single, held, 0.0), 0.0)
-        upper[1:] += np.where(single, 0.0, held)
-        missed, error, tiny = tail_mass(log_tail), 2.0 * rounding(mass.size), 2.0 * mass.size * SUBNORMAL
+        lower, upper = np.append(masses, 0.0), np.append(np.where(single, masses, 0.0), 0.0)
+        upper[1:] += np.where(single, 0.0, masses)
+        # what lies below the window is charged at its first value, what lies above it is lost; weights are rounded
+        missed, error = tail_mass(log_tail), 2.0 * VALUE_ERROR * (mass.size + 1)
+        tiny = 2.0 * mass.size * SUBNORMAL
         upper[0] += missed if first > 0 else 0.0
         used = (lower > 0) | (upper > 0)
         counts = np.array([*starts, ends[-1]])[used]

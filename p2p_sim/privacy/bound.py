@@ -4,9 +4,9 @@ Each number has a range, outside of which it is refused in one line. Numbers of 
 that they are: single precision would void a certified bound.
 """
 
-import dataclasses
 import math
 import re
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -15,7 +15,6 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from p2p_sim.base.notebook_view import bound_text, card, count
-from p2p_sim.privacy.binomial_windows import LEAST
 from p2p_sim.privacy.conditions import identifier_of
 
 Adjacency = Literal["label", "example"]
@@ -105,10 +104,10 @@ class PrivacyBound:
         >>> PrivacyBound(0.74208, 0.74211, 1e-5, "learner", "label", "exact", ("one", "two"))
         PrivacyBound(ε ≤ 0.7422 at δ = 1e-05, observer 'learner', adjacency 'label', exact, 2 conditions)
         """
-        given = f" given {self.conditional_on}" if self.conditional_on else ""
+        network = f" given {self.conditional_on}" if self.conditional_on else ""
         conditions = count(len(self.conditions), "condition")
         return (
-            f"PrivacyBound(ε ≤ {bound_text(self.epsilon_upper, True)} at δ = {self.delta:g}{given}, observer "
+            f"PrivacyBound(ε ≤ {bound_text(self.epsilon_upper, True)} at δ = {self.delta:g}{network}, observer "
             f"{self.observer!r}, adjacency {self.adjacency!r}, {self.basis}, {conditions})"
         )
 
@@ -133,18 +132,14 @@ def common_observer(observers: Iterable[str]) -> str:
     Raises:
         ValueError: there is none, such as of a peer, who does not see the release, and the learner.
     """
-    named = sorted(set(observers), key=_place)
+    # in a fixed order, in which unknown observers come last
+    named = sorted(set(observers), key=lambda name: (OBSERVERS.index(name) if name in OBSERVERS else math.inf, name))
     shared: tuple[str, ...] = SEES_AT_MOST.get(named[0], (named[0],))
-    for other in named[1:]:
-        shared = tuple(name for name in shared if name in SEES_AT_MOST.get(other, (other,)))
+    for observer in named[1:]:
+        shared = tuple(name for name in shared if name in SEES_AT_MOST.get(observer, (observer,)))
     if not shared:
         raise ValueError(f"observer = {', '.join(named)}: none of them sees no more than the others; give one observer")
     return shared[0]
-
-
-def _place(observer: str) -> tuple[int, str]:
-    """A fixed order of observers; unknown ones come last."""
-    return (OBSERVERS.index(observer) if observer in OBSERVERS else len(OBSERVERS)), observer
 
 
 def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
@@ -157,7 +152,7 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
     groups = dict.fromkeys((bound.conditions, bound.conditional_on) for bound in bounds)
     conditions = dict.fromkeys(condition for conditions, _ in groups for condition in conditions)
-    given = dict.fromkeys(given for _, given in groups if given)
+    networks = dict.fromkeys(network for _, network in groups if network)
     lower = max(bound.epsilon_lower for bound in bounds)
     observer = common_observer(bound.observer for bound in bounds)
     if any(bound.observer != observer for bound in bounds):
@@ -167,29 +162,26 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
         observer=observer,
         epsilon_lower=lower,
         conditions=tuple(conditions),
-        conditional_on=" and ".join(given),
+        conditional_on=" and ".join(networks),
     )
 
 
-def check_cluster_size(cluster_size: int, least: int = 2, largest: int = LARGEST_CLUSTER) -> None:
-    """Raise unless n is a whole number in this range."""
-    if not isinstance(cluster_size, int) or not least <= cluster_size <= largest:
-        raise ValueError(f"cluster_size = {cluster_size}: must be a whole number from {least} to {largest:,}")
+def check_range(
+    name: str, value: float, least: float, largest: float, *, whole: bool = False, or_zero: bool = False
+) -> None:
+    """Raise unless a parameter lies in [least, largest].
 
-
-def check_flip_prob(flip_prob: float, num_classes: int = 2, least: float = 0.0) -> None:
-    """Raise unless α is 0 or lies in [least, (K-1)/K]."""
-    largest = (num_classes - 1) / num_classes
-    if flip_prob == 0.0 or least <= flip_prob <= largest:
-        return
-    span = f"lie in [0, {largest:g}]" if least == 0.0 else f"be 0, or lie in [{least:g}, {largest:g}]"
-    raise ValueError(f"flip_prob = {flip_prob}: must {span}")
-
-
-def check_sampling_rate(sampling_rate: float) -> None:
-    """Raise unless θ lies in [1e-300, 1]."""
-    if not LEAST <= sampling_rate <= 1.0:
-        raise ValueError(f"sampling_rate = {sampling_rate}: must lie in [{LEAST:g}, 1]")
+    Args:
+        whole: whether it must be a whole number. or_zero: whether it may be 0 besides.
+    """
+    inside = least <= value <= largest or (or_zero and value == 0.0)
+    span = f"lie in [{least:g}, {largest:g}]"
+    if whole:
+        inside, span = inside and isinstance(value, int), f"be a whole number from {least} to {largest:,}"
+    elif or_zero:
+        span = f"be 0, or {span}"
+    if not inside:
+        raise ValueError(f"{name} = {value}: must {span}")
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -210,7 +202,7 @@ def check_delta(delta: float) -> None:
         raise ValueError(f"delta = {delta}: must lie in (0, 1)")
 
 
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
@@ -221,26 +213,31 @@ ASKED = {
 
 def plain(value: Any) -> Any:
     """A number of NumPy, or those in a list or tuple, as numbers of Python; an array in double precision."""
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return float(value) if np.issubdtype(value.dtype, np.floating) else value.item()
-    if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating):
-        return value.astype(np.float64, copy=False)
-    if type(value) in (list, tuple) and any(isinstance(one, np.generic | np.ndarray) for one in value):
-        return type(value)(plain(one) for one in value)
+    if isinstance(value, np.generic | np.ndarray):
+        wide = value.astype(np.float64, copy=False) if np.issubdtype(value.dtype, np.floating) else value
+        return wide.item() if wide.ndim == 0 else wide
+    if type(value) in (list, tuple) and any(isinstance(entry, np.generic | np.ndarray) for entry in value):
+        return type(value)(map(plain, value))
     return value
 
 
-def plain_arguments(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function of the same arguments, each `plain`."""
 
     @wraps(function)
-    def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+    def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
 
     return called
 
 
-class PlainNumbers:
+class _PlainCalls(ABCMeta):
+    """Classes that are called with numbers of NumPy, or `replace`d with them, as with numbers of Python."""
+
+    __call__ = plain_arguments(ABCMeta.__call__)
+
+
+class PlainNumbers(metaclass=_PlainCalls):
     """A data class whose fields, and the arguments of its `ASKED` methods, may be numbers of NumPy."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -251,15 +248,3 @@ class PlainNumbers:
                 setattr(cls, name, staticmethod(plain_arguments(method.__func__)))
             else:
                 setattr(cls, name, plain_arguments(method))
-        if "__post_init__" in vars(cls) or not hasattr(cls, "__post_init__"):
-            check = vars(cls).get("__post_init__")
-
-            def converted(self: PlainNumbers) -> None:
-                for field in dataclasses.fields(self):  # type: ignore[arg-type]  # only a data class comes here
-                    value = getattr(self, field.name)
-                    if (number := plain(value)) is not value:
-                        object.__setattr__(self, field.name, number)
-                if check is not None:
-                    check(self)
-
-            cls.__post_init__ = converted  # type: ignore[attr-defined]

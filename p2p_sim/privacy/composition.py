@@ -20,6 +20,7 @@ from p2p_sim.privacy.bound import (
     PrivacyBound,
     check_delta,
     check_epsilon,
+    check_range,
     common_observer,
     plain_arguments,
 )
@@ -37,7 +38,9 @@ FLOOR = 1e-14
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
+"""Bins of the smallest finite loss at least, and of the reach of all losses together at most."""
 _LEAST_STEP = 1e-9
+"""Smallest width of a bin."""
 _RELATIVE = 1e-6
 """Of δ, for what rounding does to the masses before they are convolved."""
 
@@ -88,19 +91,17 @@ class Composition(Accountant):
         if len(self.times) != len(self.releases):
             raise ValueError(f"times = {self.times}: must hold a number for each of {len(self.releases)} releases")
         for count in self.times:
-            if not isinstance(count, int) or not 1 <= count <= LARGEST_TIMES:
-                raise ValueError(f"times = {count}: must be a whole number from 1 to {LARGEST_TIMES:,}")
-        first: dict[str, int] = {}
-        for place, (drawn, count) in enumerate(zip(self.drawn_with, self.times, strict=False), 1):
-            if drawn and (drawn in first or count > 1):
-                named = (
-                    f"releases {first[drawn]} and {place}: both" if drawn in first else f"release {place}, twice: both"
-                )
+            check_range("times", count, 1, LARGEST_TIMES, whole=True)
+        # no two releases of a run with the same random numbers, and none twice
+        earlier: dict[str, int] = {}
+        for number, (drawn, count) in enumerate(zip(self.drawn_with, self.times, strict=False), 1):
+            if drawn and (drawn in earlier or count > 1):
+                both = f"releases {earlier[drawn]} and {number}" if drawn in earlier else f"release {number}, twice"
                 raise ValueError(
-                    f"{named} are drawn with {drawn}, so that they share "
+                    f"{both}: both are drawn with {drawn}, so that they share "
                     "noise and must not be composed; another noise_salt gives the same users fresh noise"
                 )
-            first[drawn] = place
+            earlier[drawn] = number
 
     @property
     def count(self) -> int:
@@ -145,11 +146,11 @@ class Composition(Accountant):
             raise ValueError(
                 f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition; rounding hides less"
             )
-        left = delta * (1.0 - _RELATIVE) - self._rounding
-        upper = max(0.0, float(self._composed.get_epsilon_for_delta(left)))
-        given = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
-        said = " and ".join(given)
+        # what rounding of the masses and of the convolutions may hide is taken off δ
+        hidden = delta * (1.0 - _RELATIVE) - self._rounding
+        upper = max(0.0, float(self._composed.get_epsilon_for_delta(hidden)))
         lower = min(self._attained(delta), upper)
+        networks = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
         return PrivacyBound(
             lower,
             upper,
@@ -158,20 +159,22 @@ class Composition(Accountant):
             adjacency=self.adjacency,
             basis=BASIS,
             conditions=self.conditions,
-            conditional_on=said,
+            conditional_on=" and ".join(networks),
         )
 
     def _attained(self, delta: float) -> float:
         """What the releases attain together whose laws are known (`attained_pair`); the others are forgotten."""
         if self.adjacency != "label":
             return 0.0
-        each = zip(self.releases, self.times, self._bounds, strict=True)
-        same = [(r, n) for r, n, bound in each if bound.adjacency == self.adjacency and bound.observer == self.observer]
-        known: list[tuple[AttainedPair | None, int]] = [
-            (getattr(release, "attained_pair", lambda: None)(), count) for release, count in same
-        ]
-        kept = [(pair, count) for pair, count in known if pair is not None]
-        return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
+        pairs: list[AttainedPair] = []
+        counts: list[int] = []
+        for release, count, bound in zip(self.releases, self.times, self._bounds, strict=True):
+            if bound.adjacency == self.adjacency and bound.observer == self.observer:
+                pair: AttainedPair | None = getattr(release, "attained_pair", lambda: None)()
+                if pair is not None:
+                    pairs.append(pair)
+                    counts.append(count)
+        return composed_epsilon(pairs, counts, delta)
 
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1: the sum of the releases'."""
@@ -184,8 +187,9 @@ class Composition(Accountant):
         μ² adds up; the failures of the releases, of probability η each, add up to (1+η)^count - 1.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
-        left = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
-        share = max(0.0, math.expm1(left / self.count) * (1.0 - 1e-12))  # beside what a release cannot tell
+        # what a release may fail by, beside what it cannot tell: the part of (1+η)^count that the others leave
+        spare = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
+        share = max(0.0, math.expm1(spare / self.count) * (1.0 - 1e-12))
         return math.sqrt(math.fsum(count * gdp(r, untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
 
     @property
@@ -233,8 +237,9 @@ class Composition(Accountant):
         """Width of the bins: fine beside the smallest loss, unless all losses together then need too many."""
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
-            mean, deviation = law.spread
-            width += 2.0 * min(count * law.top, count * mean + 12.0 * deviation * math.sqrt(count) + law.top)
+            # the sum of `count` losses reaches 12 standard deviations beyond its mean, or all that it can
+            reach = count * law.mean + 12.0 * law.deviation * math.sqrt(count) + law.top
+            width += 2.0 * min(count * law.top, reach)
         least = min((law.top for law in laws if law.top > 0.0), default=0.0)
         return max(least / _BINS_OF_ONE, width / _BINS_OF_ALL, _LEAST_STEP)
 

@@ -13,6 +13,7 @@ K values is off by less than N (K + 2) times 8u of itself, which is charged, and
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,18 +24,19 @@ _STEPS = 4096
 _REACH = 28.0
 """Standard deviations within that reach."""
 _CUT = 1e-30
+"""Probabilities up to which the ends of a law are cut off."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttainedPair:
     """The law of a release's view if the target's label is 0, and if it is 1; all others hold label 0.
 
-    zero, one: (v,), probabilities of outcomes, the same in both; what is missing of their sum is not looked at.
+    label_zero, label_one: (v,), probabilities of the same outcomes; what is missing of their sum is not looked at.
     error: charged for their relative error.
     """
 
-    zero: Floats
-    one: Floats
+    label_zero: Floats
+    label_one: Floats
     error: float
 
 
@@ -45,34 +47,46 @@ def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta:
     return max(_one_way(pairs, times, delta, swapped) for swapped in (False, True))
 
 
+class ScoreLaw(NamedTuple):
+    """The law of a sum of scores: probabilities of `first`, first + 1, ...; and what was cut off of it at most."""
+
+    probabilities: Floats
+    first: int
+    cut: float = 0.0
+
+
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    ways = [(pair.one, pair.zero) if swapped else (pair.zero, pair.one) for pair in pairs]
+    """The ε of the best event "sum of scores >= s", P under label 0 and Q under label 1; `swapped`: the other way."""
+    ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
+    # width of a step: so that the reach of the sum about its mean has `_STEPS` of them
     spread = math.sqrt(sum(n * float(p @ loss**2) for (p, _), loss, n in zip(ways, losses, times, strict=True)))
     step = max((_REACH * spread + max(float(np.abs(loss).max()) for loss in losses)) / _STEPS, 1e-12)
-    both, lost, steps = [(np.ones(1), 0), (np.ones(1), 0)], 0.0, 0
+    # the laws of the sum under P, rounded down, and under Q, rounded up
+    sums, lost = [ScoreLaw(np.ones(1), 0), ScoreLaw(np.ones(1), 0)], 0.0
     for (p, q), loss, count, pair in zip(ways, losses, times, pairs, strict=True):
         scores = np.rint(loss / step).astype(np.int64)
         low = int(scores.min())
-        for place, (law, error) in enumerate(((p, -pair.error), (q, pair.error))):
+        for side, (law, error) in enumerate(((p, -pair.error), (q, pair.error))):
             table: Floats = np.bincount(scores - low, weights=law * (1.0 + error)).astype(np.float64)
-            power, first, cut = _power(table, low, count)
-            whole, start = both[place]
-            both[place] = np.convolve(whole, power), start + first
-            if place == 1:
-                lost += count * max(0.0, 1.0 - float(q.sum()) * (1.0 - pair.error)) + cut
-        steps += count
-    (first_law, first), (second_law, second) = both
-    charge = steps * (len(first_law) + len(second_law) + 2.0 * _STEPS) * 8.0 * UNIT
+            power = _power(table, low, count)
+            sums[side] = ScoreLaw(
+                np.convolve(sums[side].probabilities, power.probabilities), sums[side].first + power.first, power.cut
+            )
+        # what Q misses may lie anywhere
+        lost += count * max(0.0, 1.0 - float(q.sum()) * (1.0 - pair.error)) + sums[1].cut
+    (first_law, first, _), (second_law, second, _) = sums
+    charge = sum(times) * (len(first_law) + len(second_law) + 2.0 * _STEPS) * 8.0 * UNIT
     start = max(first, second)
     end = min(first + len(first_law), second + len(second_law))
     if end <= start:
         return 0.0
+    # P and Q of each event, and ε = ln((P - δ)/Q)
     reached = np.cumsum(first_law[::-1])[::-1][start - first : end - first] * (1.0 - charge)
-    other = np.cumsum(second_law[::-1])[::-1][start - second : end - second] * (1.0 + charge) + lost
+    mistaken = np.cumsum(second_law[::-1])[::-1][start - second : end - second] * (1.0 + charge) + lost
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(reached > delta, np.log((reached - delta) / other), 0.0)
-    return max(0.0, float(np.max(found)) * (1.0 - 1e-12))
+        epsilons = np.where(reached > delta, np.log((reached - delta) / mistaken), 0.0)
+    return max(0.0, float(np.max(epsilons)) * (1.0 - 1e-12))
 
 
 def _losses(p: Floats, q: Floats) -> Floats:
@@ -81,21 +95,22 @@ def _losses(p: Floats, q: Floats) -> Floats:
     return np.where(used, np.log(np.where(used, p, 1.0) / np.where(used, q, 1.0)), 0.0)
 
 
-def _power(law: Floats, first: int, count: int) -> tuple[Floats, int, float]:
-    """Law of the sum of `count` scores, its first value, and what was cut off of it at most."""
-    whole, start, lost, cut = np.ones(1), 0, 0.0, 0.0
+def _power(law: Floats, first: int, count: int) -> ScoreLaw:
+    """The law of the sum of `count` scores, whose own law is given from `first` on; by squaring."""
+    whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:
         if count & 1:
-            whole, start, gone = _trim(np.convolve(whole, law), start + first)
-            lost += cut + gone
+            whole = _trim(np.convolve(whole.probabilities, square.probabilities), whole.first + square.first)
+            lost += square.cut + whole.cut
         count >>= 1
         if count:
-            law, first, gone = _trim(np.convolve(law, law), 2 * first)
-            cut = 2.0 * cut + gone
-    return whole, start, lost * (1.0 + 1e-6)
+            trimmed = _trim(np.convolve(square.probabilities, square.probabilities), 2 * square.first)
+            square = trimmed._replace(cut=2.0 * square.cut + trimmed.cut)
+    return whole._replace(cut=lost * (1.0 + 1e-6))
 
 
-def _trim(law: Floats, first: int) -> tuple[Floats, int, float]:
-    kept = np.flatnonzero(law > _CUT)
-    low, high = int(kept[0]), int(kept[-1]) + 1
-    return law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300
+def _trim(law: Floats, first: int) -> ScoreLaw:
+    """The law without its ends up to `_CUT`."""
+    large = np.flatnonzero(law > _CUT)
+    low, high = int(large[0]), int(large[-1]) + 1
+    return ScoreLaw(law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300)

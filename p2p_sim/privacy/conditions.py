@@ -20,9 +20,9 @@ class Condition(str):
 
     def __new__(cls, identifier: str, text: str) -> Self:
         """An identifier in lower case with hyphens, and a text without a full stop."""
-        made = super().__new__(cls, text)
-        made.identifier = identifier
-        return made
+        condition = super().__new__(cls, text)
+        condition.identifier = identifier
+        return condition
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one argument
         return self.identifier, str(self)
@@ -75,7 +75,9 @@ REAL_NOISE = Condition(
 )
 REPEATING = (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
 """The conditions by which a user repeats her message: to everybody who asks her in one exchange."""
-WITHIN_ONE = {said.identifier: Condition(said.identifier, f"within one exchange, {said}") for said in REPEATING}
+WITHIN_ONE = {
+    repeats.identifier: Condition(repeats.identifier, f"within one exchange, {repeats}") for repeats in REPEATING
+}
 """The same conditions beside `FRESH`, where several exchanges are composed, by identifier."""
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")

@@ -35,16 +35,17 @@ def loss_law(model: Accountant) -> LossLaw:
     top = model.epsilon(model.least_delta).epsilon_upper
     if top >= pure * (1.0 - 1e-6):
         top = pure
-    found = _asked(model, nodes(top if math.isfinite(top) else 0.0), pure)
-    if more := between(found):
-        found |= _asked(model, more, pure)
-    grid = sorted(found)
-    return LossLaw.of(grid, [found[epsilon] for epsilon in grid], pure)
+    deltas = _certified_deltas(model, nodes(top if math.isfinite(top) else 0.0), pure)
+    # more where δ falls steeply
+    if more := between(deltas):
+        deltas |= _certified_deltas(model, more, pure)
+    grid = sorted(deltas)
+    return LossLaw.of(grid, [deltas[epsilon] for epsilon in grid], pure)
 
 
 @plain_arguments
 def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistribution":
-    """The same as dp-accounting's privacy loss distribution: pessimistic; symmetric, as it holds both directions.
+    """The accountant's δ(ε) as dp-accounting's privacy loss distribution: pessimistic, the same in both directions.
 
     It may be composed with other mechanisms' whose noise is independent; never with itself where noise is repeated.
 
@@ -97,7 +98,7 @@ def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
     return over_priors(model.profile, model.pure_epsilon, num_classes)
 
 
-def _asked(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """Certified δ by ε."""
-    deltas = zip(epsilons, model.profile(epsilons), strict=True)
-    return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in deltas}
+def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
+    """Certified δ by ε; from the pure ε on it is 0."""
+    brackets = zip(epsilons, model.profile(epsilons), strict=True)
+    return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}

@@ -41,26 +41,30 @@ def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
     """A pure function of numbers and frozen data classes whose results are kept, in memory and on disk."""
 
     @lru_cache(maxsize=IN_MEMORY)
-    def found(*arguments: Any) -> Result:
-        place = folder()
-        if place is None or (code := version()) is None:
+    def read_or_computed(*arguments: Any) -> Result:
+        directory = folder(os.environ.get(VARIABLE))
+        if directory is None or (code := version()) is None:
             return function(*arguments)
         key = f"{function.__module__}.{function.__qualname__}{as_text(arguments)} by {code}"
         with contextlib.suppress(OSError, sqlite3.Error, ValueError):
-            value: Result | None = _read(place, key)
+            value: Result | None = _read(directory, key)
             if value is not None:
                 return value
         computed = function(*arguments)
         with contextlib.suppress(OSError, sqlite3.Error):
-            _write(place, key, as_text(computed))
+            _write(directory, key, as_text(computed))
         return computed
 
-    return wraps(function)(lambda *arguments: found(*arguments))
+    return wraps(function)(lambda *arguments: read_or_computed(*arguments))
 
 
-def folder() -> Path | None:
-    """Where figures are kept; None if they are not."""
-    named = os.environ.get(VARIABLE)
+@cache
+def folder(named: str | None) -> Path | None:
+    """Where figures are kept; None if they are not.
+
+    Args:
+        named: what the environment variable names.
+    """
     if named == OFF:
         return None
     if named:
@@ -87,21 +91,16 @@ def version() -> str | None:
     """
     digest = hashlib.sha256(f"Python {platform.python_version()}".encode())
     for name in LIBRARIES:
-        digest.update(f" {name} {_installed(name)}".encode())
+        installed = ""
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed = importlib.metadata.version(name)
+        digest.update(f" {name} {installed}".encode())
     for name, path in sources().items():
         state, code = path.stat(), path.read_bytes()
         if max(state.st_mtime, state.st_ctime) > _IMPORTED:
             return None
         digest.update(f"\0{Path(name).as_posix()} {len(code)}\0".encode() + code)
     return digest.hexdigest()
-
-
-def _installed(library: str) -> str:
-    """The version of a library; empty where it is not installed."""
-    try:
-        return importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def as_text(value: object) -> str:
@@ -120,6 +119,7 @@ def as_text(value: object) -> str:
 
 
 def _from_text(text: str) -> Any:
+    """The value of which `as_text` made this text: a bracket or a truth value; ValueError of any other text."""
     if text in ("True", "False"):
         return text == "True"
     name, _, ends = text.removesuffix(")").partition("(")
@@ -129,14 +129,14 @@ def _from_text(text: str) -> Any:
     return Bracket(lower, upper)
 
 
-def _read(place: Path, key: str) -> Any:
-    with _file(place) as connection:
+def _read(directory: Path, key: str) -> Any:
+    with _file(directory) as connection:
         row = connection.execute("SELECT value, digest FROM kept WHERE key = ?", (key,)).fetchone()
     return _from_text(row[0]) if row and row[1] == _digest(key, row[0]) else None
 
 
-def _write(place: Path, key: str, value: str) -> None:
-    with _file(place) as connection:
+def _write(directory: Path, key: str, value: str) -> None:
+    with _file(directory) as connection:
         connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (key, value, _digest(key, value)))
         connection.commit()
 
@@ -146,15 +146,15 @@ def _digest(key: str, value: str) -> str:
 
 
 @contextlib.contextmanager
-def _file(place: Path) -> Iterator[sqlite3.Connection]:
+def _file(directory: Path) -> Iterator[sqlite3.Connection]:
     """The open file; one that somebody else could have written is not used, one that is damaged or full is begun anew.
 
     It is opened for each question: an open file must not pass from a process to its children.
     """
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = place / NAME
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / NAME
     with contextlib.suppress(FileNotFoundError):
-        if not _own(place) or not _own(path):
+        if not _own(directory) or not _own(path):
             raise OSError(f"{path}: belongs to somebody else, or others may write to it")
         if path.stat().st_size > LARGEST:
             path.unlink()
@@ -177,6 +177,6 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def _own(path: Path) -> bool:
     """Whether nobody but this user can have written there."""
-    found = path.stat()
-    mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
-    return mine and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    state = path.stat()
+    mine = not hasattr(os, "getuid") or state.st_uid == os.getuid()
+    return mine and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

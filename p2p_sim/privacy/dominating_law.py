@@ -31,9 +31,14 @@ NODES = 96
 """Values of ε, besides 0, at which δ is asked for: denser towards 0."""
 TAIL = 1e-18
 """δ from which on the privacy loss counts as infinite, for accountants that can tell such a δ."""
-_BINS, _STEEP = 1000, 30.0
+_BINS = 1000
+"""Bins of the largest finite loss, where nobody chooses their width."""
+_STEEP = 30.0
+"""By which factor δ may fall from one ε to the next before it is asked for between them."""
 _PARTS = 9
+"""Points at which a μ is tried between two vertices of F, both included."""
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
+"""Between which μ is looked for."""
 
 
 def library_of_plds() -> Any:
@@ -73,15 +78,17 @@ class LossLaw:
             epsilons, deltas: (k,), at least one; δ in [0, 1]. pure: an ε at which δ is 0, if there is one.
         """
         at, upper = np.asarray(epsilons, dtype=np.float64), np.minimum.accumulate(np.asarray(deltas, dtype=np.float64))
-        kept: list[int] = []
+        # the vertices of F: points at which the slope in e^ε does not rise are left out
+        vertices: list[int] = []
         for point in range(len(at)):
-            while len(kept) > 1 and _mass(at, upper, (kept[-2], kept[-1], point)) <= 0.0:
-                kept.pop()
-            kept.append(point)
+            while len(vertices) > 1 and _mass(at, upper, (vertices[-2], vertices[-1], point)) <= 0.0:
+                vertices.pop()
+            vertices.append(point)
+        # the mass at each vertex but the first, which gets what is missing of one
         infinite = float(upper[-1])
-        triples = zip(kept[:-1], kept[1:], [*kept[2:], None][: len(kept) - 1], strict=True)
+        triples = zip(vertices[:-1], vertices[1:], [*vertices[2:], None][: len(vertices) - 1], strict=True)
         masses = np.array([0.0, *(_mass(at, upper, triple) for triple in triples)])
-        losses, both = at[kept], masses * (1.0 + np.exp(-at[kept]))
+        losses, both = at[vertices], masses * (1.0 + np.exp(-at[vertices]))
         first = 0
         while (rest := 1.0 - infinite - math.fsum(both[first + 1 :])) < 0.0:  # not convex where it meets its mirror
             first += 1
@@ -94,11 +101,15 @@ class LossLaw:
         return float(self.losses[-1])
 
     @property
-    def spread(self) -> tuple[float, float]:
-        """Mean and standard deviation of the finite loss."""
-        losses, masses = self._both
-        mean = float(masses @ losses)
-        return mean, math.sqrt(max(0.0, float(masses @ losses**2) - mean**2))
+    def mean(self) -> float:
+        """The mean of the finite loss."""
+        return float(self._both.masses @ self._both.losses)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the finite loss."""
+        both = self._both
+        return math.sqrt(max(0.0, float(both.masses @ both.losses**2) - self.mean**2))
 
     def delta(self, epsilon: float) -> float:
         """δ(ε) of the dominating pair, ε at least 0."""
@@ -113,7 +124,7 @@ class LossLaw:
         """
         library = library_of_plds()
         step = interval or max(self.top, 1e-9) / _BINS
-        losses, masses = self._both
+        losses, masses = self._both.losses, self._both.masses
         low = np.floor(losses / step).astype(np.int64)
         high_share = np.clip(np.expm1(low * step - losses) / math.expm1(-step), 0.0, 1.0)
         first = int(low.min())
@@ -137,8 +148,8 @@ class LossLaw:
             raise ValueError("type_one: errors must lie in [0, 1]")
         best = np.zeros_like(a)
         for epsilon in np.unique([0.0, *self.losses]):
-            kept = 1.0 - self.delta(epsilon)
-            best = np.maximum(best, np.maximum(kept - math.exp(epsilon) * a, math.exp(-epsilon) * (kept - a)))
+            hidden = 1.0 - self.delta(epsilon)
+            best = np.maximum(best, np.maximum(hidden - math.exp(epsilon) * a, math.exp(-epsilon) * (hidden - a)))
         return best
 
     def renyi(self, order: float) -> float:
@@ -153,9 +164,9 @@ class LossLaw:
         law = self._closed
         if law.infinite > 0.0:
             return math.inf
-        losses, masses = law._both
+        both = law._both
         with np.errstate(divide="ignore"):
-            return max(0.0, float(logsumexp((order - 1.0) * losses + np.log(masses))) / (order - 1.0))
+            return max(0.0, float(logsumexp((order - 1.0) * both.losses + np.log(both.masses))) / (order - 1.0))
 
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε the exact δ(ε) is at most that of a μ-GDP mechanism plus `beside`.
@@ -174,29 +185,30 @@ class LossLaw:
         law = self if self.infinite <= beside else self._closed
         if law.infinite > beside:
             return math.inf
+        # points of F, with what of it is above `beside`
         ends = np.unique([0.0, *law.losses])
         ends = np.unique([*ends, *np.linspace(ends[:-1], ends[1:], _PARTS, axis=1).ravel()])
         excess = np.array([law.delta(end) for end in ends]) - beside
         if excess[0] <= 0.0:
             return 0.0
-        shown = np.append(excess[:-1] > 0.0, False) | np.append(False, excess[:-1] > 0.0)
-        ends, excess = ends[shown], excess[shown]
+        above = np.append(excess[:-1] > 0.0, False) | np.append(False, excess[:-1] > 0.0)
+        ends, excess = ends[above], excess[above]
         if len(ends) == 1 or not _gaussian_covers(_LARGEST_MU, ends, excess):
             return math.inf
+        # bisection on a logarithmic scale, down from the largest μ
         low, high = 0.0, _LARGEST_MU
-        while high - low > 1e-6 * high:
+        while high - low > 1e-6 * high and high >= _SMALLEST_MU:
             middle = math.sqrt(low * high) if low > 0.0 else high / 16.0
             low, high = (low, middle) if _gaussian_covers(middle, ends, excess) else (middle, high)
-            if high < _SMALLEST_MU:
-                return _SMALLEST_MU
-        return high
+        return max(high, _SMALLEST_MU)
 
     @property
-    def _both(self) -> tuple[Floats, Floats]:
-        """Losses of both signs, and their masses."""
+    def _both(self) -> "LossLaw":
+        """The law with losses of both signs."""
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
-        return np.concatenate([-self.losses[negative], self.losses]), np.concatenate([mirrored, self.masses])
+        losses = np.concatenate([-self.losses[negative], self.losses])
+        return LossLaw(losses, np.concatenate([mirrored, self.masses]), self.infinite)
 
     @property
     def _closed(self) -> "LossLaw":
@@ -236,9 +248,10 @@ def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
     from scipy.special import log_ndtr, ndtr
 
     middle = 0.5 * (ends[:-1] + ends[1:])
-    other = np.exp(middle + log_ndtr(-middle / mu - mu / 2.0))
-    height = ndtr(-middle / mu + mu / 2.0) - other
-    lost = 1e-9 * height + 1e-14 * other
-    left = height - lost - other * np.expm1(ends[:-1] - middle)
-    right = height - lost - other * np.expm1(ends[1:] - middle)
-    return bool(np.all(left >= deltas[:-1]) and np.all(right >= deltas[1:]))
+    # the tangent at the middle, minus its slope times the change of e^ε to either end
+    falling = np.exp(middle + log_ndtr(-middle / mu - mu / 2.0))
+    height = ndtr(-middle / mu + mu / 2.0) - falling
+    lost = 1e-9 * height + 1e-14 * falling
+    before = height - lost - falling * np.expm1(ends[:-1] - middle)
+    after = height - lost - falling * np.expm1(ends[1:] - middle)
+    return bool(np.all(before >= deltas[:-1]) and np.all(after >= deltas[1:]))

@@ -33,6 +33,7 @@ Prior = float | Sequence[float] | Floats
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 """Values of ε at which the second bound for K labels is tried, besides the pure ε."""
 _UP, _DOWN = 1.0 + 1e-12, 1.0 - 1e-12
+"""Factors for the rounding of a few sums and products."""
 _ROUNDING = 1e-14
 """Charged for δ from sums over a loss law."""
 
@@ -54,16 +55,15 @@ def of_prior(profile: Profile, pure: float, prior: Prior) -> Bracket:
     top, rest = float(ranked[0]), ranked[1:][ranked[1:] > 0.0]
     if not len(rest):
         return Bracket(0.0, 0.0)
+    # δ at ln(π_t/π_y), a little below for the upper end and above for the lower one, and at the ε of the second bound
     at = np.log(top / rest)
     tries = [e for e in GRID if e < pure] if len(ranked) > 2 else []
     high, low = (at * (1.0 - 1e-15)).tolist(), (at * (1.0 + 1e-15)).tolist()
-    asked = list(dict.fromkeys([*high, *low, *tries]))  # many labels may be equally likely
-    known = dict(zip(asked, profile(asked), strict=True))
-    found = [known[epsilon] for epsilon in (*high, *low, *tries)]
-    count = len(rest)
-    upper = float(sum(p * b.upper for p, b in zip(rest.tolist(), found[:count], strict=True)))
-    lower = max(p * b.lower for p, b in zip(rest.tolist(), found[count : 2 * count], strict=True))
-    deltas = [b.upper for b in found[2 * count :]]
+    distinct = list(dict.fromkeys([*high, *low, *tries]))  # many labels may be equally likely
+    brackets = dict(zip(distinct, profile(distinct), strict=True))
+    upper = float(sum(p * brackets[epsilon].upper for p, epsilon in zip(rest.tolist(), high, strict=True)))
+    lower = max(p * brackets[epsilon].lower for p, epsilon in zip(rest.tolist(), low, strict=True))
+    deltas = [brackets[epsilon].upper for epsilon in tries]
     if pure <= LARGEST_EPSILON:
         tries, deltas = [*tries, pure], [*deltas, 0.0]
     upper = min(upper, float(_by_posterior(ranked[None, :], np.array(tries), np.array(deltas))[0]), 1.0 - top)
@@ -120,11 +120,12 @@ def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
     """δ of a loss law at ε of any shape, at least 0, infinite allowed; never too small."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
-    other = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-    place = np.searchsorted(law.losses, epsilons, side="right")
+    neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+    # Σ over losses l > ε of mass (1 - e^(ε-l)), from the sums from each loss on
+    first = np.searchsorted(law.losses, epsilons, side="right")
     grown = np.exp(np.minimum(epsilons, law.top))
-    found = law.infinite + above[place] - grown * other[place] + _ROUNDING
-    return np.where(epsilons >= law.pure, 0.0, np.clip(found, 0.0, 1.0))
+    deltas = law.infinite + above[first] - grown * neighbour[first] + _ROUNDING
+    return np.where(epsilons >= law.pure, 0.0, np.clip(deltas, 0.0, 1.0))
 
 
 def checked_prior(prior: Prior) -> Floats:

@@ -1,10 +1,11 @@
 """Privacy questions as the command line asks them, answered by the accountant."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -23,13 +24,10 @@ from p2p_sim.privacy import (
     conversions,
     local_epsilon,
 )
-from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
-from p2p_sim.privacy.exchange.calibration import few_digits, smallest_flip_prob
 from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, peer_weights
 from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
-from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange, smallest_degree
-from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange
 from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 
@@ -60,14 +58,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it. gained: how `advantage` is found."""
+    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it.
+
+    bound: ε at δ. local: ε₀ of the noisy label. lemma9: the paper's. gained: computes `advantage`.
+    delta_lower, delta_upper: the bracket of δ, if ε is given.
+    """
 
     bound: PrivacyBound
-    delta_lower: float | None
-    delta_upper: float | None
     local: float
     lemma9: Stated
     gained: Callable[[], float]
+    delta_lower: float | None = None
+    delta_upper: float | None = None
 
     @cached_property
     def advantage(self) -> float:
@@ -96,51 +98,73 @@ def answering() -> Iterator[None]:
         with one_thread():
             yield
     except ValueError as error:
-        raise InputError(_option(str(error))) from None
+        # the accountant's parameter, spelled as an option: flip_prob = 2: ... -> --flip-prob 2: ...
+        name, equals, rest = str(error).partition(" = ")
+        raise InputError(f"--{name.replace('_', '-')} {rest}" if equals else name) from None
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
     """Refuse a question without its cluster size, and with none or both of δ and ε."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
-    if q.cluster_size is None and q.observer != "eavesdropper":
+    if q.observer != "eavesdropper":
+        users_of(q)
+
+
+def users_of(q: Question) -> int:
+    """The size of the cluster; an `InputError` if it is missing."""
+    if q.cluster_size is None:
         raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
+    return q.cluster_size
 
 
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
+    """The bracket of ε if δ is given, else of δ, with the local ε and the paper's beside it."""
     check_given(q, delta, epsilon)
-    local = local_epsilon(q.flip_prob, q.num_classes)
-    faults = () if q.degree is None else ("the overlay",)
-    situation = Situation(q.num_classes, "label", faults, (), q.rounds, q.fresh, False, q.observer, q.peers != 1)
-    lemma9 = Stated(None)
+    local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
     if delta is not None and q.cluster_size is not None:
+        situation = Situation(
+            num_classes=q.num_classes,
+            faults=() if q.degree is None else ("the overlay",),
+            rounds=q.rounds,
+            fresh=q.fresh,
+            observer=q.observer,
+            several=q.peers != 1,
+        )
         lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
-        if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None or q.peers != 1:
-            raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
-        assert q.cluster_size is not None
-        one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
-        bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
-        return Answer(
-            bound, None, None, local, lemma9, lambda: min(q.rounds * _gain(one, q), _gain(OnePoint(bound), q))
-        )
+        return _fresh_rounds(q, delta, local, lemma9)
+    # ε at the given δ, or the bracket of δ at the given ε with that ε as its bound
     observer = observer_of(q)
-    gained = partial(_gain, observer, q)
-    if delta is not None:
-        return Answer(observer.epsilon(delta), None, None, local, lemma9, gained)
-    assert epsilon is not None
+    answer = partial(Answer, local=local, lemma9=lemma9, gained=partial(_gain, observer, q))
+    if epsilon is None:
+        return answer(observer.epsilon(cast(float, delta)))
     bracket = observer.delta(epsilon)
-    basis = bracket.worded(observer.basis)
     bound = PrivacyBound(
         epsilon,
         epsilon,
         bracket.upper,
         observer=q.observer,
         adjacency="label",
-        basis=basis,
+        basis=bracket.worded(observer.basis),
         conditions=observer.conditions,
     )
-    return Answer(bound, bracket.lower, bracket.upper, local, lemma9, gained)
+    return answer(bound, delta_lower=bracket.lower, delta_upper=bracket.upper)
+
+
+def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
+    """ε(δ) of several rounds with new noise in each: of their composition."""
+    covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
+    if delta is None or not covered:
+        raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
+    exchange = LabelExchange(users_of(q), q.flip_prob, q.sampling_rate)
+    bound = compose([exchange] * q.rounds, delta)
+
+    def gained() -> float:
+        # total variations of rounds with new noise add up
+        return min(q.rounds * _gain(exchange, q), _gain(OnePoint(bound), q))
+
+    return Answer(bound, local=local, lemma9=lemma9, gained=gained)
 
 
 def advantage(question: Question, delta: float | None, epsilon: float | None) -> float:
@@ -166,45 +190,56 @@ def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | Reg
     if q.observer not in OBSERVERS:
         hint = nearest(q.observer, OBSERVERS)
         raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
-    if q.members is not None and q.observer != "coalition":
-        raise InputError(f"--members {q.members}: goes with --observer coalition")
-    if q.members is None and q.observer == "coalition":
-        raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
+    if (q.members is None) == (q.observer == "coalition"):
+        needs = "--observer coalition: needs --members, the number of users in the coalition, at least 1"
+        raise InputError(needs if q.members is None else f"--members {q.members}: goes with --observer coalition")
     peer_weights(q.peers)
     if q.observer == "eavesdropper" and (q.cluster_size is None or q.num_classes > 2):
         return Eavesdropper(q.flip_prob, q.num_classes)
-    assert q.cluster_size is not None
     if q.degree is not None:
-        return _on_overlay(q, q.cluster_size, q.degree)
+        return on_overlay(q, users_of(q), q.degree)
     if q.num_classes > 2 or q.peers != 1:
-        if q.observer == "coalition" and not 1 <= (q.members or 0) < q.cluster_size:
-            raise InputError(f"--members {q.members}: must lie in 1..{q.cluster_size - 1}")
-        if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
-            return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
-        if q.num_classes == 2:
-            return MajorityExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.peers, q.rounds)
-        if q.rounds > 1:
-            raise InputError(
-                f"--num-classes {q.num_classes}: the learner's ε is known for a single round; --observer eavesdropper "
-                "has an ε for any number of rounds, which holds against the learner too"
-            )
-        several = KaryExchange if q.peers == 1 else PluralityExchange
-        return several(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
+        return _of_classes_or_peers(q, users_of(q))
+    return _of_labels(q, users_of(q))
+
+
+def _of_classes_or_peers(q: Question, users: int) -> Eavesdropper | MajorityExchange | KaryExchange:
+    """The accountant of an observer of more than two classes, or of majorities of several peers' labels."""
+    if q.observer == "coalition" and not 1 <= (q.members or 0) < users:
+        raise InputError(f"--members {q.members}: must lie in 1..{users - 1}")
+    if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
+        return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
+    if q.num_classes == 2:
+        return MajorityExchange(users, q.flip_prob, q.sampling_rate, q.peers, q.rounds)
+    if q.rounds > 1:
+        raise InputError(
+            f"--num-classes {q.num_classes}: the learner's ε is known for a single round; --observer eavesdropper "
+            "has an ε for any number of rounds, which holds against the learner too"
+        )
+    several = KaryExchange if q.peers == 1 else PluralityExchange
+    return several(users, q.flip_prob, q.sampling_rate, q.num_classes)
+
+
+def _of_labels(q: Question, users: int) -> Observer:
+    """The accountant of an observer of two classes where every user asks one peer."""
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
-    exchange = LabelExchange(q.cluster_size, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
-    if q.observer == "peer":
-        if q.rounds > 1:
-            raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
-        return Peer(q.cluster_size, q.flip_prob)
-    if q.observer == "coalition":
-        assert q.members is not None
-        return Coalition(exchange, q.members)
-    if q.observer == "learner-times":
-        return TimedLearner(exchange)
-    return Eavesdropper(q.flip_prob) if q.observer == "eavesdropper" else exchange
+    exchange = LabelExchange(users, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
+    if q.observer == "peer" and q.rounds > 1:
+        raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
+    match q.observer:
+        case "peer":
+            return Peer(users, q.flip_prob)
+        case "coalition":
+            return Coalition(exchange, q.members or 0)
+        case "learner-times":
+            return TimedLearner(exchange)
+        case "eavesdropper":
+            return Eavesdropper(q.flip_prob)
+        case _:
+            return exchange
 
 
-def _on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
+def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
     """The accountant of the learner where each user asks one of her neighbours."""
     if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1 or q.peers != 1:
         raise InputError(f"--degree {degree}: is known for --observer learner, two classes, one peer and one round")
@@ -216,114 +251,6 @@ def _on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 def largest_degree(users: int) -> int:
     """Most neighbours that a user of a cluster may have here."""
     return min(LARGEST_DEGREE, users - 1)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """The flip probability for all clusters, and one for each size, with the ε it is certified for.
-
-    flip_prob, each: numbers of few digits, rounded up, so that the target holds at them as they are printed.
-    sampling_rate: θ; None for an observer whose figure holds for every θ. members: of a coalition, else None.
-    local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether no flip probability of
-    three digits below that of the noise alone is certified.
-    """
-
-    sampling_rate: float | None
-    epsilon: float
-    flip_prob: float
-    each: dict[int, float]
-    bound: PrivacyBound
-    local: float
-    noise_alone: bool
-    members: int | None = None
-
-
-def calibrated(
-    sizes: Sequence[int],
-    num_classes: int,
-    sampling_rate: float | None,
-    epsilon: float,
-    delta: float,
-    observer: str = "learner",
-    members: int | None = None,
-    degree: int | None = None,
-    peers: int = 1,
-) -> Calibration:
-    """Calibrate against an observer and verify.
-
-    Args:
-        sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
-        epsilon, delta: the target. observer: one of `OBSERVERS`. members: of a coalition.
-        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
-
-    Raises:
-        InputError: a value outside its range or missing, or a combination with no known figure.
-    """
-    if sampling_rate is None and observer in RATED:
-        raise InputError(
-            f"--sampling-rate: is missing, and the {observer}'s ε depends on it; "
-            "give θ, above 0 and at most 1 (1: every user passes a label on)"
-        )
-    theta = 1.0 if sampling_rate is None else sampling_rate
-
-    def sees(alpha: float, size: int) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
-        return observer_of(
-            Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree, peers=peers)
-        )
-
-    def certified(alpha: float, size: int) -> bool:
-        # of a majority without noise no figure is known
-        return (alpha > 0.0 or peers == 1) and sees(alpha, size).satisfies(epsilon, delta)
-
-    with answering():
-        check_delta(delta)
-        check_positive_epsilon(epsilon)
-        found = sorted(set(sizes))
-        exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
-        noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
-        each = {size: few_digits(alpha, num_classes) for size, alpha in exact.items()}
-        alpha = max(each.values())
-        bounds = [sees(alpha, size).epsilon(delta) for size in each]
-    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    theta_or_any = sampling_rate if observer in RATED else None
-    local = local_epsilon(alpha, num_classes)
-    return Calibration(theta_or_any, epsilon, alpha, each, worst, local, noise_alone, members)
-
-
-@dataclass(frozen=True)
-class EnoughNeighbours:
-    """The smallest number of neighbours found that brings the learner's ε to a target.
-
-    degree: of a regular overlay; None: none of up to `most` does. target: ε. bound: what is certified with this
-    degree, with `most` neighbours where there is none. everybody: what is certified if users may ask everybody.
-    local: ε₀, which the noise on a label alone gives.
-    """
-
-    degree: int | None
-    most: int
-    target: float
-    bound: PrivacyBound
-    everybody: PrivacyBound
-    local: float
-
-
-def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest degree found for the learner's (ε, δ); q.degree plays no part.
-
-    Raises:
-        InputError: a value outside its range, or another observer than the learner of two classes.
-    """
-    assert q.cluster_size is not None
-    with answering():
-        check_delta(delta)
-        check_positive_epsilon(epsilon)
-        everybody = observer_of(q).epsilon(delta)
-        most = largest_degree(q.cluster_size)
-        widest = _on_overlay(q, q.cluster_size, most)
-        rates = {"flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate}
-        degree = smallest_degree(most, **rates, epsilon=epsilon, delta=delta)
-        accountant = widest if degree is None else RegularExchange(degree, **rates)
-        return EnoughNeighbours(degree, most, epsilon, accountant.epsilon(delta), everybody, local_epsilon(q.flip_prob))
 
 
 def certified(q: Question, delta: float, epsilon: float | None) -> str:
@@ -343,9 +270,3 @@ def verifier_source() -> Path:
     from p2p_sim.privacy.certificates import verify_certificate
 
     return Path(verify_certificate.__file__)
-
-
-def _option(message: str) -> str:
-    """The accountant's message, its parameter spelled as an option: flip_prob = 2: ... -> --flip-prob 2: ..."""
-    name, equals, rest = message.partition(" = ")
-    return f"--{name.replace('_', '-')} {rest}" if equals else message

@@ -7,25 +7,37 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats
-from p2p_sim.privacy.bound import (
-    LARGEST_EPSILON,
-    Bracket,
-    PrivacyBound,
-    check_delta,
-    check_flip_prob,
-    plain_arguments,
-)
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_range, plain_arguments
 
 Curve = Callable[[float], Bracket]
 OVERFLOW = 700.0
 """ε from which on e^ε is not formed."""
 _NOTHING = 1450.0
 """ε above ε₀ of every positive α, the smallest included."""
+
+
+class Crossing(NamedTuple):
+    """Where a decreasing function passes a limit: the last argument seen above it, and the first seen not above it."""
+
+    above: float
+    below: float
+
+
+class Coefficients(NamedTuple):
+    """keep, lose: of the laws A and B of a view given the noisy label, such that P - e^ε P' = keep · A - lose · B.
+
+    relative_error: by what share of itself keep may be off.
+    """
+
+    keep: float
+    lose: float
+    relative_error: float
 
 
 @plain_arguments
@@ -45,10 +57,10 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """
     if num_classes < 2:
         raise ValueError(f"num_classes = {num_classes}: must be at least 2")
-    check_flip_prob(flip_prob, num_classes)
+    check_range("flip_prob", flip_prob, 0.0, (num_classes - 1) / num_classes)
     if flip_prob == 0.0:
         return math.inf
-    _, gap, _ = hockey_stick_coefficients(flip_prob, 0.0, num_classes)  # lose is g at ε = 0
+    gap = hockey_stick_coefficients(flip_prob, 0.0, num_classes).lose  # it is g at ε = 0
     excess = gap * (num_classes - 1) / flip_prob
     if math.isinf(excess):
         return (math.log(num_classes - 1) - math.log(flip_prob)) * (1.0 + 2.0**-50)
@@ -71,8 +83,8 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
     return alpha
 
 
-def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> tuple[float, float, float]:
-    """(keep, lose, relative_error): P - e^ε P' = keep · A - lose · B, with A and B the laws given the noisy label.
+def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
+    """The factors of the laws A and B given the noisy label: P - e^ε P' = keep · A - lose · B.
 
     keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
     expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself;
@@ -80,24 +92,24 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     nothing else is possible. Above ε = 700, where e^ε is not formed, lose is too small: for upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
-        return 0.0, math.inf, 0.0
+        return Coefficients(0.0, math.inf, 0.0)
     # g is rounded correctly: K times α may be all but K-1, and a float of (K-1)/K may lie above it; there the true
     # label is the less likely by u, and δ = max(0, |g| - (1-α)(e^ε-1)), where 1-α is α/(K-1) but for that
     if num_classes == 2:
         gap = abs(1.0 - 2.0 * flip_prob)
     else:
         gap = abs(float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
-    other = flip_prob / (num_classes - 1)
     growth = math.expm1(min(epsilon, OVERFLOW))
-    lost = other * growth
+    lost = flip_prob / (num_classes - 1) * growth
     if epsilon > OVERFLOW:  # α itself is far below u α e^ε
         half = math.exp(epsilon / 2.0) if flip_prob > 0.0 else 0.0
         lost = flip_prob * half / (num_classes - 1) * half
-    error = 2.0**-49 * (gap + lost)
+    # what keep may be: g - α'(e^ε-1), give or take 16u of either term
+    error, lose = 2.0**-49 * (gap + lost), gap + (1.0 - flip_prob) * growth
     low, high = max(0.0, gap - lost - error), gap - lost + error
     if high <= 0.0 or gap == 0.0:
-        return 0.0, gap + (1.0 - flip_prob) * growth, 0.0
-    return (low + high) / 2.0, gap + (1.0 - flip_prob) * growth, (high - low) / (high + low) * (1.0 + 2.0**-40)
+        return Coefficients(0.0, lose, 0.0)
+    return Coefficients((low + high) / 2.0, lose, (high - low) / (high + low) * (1.0 + 2.0**-40))
 
 
 def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
@@ -198,94 +210,94 @@ def invert(
     return PrivacyBound(lower, upper, delta, observer=observer, adjacency="label", basis=basis, conditions=conditions)
 
 
-def cross(
-    above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2
-) -> tuple[float, float]:
+def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2) -> Crossing:
     """The last ε seen above and the first not above; 0 and 0 if none is above, ∞ and ∞ if every ε is."""
     low, high = crossing(above, local_epsilon(flip_prob, num_classes), precision)
-    return (high if math.isinf(high) else low), high
+    return Crossing(high if math.isinf(high) else low, high)
 
 
-def crossing(above: Callable[[float], bool], pure: float, precision: float) -> tuple[float, float]:
+def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
     """The last ε seen above and the first not above; 0 and 0 if none is above.
 
     Args:
         pure: an ε that is not above; infinite if none is known: then 700 and ∞ are returned if 700 is above.
     """
     if not above(0.0):
-        return 0.0, 0.0
+        return Crossing(0.0, 0.0)
     if math.isinf(pure) and above(LARGEST_EPSILON):
-        return LARGEST_EPSILON, math.inf
+        return Crossing(LARGEST_EPSILON, math.inf)
     return bisect(above, 0.0, LARGEST_EPSILON if math.isinf(pure) else pure, precision)
 
 
-def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:
+def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> Crossing:
     """The last value seen above and the first not above; `low` counts as above, `high` as not."""
     while high - low > max(precision * high, SUBNORMAL):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
-    return low, high
+    return Crossing(low, high)
 
 
 def root(
-    log_value: Callable[[float], float],
+    curve: Callable[[float], float],
+    limit: float,
     low: float,
     high: float,
     *,
     first: tuple[float, float],
     slope: float,
     precision: float,
-) -> tuple[float, float]:
-    """The last argument seen at which a decreasing function is above 0, and the first at which it is not.
+) -> Crossing:
+    """Where a decreasing function passes a limit, by secants of ln(curve/limit), and bisection where they do not help.
 
-    Secants narrow the bracket, and bisection where they do not. Of a function that is decreasing up to rounding only,
-    the ends are what is said, but another pair may lie between them.
+    Of a function that is decreasing up to rounding only, the ends are as described, but another pair may lie between
+    them.
 
     Args:
-        log_value: the function; its values may be infinite. low: counts as above 0. high: counts as not above.
-        first: an argument from `low` to `high` and the value there. slope: a guess of the derivative, negative.
-        precision: of the bracket, relative to its upper end.
+        curve: the function; its values are at least 0, and may be infinite. limit: above 0.
+        low: counts as above the limit. high: counts as not above.
+        first: an argument from `low` to `high` and the value there.
+        slope: a guess of the derivative of ln(curve), negative.
+        precision: of the result, relative to its upper end.
     """
-    (point, value), before, looks = first, (math.nan, math.nan), 0
+    point, value = first
+    previous, previous_excess, looks = math.nan, math.nan, 0
     while True:
-        low, high = (max(low, point), high) if value > 0.0 else (low, min(high, point))
+        low, high = (max(low, point), high) if value > limit else (low, min(high, point))
         if high - low <= precision * high:
-            return low, high
+            return Crossing(low, high)
         looks += 1
-        if before[1] != value and math.isfinite(before[1]):
-            slope = (value - before[1]) / (point - before[0])
-        before = point, value
-        steep = looks % 5 and -math.inf < slope < 0.0 and math.isfinite(value)
-        guess = point - value / slope if steep else 0.5 * (low + high)
+        # the secant through the last two points; every fifth step bisects, so that steps of one side end
+        excess = math.log(value / limit) if value > 0.0 else -math.inf
+        if previous_excess != excess and math.isfinite(previous_excess):
+            slope = (excess - previous_excess) / (point - previous)
+        previous, previous_excess = point, excess
+        guess = point - excess / slope if looks % 5 and -math.inf < slope < 0.0 else math.nan
+        # well inside the bracket, so that it shrinks even where the secant hits one of its ends
         margin = min(0.4 * precision * high, 0.25 * (high - low))
         point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
-        value = log_value(point)
-
-
-def log_ratio(value: float, limit: float) -> float:
-    """The logarithm of value/limit, above 0 if and only if the value is above the limit; both at least 0, limit > 0."""
-    if value <= 0.0:
-        return -math.inf
-    found = math.log(value / limit)
-    return max(found, SUBNORMAL) if value > limit else min(found, 0.0)
+        value = curve(point)
 
 
 def bisect_twice(
-    rough: Callable[[float], bool], log_excess: Callable[[float], float], high: float, precision: float
-) -> tuple[float, float]:
-    """The ends that `bisect` finds from 0, with fewer looks at a decreasing function.
+    rough: Callable[[float], bool], curve: Callable[[float], float], limit: float, high: float, precision: float
+) -> Crossing:
+    """Where `bisect` from 0 finds that a decreasing function passes a limit, with fewer looks at the function.
 
     Args:
-        rough: a quick question whether the function is above 0; it says yes more often. log_excess: the function.
+        rough: a quick question whether the function is above the limit; it says yes more often.
+        curve, limit: the function, of values at least 0, and a limit above 0.
         high: counts as not above. precision: as in `bisect`.
     """
-    _, guess = bisect(rough, 0.0, high, 1e-3)
+    # from where the rough question stops, down to an argument above the limit
+    guess = bisect(rough, 0.0, high, 1e-3).below
     low, value = 0.9 * guess, 0.0
-    while low > 0.0 and (value := log_excess(low)) <= 0.0:
+    while low > 0.0 and (value := curve(low)) <= limit:
         low, guess = (0.75 * low if low > 1e-9 * high else 0.0), low
     if low == 0.0:
-        return bisect(lambda point: log_excess(point) > 0.0, low, guess, precision)
-    above, below = root(
-        log_excess, low, guess, first=(low, value), slope=-value / (0.5 * (guess - low)), precision=precision
+        return bisect(lambda point: curve(point) > limit, low, guess, precision)
+    slope = -math.log(value / limit) / (0.5 * (guess - low))
+    ends = root(curve, limit, low, guess, first=(low, value), slope=slope, precision=precision)
+    # the same bisection, which looks only where the answer does not follow from these ends
+    return bisect(
+        lambda point: point <= ends.above or (point < ends.below and curve(point) > limit), low, guess, precision
     )
-    return bisect(lambda point: point <= above or (point < below and log_excess(point) > 0.0), low, guess, precision)

@@ -9,6 +9,8 @@ WHOLE = ""
 
 @dataclass
 class _Release:
+    """A release of an organisation's rows: which part of them it is of, its ε, and who has seen it."""
+
     owner: int
     part: str
     epsilon: float
@@ -49,10 +51,10 @@ class ReleaseLedger:
             raise ValueError(
                 f"owner = {owner}, epsilon = {epsilon}: must be 0..{self._organisations - 1} and at least 0"
             )
-        held = self._releases.setdefault(content, _Release(owner, part, epsilon))
-        if (held.owner, held.part) != (owner, part):
-            raise ValueError(f"release of organisation {held.owner}: organisation {owner} cannot pay for it too")
-        held.epsilon = max(held.epsilon, epsilon)
+        release = self._releases.setdefault(content, _Release(owner, part, epsilon))
+        if (release.owner, release.part) != (owner, part):
+            raise ValueError(f"release of organisation {release.owner}: organisation {owner} cannot pay for it too")
+        release.epsilon = max(release.epsilon, epsilon)
 
     def show(self, content: bytes, to: int) -> None:
         """Note that an organisation has seen a release; seeing it again changes nothing.
@@ -75,5 +77,5 @@ class ReleaseLedger:
 
     def shown_to(self, owner: int) -> set[int]:
         """The other organisations that have seen some release of an organisation."""
-        seen = (release.seen_by for release in self._releases.values() if release.owner == owner)
-        return set().union(*seen) - {owner}
+        viewers = (release.seen_by for release in self._releases.values() if release.owner == owner)
+        return set().union(*viewers) - {owner}

@@ -24,20 +24,20 @@ class Under(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The model's."""
+        """The pure ε of the model."""
         return self.model.pure_epsilon
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The model's, and the further ones."""
+        """The conditions of the model, and the further ones."""
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The model's δ(ε)."""
+        """δ(ε) of the model."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The model's ε(δ), under all conditions."""
+        """ε(δ) of the model, under all conditions."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 
@@ -69,7 +69,7 @@ class OnePoint(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of the statement."""
+        """The conditions of the statement."""
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:
@@ -86,5 +86,5 @@ class OnePoint(Accountant):
         if more < 0.0:
             return replace(self.stated, epsilon_lower=0.0, epsilon_upper=math.inf, delta=delta)
         share = more * (1.0 + math.exp(-top))
-        found = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
-        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=found, delta=delta)
+        upper = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
+        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=upper, delta=delta)

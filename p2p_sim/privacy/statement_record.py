@@ -38,13 +38,13 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
     Args:
         statements: by column. claimed_by: the package whose claim they are; empty: the simulator's own.
     """
-    found: Terms = {}
+    by_column: Terms = {}
     for column, statement in statements.items():
         if isinstance(statement, Stated):
             if statement.fails is not None:
-                found[column] = {"not_applicable": _condition(statement.fails)}
+                by_column[column] = {"not_applicable": _condition(statement.fails)}
             continue
-        found[column] = {
+        by_column[column] = {
             "observer": statement.observer,
             "adjacency": statement.adjacency,
             "conditional_on": statement.conditional_on,
@@ -53,47 +53,58 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
             # ε₀ of a protocol of one's own is the simulator's statement, whoever wrote the protocol
             "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
         }
-    return found
+    return by_column
 
 
 def _condition(condition: str) -> dict[str, str]:
+    """A condition as plain values, for JSON."""
     return {"id": identifier_of(condition), "text": str(condition)}
 
 
 def merged(several: Iterable[Terms]) -> Terms:
     """What is said of the columns of several rows together: all conditions and every basis, in their order."""
-    found: Terms = {}
-    for said in several:
-        for column, here in said.items():
-            held = found.setdefault(column, here)
-            if "conditions" in held and "conditions" in here:
-                more = [condition for condition in here["conditions"] if condition not in held["conditions"]]
-                given = held["conditional_on"] or here["conditional_on"]
-                bases = dict.fromkeys((*held["basis"].split(" | "), here["basis"]))
-                joined = {"basis": " | ".join(bases), "conditions": [*held["conditions"], *more]}
-                found[column] = {**held, **joined, "conditional_on": given}
-    return found
+    together: Terms = {}
+    for row in several:
+        for column, here in row.items():
+            before = together.setdefault(column, here)
+            if "conditions" in before and "conditions" in here:
+                more = [condition for condition in here["conditions"] if condition not in before["conditions"]]
+                bases = dict.fromkeys((*before["basis"].split(" | "), here["basis"]))
+                together[column] = {
+                    **before,
+                    "basis": " | ".join(bases),
+                    "conditions": [*before["conditions"], *more],
+                    "conditional_on": before["conditional_on"] or here["conditional_on"],
+                }
+    return together
 
 
-def identifier(said: Terms) -> str:
-    """Sixteen digits that say which terms these are: equal for equal terms."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+def identifier(row_terms: Terms) -> str:
+    """Sixteen digits by which terms are named: equal for equal terms."""
+    return hashlib.sha256(json.dumps(row_terms, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def statement_of(row: Mapping[str, Any], said: Terms, column: str) -> PrivacyBound | None:
+def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> PrivacyBound | None:
     """A row's statement about one of its columns, made whole again; None where the column has none.
 
     Args:
-        row: with `delta`, the column and, for the learner's figure, `epsilon_lower`. said: the row's terms.
+        row: with `delta`, the column and, for the learner's figure, `epsilon_lower`. row_terms: the row's terms.
     """
-    here, upper = said.get(column), row.get(column)
+    here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:
         return None
     lower = row["epsilon_lower"] if column == "epsilon_upper" else 0.0
+    # conditions that a plug-in claims are plain text
     conditions = tuple(
         each["text"] if each["id"] == CLAIMED else Condition(each["id"], each["text"]) for each in here["conditions"]
     )
     return PrivacyBound(
-        *(lower, upper, row["delta"], here["observer"], here["adjacency"], here["basis"], conditions),
+        lower,
+        upper,
+        row["delta"],
+        observer=here["observer"],
+        adjacency=here["adjacency"],
+        basis=here["basis"],
+        conditions=conditions,
         conditional_on=here["conditional_on"],
     )

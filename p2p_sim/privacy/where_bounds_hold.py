@@ -36,80 +36,77 @@ Requirement = Callable[[Situation], Condition | None]
 """Says which condition fails in a situation; None where it holds."""
 
 
-def _two_classes(asked: Situation) -> Condition | None:
-    text = f"it is for two classes, not {asked.num_classes}"
-    return Condition("two-classes", text) if asked.num_classes != 2 else None
+@dataclass(frozen=True)
+class _Rule:
+    """A requirement as a table entry.
+
+    identifier, text: of the condition that fails; the text may name fields of the situation, which is {0} in it.
+    fails: whether it fails in a situation.
+    """
+
+    identifier: str
+    text: str
+    fails: Callable[[Situation], object]
+
+    def __call__(self, situation: Situation) -> Condition | None:
+        return Condition(self.identifier, self.text.format(situation)) if self.fails(situation) else None
 
 
-def _flipped_labels(asked: Situation) -> Condition | None:
-    text = f"it is for flipped labels, not for messages of kind {asked.message!r}"
-    return Condition("flipped-labels", text) if asked.message != "label" else None
+_UNLISTED = _Rule("unlisted", "nobody has said where it applies", lambda s: True)
+_TWO_CLASSES = _Rule("two-classes", "it is for two classes, not {0.num_classes}", lambda s: s.num_classes != 2)
+_FLIPPED_LABELS = _Rule(
+    "flipped-labels", "it is for flipped labels, not for messages of kind {0.message!r}", lambda s: s.message != "label"
+)
+_COMPLETE_FETCHING = _Rule(
+    "complete-fetching",
+    "it needs everybody to fetch from her whole cluster, without a fault ({0.faults[0]} differs)",
+    lambda s: s.faults,
+)
+_ONE_PEER = _Rule("one-peer", "it is for users who ask one peer, not for the majority of several", lambda s: s.several)
+_NOBODY_ELSE = _Rule(
+    "no-onlooker",
+    "it needs everybody to follow the protocol and to tell nobody ({0.roles[0]} differs)",
+    lambda s: s.roles,
+)
+_SINGLE_ROUND = _Rule("single-round", "it is for one exchange, not {0.rounds}", lambda s: s.rounds > 1)
+_SAME_NOISE = _Rule(
+    "same-noise",
+    "it is for users who repeat their noisy label, not for new noise in every round",
+    lambda s: s.fresh and s.rounds > 1,
+)
+_FIXED_PARAMETERS = _Rule("fixed-parameters", "it is for parameters that do not depend on labels", lambda s: s.oracle)
+_FOR_LEARNER = _Rule(
+    "for-learner",
+    "it is about a learner who sees the set of submissions, not about the observer {0.observer!r}",
+    lambda s: s.observer != "learner",
+)
 
-
-def _complete_fetching(asked: Situation) -> Condition | None:
-    text = "it needs everybody to fetch from her whole cluster, without a fault"
-    return Condition("complete-fetching", f"{text} ({asked.faults[0]} differs)") if asked.faults else None
-
-
-def _one_peer(asked: Situation) -> Condition | None:
-    text = "it is for users who ask one peer, not for the majority of several"
-    return Condition("one-peer", text) if asked.several else None
-
-
-def _nobody_else(asked: Situation) -> Condition | None:
-    text = "it needs everybody to follow the protocol and to tell nobody"
-    return Condition("no-onlooker", f"{text} ({asked.roles[0]} differs)") if asked.roles else None
-
-
-def _single_round(asked: Situation) -> Condition | None:
-    return Condition("single-round", f"it is for one exchange, not {asked.rounds}") if asked.rounds > 1 else None
-
-
-def _same_noise(asked: Situation) -> Condition | None:
-    text = "it is for users who repeat their noisy label, not for new noise in every round"
-    return Condition("same-noise", text) if asked.fresh and asked.rounds > 1 else None
-
-
-def _fixed_parameters(asked: Situation) -> Condition | None:
-    text = "it is for parameters that do not depend on labels"
-    return Condition("fixed-parameters", text) if asked.oracle else None
-
-
-def _for_learner(asked: Situation) -> Condition | None:
-    text = f"it is about a learner who sees the set of submissions, not about the observer {asked.observer!r}"
-    return Condition("for-learner", text) if asked.observer != "learner" else None
-
-
-def _unlisted(asked: Situation) -> Condition | None:
-    return Condition("unlisted", "nobody has said where it applies")
-
-
-UNLISTED: tuple[Requirement, ...] = (_unlisted,)
+UNLISTED: tuple[Requirement, ...] = (_UNLISTED,)
 """What is required of a situation while nothing has been said of it: no situation fits."""
 ANYWHERE: tuple[Requirement, ...] = ()
 """What a mechanism requires that exchanges nothing."""
 PLURALITY: tuple[Requirement, ...] = (
-    *(_flipped_labels, _for_learner, _complete_fetching, _nobody_else, _same_noise, _single_round),
+    *(_FLIPPED_LABELS, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE, _SINGLE_ROUND),
 )
 """What a bound for the plurality of peers' flipped labels requires."""
 MAJORITY: tuple[Requirement, ...] = (
-    *(_flipped_labels, _two_classes, _for_learner, _complete_fetching, _nobody_else, _same_noise),
+    *(_FLIPPED_LABELS, _TWO_CLASSES, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE),
 )
 """What the exact bound for the majority of peers' labels requires, of any number of rounds."""
-ANY_MESSAGE: tuple[Requirement, ...] = (_one_peer, *PLURALITY[1:])
+ANY_MESSAGE: tuple[Requirement, ...] = (_ONE_PEER, *PLURALITY[1:])
 """What a bound for messages of any kind requires."""
-ANY_CLASSES: tuple[Requirement, ...] = (_one_peer, *PLURALITY)
+ANY_CLASSES: tuple[Requirement, ...] = (_ONE_PEER, *PLURALITY)
 """What a bound for flipped labels of any number of classes requires."""
-LEARNER: tuple[Requirement, ...] = (_one_peer, *MAJORITY)
+LEARNER: tuple[Requirement, ...] = (_ONE_PEER, *MAJORITY)
 """What the exact bound requires, of any number of rounds."""
-REALISED: tuple[Requirement, ...] = (_flipped_labels, _two_classes, _one_peer, _same_noise)
+REALISED: tuple[Requirement, ...] = (_FLIPPED_LABELS, _TWO_CLASSES, _ONE_PEER, _SAME_NOISE)
 """What the bounds for realised networks require: faults and roles are in what they are built from."""
-INSIDERS: tuple[Requirement, ...] = (*REALISED, _complete_fetching)
+INSIDERS: tuple[Requirement, ...] = (*REALISED, _COMPLETE_FETCHING)
 """What the bounds for peers, coalitions and learners who see times require."""
-PAPER: tuple[Requirement, ...] = (*LEARNER, _single_round, _fixed_parameters)
+PAPER: tuple[Requirement, ...] = (*LEARNER, _SINGLE_ROUND, _FIXED_PARAMETERS)
 """What the clustering paper's bounds on the exchange require."""
 
-MODELS: tuple[Requirement, ...] = (_two_classes, _nobody_else, _single_round, _fixed_parameters)
+MODELS: tuple[Requirement, ...] = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _FIXED_PARAMETERS)
 """What the bound for private models of organisations requires: faults of the network are none of its business."""
 
 

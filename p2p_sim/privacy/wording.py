@@ -8,7 +8,8 @@ from p2p_sim.base.notebook_view import bound_text
 from p2p_sim.privacy.bound import PrivacyBound
 
 if TYPE_CHECKING:
-    from p2p_sim.privacy.questions import Answer, Calibration, EnoughNeighbours, Question
+    from p2p_sim.privacy.questions import Answer, Question
+    from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours
 
 Line = tuple[str, str]
 PROTECTED = {
@@ -23,26 +24,27 @@ ADDS_NOTHING = (
 )
 
 
-def answer_lines(question: "Question", found: "Answer") -> list[Line]:
+def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
     """A statement beside the local figure and the paper's: names and figures; bounds are rounded to the safe side."""
     from p2p_sim.privacy.questions import RATED
 
-    bound = found.bound
+    bound = answer.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
     size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
     if question.peers != 1:
         size += f", each of whom asks {question.peers} peers"
     if question.degree is not None:
         size += f", each with {question.degree:,} neighbour{'s' * (question.degree != 1)}"
+    # about whom, then the bracket of δ or of ε, then what it is held against
     lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]
-    if found.delta_upper is not None and found.delta_lower is not None:
-        lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(found.delta_upper, True)))
-        lines.append(("  no smaller δ holds than", bound_text(found.delta_lower, False)))
+    if answer.delta_upper is not None and answer.delta_lower is not None:
+        lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(answer.delta_upper, True)))
+        lines.append(("  no smaller δ holds than", bound_text(answer.delta_lower, False)))
     else:
         lines.append((f"ε at δ = {bound.delta:g}, at most", bound_text(bound.epsilon_upper, True)))
         lines.append(("  no smaller ε holds than", bound_text(bound.epsilon_lower, False)))
-        lines += [("  the paper's Lemma 9", str(found.lemma9))] * (bound.observer == "learner")
-    return [*lines, ("noisy label alone, ε₀", bound_text(found.local, True)), ("basis", bound.basis)]
+        lines += [("  the paper's Lemma 9", str(answer.lemma9))] * (bound.observer == "learner")
+    return [*lines, ("noisy label alone, ε₀", bound_text(answer.local, True)), ("basis", bound.basis)]
 
 
 def gain(question: "Question", advantage: float) -> str:
@@ -50,20 +52,21 @@ def gain(question: "Question", advantage: float) -> str:
     who = SEES[question.observer]
     if question.members is not None:
         who = f"a coalition of {question.members:,} with the learner"
-    told = guessed(who, 1.0 / question.num_classes, advantage, equally_likely(question.num_classes))
+    sentence = guessed(who, 1.0 / question.num_classes, advantage, equally_likely(question.num_classes))
     if question.observer == "peer":  # of a flipped label 1 - α are right
-        told += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
-    return told
+        sentence += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
+    return sentence
 
 
-def exposed(observer: str, cluster_size: int | None, delta: float | None, asked: int = 1) -> str:
+def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
     """What to beware of where δ allows that a peer or a coalition gets the target's noisy label itself; else empty.
 
-    Each of `asked` requests goes to a uniform one of n users: with probability 1 - (1 - 1/n)^asked one is the target's.
+    Each of so many requests goes to a uniform one of n users: with probability 1 - (1 - 1/n)^requests one is for the
+    target.
     """
     if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
         return ""
-    chance = -math.expm1(asked * math.log1p(-1.0 / cluster_size))
+    chance = -math.expm1(requests * math.log1p(-1.0 / cluster_size))
     if delta < 0.1 * chance:
         return ""
     return (
@@ -72,34 +75,36 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, asked:
     )
 
 
-def calibration_lines(found: "Calibration") -> list[Line]:
+def calibration_lines(calibration: "Calibration") -> list[Line]:
     """A flip probability for all clusters, and for each size on its own, with what it is certified for."""
-    bound, alone = found.bound, found.each if len(found.each) > 1 else {}
+    bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
-        ("flip probability α, all clusters", f"{found.flip_prob}"),
+        ("flip probability α, all clusters", f"{calibration.flip_prob}"),
         *((f"  clusters of {size:,} alone", f"{alpha}") for size, alpha in alone.items()),
-        ("sampling rate θ", "any" if found.sampling_rate is None else f"{found.sampling_rate:g}"),
+        ("sampling rate θ", "any" if calibration.sampling_rate is None else f"{calibration.sampling_rate:g}"),
         (
             f"certified ε at δ = {bound.delta:g}",
-            f"{bound_text(bound.epsilon_upper, True)} (target {found.epsilon:g})",
+            f"{bound_text(bound.epsilon_upper, True)} (target {calibration.epsilon:g})",
         ),
-        ("  noisy label alone, ε₀", bound_text(found.local, True)),
-        ("observer", _who(bound, found.members)),
+        ("  noisy label alone, ε₀", bound_text(calibration.local, True)),
+        ("observer", _who(bound, calibration.members)),
         ("basis", bound.basis),
     ]
 
 
-def neighbour_lines(found: "EnoughNeighbours") -> list[Line]:
+def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
     """The smallest degree of an overlay for a target, beside ε where users may ask everybody, and ε₀."""
-    bound, everybody = found.bound, found.everybody
-    looked_at = found.most if found.degree is None else found.degree
-    degree = f"none: {looked_at:,} neighbours are not enough" if found.degree is None else f"{looked_at:,} neighbours"
-    epsilon = f"{bound_text(bound.epsilon_upper, True)} (target {found.target:g})"
+    bound, everybody = neighbours.bound, neighbours.everybody
+    if neighbours.degree is None:
+        looked_at, degree = neighbours.most, f"none: {neighbours.most:,} neighbours are not enough"
+    else:
+        looked_at, degree = neighbours.degree, f"{neighbours.degree:,} neighbours"
+    epsilon = f"{bound_text(bound.epsilon_upper, True)} (target {neighbours.target:g})"
     return [
         ("smallest degree of the overlay", degree),
         (f"  ε with {looked_at:,}, at δ = {bound.delta:g}", epsilon),
         ("  ε if users may ask everybody", bound_text(everybody.epsilon_upper, True)),
-        ("  noisy label alone, ε₀", bound_text(found.local, True)),
+        ("  noisy label alone, ε₀", bound_text(neighbours.local, True)),
         ("observer", bound.observer),
         ("basis", bound.basis),
     ]
@@ -108,14 +113,14 @@ def neighbour_lines(found: "EnoughNeighbours") -> list[Line]:
 def protects(bound: PrivacyBound) -> str:
     """Whom a statement protects and from whom; its conditions follow the last word if `promises`."""
     if not promises(bound):
-        what = PROTECTED[bound.adjacency].removeprefix("It protects ")
+        label = PROTECTED[bound.adjacency].removeprefix("It protects ")
         why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"
         if math.isfinite(bound.epsilon_upper):
             why = f"δ is {bound_text(bound.delta, True)}: with this probability the observer may see all"
-        return f"Nothing here protects {what} from the {bound.observer}, because {why}."
-    given = f", given {bound.conditional_on}" if bound.conditional_on else ""
+        return f"Nothing here protects {label} from the {bound.observer}, because {why}."
+    network = f", given {bound.conditional_on}" if bound.conditional_on else ""
     who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
-    return f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if"
+    return f"{PROTECTED[bound.adjacency]}, for every data set{network}, from the {who}, if"
 
 
 def promises(bound: PrivacyBound) -> bool:
@@ -151,7 +156,7 @@ def of_hundred(share: float, up: bool) -> str:
     return f"{rounded:f}".removesuffix(".0")
 
 
-def guessed(who: str, without: float, advantage: float, given: str, them: str = "them") -> str:
+def guessed(who: str, without: float, advantage: float, knowledge: str, them: str = "them") -> str:
     """What an advantage comes to, on the safe side: the guesses with it are rounded up, those without it down.
 
     >>> guessed("A", 0.5, 0.0412, equally_likely(2))
@@ -159,10 +164,10 @@ def guessed(who: str, without: float, advantage: float, given: str, them: str = 
 
     Args:
         who: guesses. without: share of right guesses without what users sent. advantage: how much more, at most.
-        given: what is known without that. them: what users sent.
+        knowledge: what is known without that. them: what users sent.
     """
     most, less = of_hundred(min(1.0, without + advantage), True), of_hundred(without, False)
-    return f"Of 100 labels, {who} guesses at most {most} right on average; without {them} {less} ({given})."
+    return f"Of 100 labels, {who} guesses at most {most} right on average; without {them} {less} ({knowledge})."
 
 
 def equally_likely(num_classes: int) -> str:

@@ -37,15 +37,16 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     if len(models) <= EVERY:
         return [model.epsilon(delta) for model in models]
     worst = models[0].epsilon(delta)
-    found = [worst]
+    # those between: no worse than the worst so far, or evaluated
+    bounds = [worst]
     all_held = math.isfinite(worst.epsilon_upper) and satisfied(models[:-1], worst.epsilon_upper, delta)
     for model in models[1:-1]:
         if all_held or model.satisfies(worst.epsilon_upper, delta):
-            found.append(replace(worst, epsilon_lower=0.0, basis="no more than in the worst cluster"))
+            bounds.append(replace(worst, epsilon_lower=0.0, basis="no more than in the worst cluster"))
             continue
         worst = model.epsilon(delta)
-        found.append(worst)
-    return [*found, models[-1].epsilon(delta)]
+        bounds.append(worst)
+    return [*bounds, models[-1].epsilon(delta)]
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
@@ -58,10 +59,10 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
     if together is not None:
         return together
-    found = [bracket.upper for bracket in models[0].profile(epsilons)]
+    first = [bracket.upper for bracket in models[0].profile(epsilons)]
     if len(models) == 1:
-        return found
-    return [_largest(models, epsilon, delta) for epsilon, delta in zip(epsilons, found, strict=True)]
+        return first
+    return [_largest(models, epsilon, delta) for epsilon, delta in zip(epsilons, first, strict=True)]
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
@@ -75,11 +76,11 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
         return raised
     if epsilon == 0.0 and not isinstance(models[0], KaryExchange):
         return max(delta, *(kept_delta(model, 0.0) for model in models[1:]))
-    found = delta if epsilon == 0.0 else raised
+    largest = delta if epsilon == 0.0 else raised
     for model in models[1:]:
-        if not 0.0 < found < 1.0 or not model.satisfies(epsilon, found):
-            found = max(found, certified_delta(model, epsilon))
-    return found
+        if not 0.0 < largest < 1.0 or not model.satisfies(epsilon, largest):
+            largest = max(largest, certified_delta(model, epsilon))
+    return largest
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
@@ -93,8 +94,8 @@ def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> boo
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
     """The settings of exchanges; none if some are no exchanges."""
-    found = [model.setting for model in models if isinstance(model, LabelExchange)]
-    return found if len(found) == len(models) else []
+    exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
+    return exchanges if len(exchanges) == len(models) else []
 
 
 @lru_cache(maxsize=65_536)
@@ -126,17 +127,17 @@ class WorstOf(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of all."""
+        """The conditions of all models."""
         return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
 
     def delta(self, epsilon: float) -> Bracket:
-        """The largest δ(ε)."""
+        """The largest δ(ε) of a model."""
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """The largest δ at each of the given ε."""
         each = zip(*(model.profile(epsilons) for model in self.models), strict=True)
-        return [Bracket(max(b.lower for b in found), max(b.upper for b in found)) for found in each]
+        return [Bracket(max(b.lower for b in brackets), max(b.upper for b in brackets)) for brackets in each]
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """The largest ε(δ), under all conditions."""
@@ -158,16 +159,17 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
         return LossLaw.of([0.0], [1.0])
     pure = min(model.pure_epsilon, stated.epsilon_upper if stated.delta == 0.0 else math.inf)
     top = min(stated.epsilon_upper, pure)
+    # δ at the stated ε, at up to three smaller ones, and at the pure ε
     points = {top: 0.0 if top >= pure else stated.delta}
-    asked = _below(top)
-    if any(isinstance(one, FetchDistribution | CappedFetch) for one in models):
-        points |= {epsilon: OnePoint(stated).delta(epsilon).upper for epsilon in asked}
-    elif asked:
-        points |= dict(zip(asked, largest_deltas(models, asked), strict=True))
+    smaller = _below(top)
+    if any(isinstance(each, FetchDistribution | CappedFetch) for each in models):
+        points |= {epsilon: OnePoint(stated).delta(epsilon).upper for epsilon in smaller}
+    elif smaller:
+        points |= dict(zip(smaller, largest_deltas(models, smaller), strict=True))
     if pure <= LARGEST_EPSILON:
         points[pure] = 0.0
-    grid = sorted(points)
-    return LossLaw.of(grid, [points[epsilon] for epsilon in grid], pure)
+    points = dict(sorted(points.items()))
+    return LossLaw.of(list(points), list(points.values()), pure)
 
 
 def _below(top: float) -> list[float]:

@@ -22,10 +22,11 @@ from p2p_sim.privacy.conditions import REAL_NOISE
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.exchange.observers import Eavesdropper, Peer
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
-from p2p_sim.privacy.questions import Question, answer, calibrated
+from p2p_sim.privacy.questions import Question, answer
 from p2p_sim.privacy.randomized_response import local_delta
 from p2p_sim.privacy.rivals.alibi import laplace_delta, laplace_epsilon, laplace_variation
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta
+from p2p_sim.privacy.target_questions import calibrated
 from p2p_sim.report.results_report import write_report
 from p2p_sim.sweeps.run_scenario import run_point
 
@@ -229,7 +230,7 @@ def test_no_condition_of_exchanged_alibi_gets_lost(network, tmp_path):
 
 def test_a_calibration_states_observer_adjacency_and_conditions(monkeypatch, capsys):
     """It printed a certified ε alone."""
-    bound = calibrated([100], 2, 0.5, 0.5, 1e-6).bound
+    bound = calibrated([100], 2, 0.5, epsilon=0.5, delta=1e-6).bound
     size = ["--cluster-size", "100", "--epsilon", "0.5", "--delta", "1e-6", "--sampling-rate", "0.5"]
     monkeypatch.setattr(sys, "argv", ["p2p-sim", "calibrate", *size])
     with pytest.raises(SystemExit):

@@ -72,5 +72,5 @@ def test_without_noise_or_for_many_users_it_is_not_known():
     assert LabelExchange(5000, 0.1, 0.5).attained_pair() is None
     pair = LabelExchange(60, 0.1, 0.3).attained_pair()
     assert pair is not None
-    assert pair.zero.sum() == pytest.approx(1.0, abs=1e-11)
-    assert pair.one.sum() == pytest.approx(1.0, abs=1e-11)
+    assert pair.label_zero.sum() == pytest.approx(1.0, abs=1e-11)
+    assert pair.label_one.sum() == pytest.approx(1.0, abs=1e-11)

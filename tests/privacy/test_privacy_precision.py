@@ -14,6 +14,7 @@ from p2p_sim.privacy.binomial_windows import UNIT, SubmissionCounts
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
+from p2p_sim.privacy.randomized_response import Coefficients
 
 
 @functools.lru_cache
@@ -168,7 +169,7 @@ def test_rounding_is_charged_for_the_most_submissions():
 
 def test_both_ways_of_summing_have_one_shape_and_one_value():
     world, blocks = OtherUsers(40, 27, 12, 0.1), SubmissionCounts.of(40, 0.5, 40, log_tail=-60.0, log_delta=-14.0)
-    found = [views.deltas(0.7, 0.9, 1e-15) for views in (DirectViews.of([world], blocks),
+    found = [views.deltas(Coefficients(0.7, 0.9, 1e-15)) for views in (DirectViews.of([world], blocks),
                                                          CutOffViews.of(world, blocks))]  # fmt: skip
     for bounds in found:
         assert [bound.shape for bound in bounds] == [(1, 2), (1, 2)]

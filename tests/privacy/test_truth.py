@@ -23,7 +23,7 @@ def test_a_truth_that_is_a_billionth_larger_is_seen(kind):
 
 def test_a_charge_left_out_is_seen(monkeypatch):
     """Control: without what is charged for rounding, figures do lie on the wrong side."""
-    monkeypatch.setattr(direct_sum, "rounding", lambda _: -1e-13)
+    monkeypatch.setattr(direct_sum, "VALUE_ERROR", -1e-13)
     monkeypatch.setattr(binomial_windows, "UNIT", 0.0)
     assert truth.run(60, 1, kinds=["learner_full", "learner_tiny"]).violations
 

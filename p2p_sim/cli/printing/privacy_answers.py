@@ -10,8 +10,9 @@ from rich.text import Text
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.printing.numbers import Output, say, two_columns
-from p2p_sim.privacy.questions import Answer, Calibration, EnoughNeighbours, Question
+from p2p_sim.privacy.questions import Answer, Question
 from p2p_sim.privacy.statement_record import whole
+from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours
 from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines
 
 if TYPE_CHECKING:

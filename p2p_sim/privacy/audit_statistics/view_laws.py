@@ -53,7 +53,7 @@ def split(counts: Floats) -> Floats:
 SLACK = 1e-11
 """Charged for the relative rounding error of a tabulated probability.
 
-Proved below 3e-12 up to 100 submissions: `windows.rounding` of a column of 101 values, of X's and of t's, 1e-12 in all,
+Proved below 3e-12 up to 100 submissions: `VALUE_ERROR` of a column of 101 values, of X's and of t's, 1e-12 in all,
 and 2e-12 for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100."""
 LARGEST_VIEW = 100
 """Most submissions for which views are tabulated."""

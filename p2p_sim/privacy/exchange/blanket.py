@@ -30,11 +30,12 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, bernstein_window, binomial_pmf, rounding, some
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf, some
 
 EXACT = 4096
 """Most users for whom the law of V is computed one submitter after another."""
 LOG_TAIL = -60.0
+"""Logarithm of the probability that each end of a window misses."""
 Blocks = tuple[tuple[int, float], ...]
 """(V, probability) with V ascending."""
 
@@ -102,6 +103,7 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
     by_submissions = submitted * (1.0 + 1e-11) + 1e-300
     if x <= q:
         return min(1.0, by_submissions)
+    # Chernoff: the best s is ln of the ratio of odds; any other would do, as 40 where all are visited
     s = math.log(x / q) + (math.log1p(-q) - math.log1p(-x) if x < 1.0 else 40.0)
     exponent = users * math.log1p(q * math.expm1(s)) - s * v
     return min(1.0, by_submissions, math.exp(min(0.0, exponent + 1e-12 * (1.0 + s * v))))
@@ -155,10 +157,12 @@ class Blanket:
 
 @dataclass(frozen=True)
 class _Walk:
-    """What does not depend on ε: for each term s, the messages of the two kinds; b + 1, all messages of the blanket;
-    what is due for unseen users, in units of e^ε - 1; the probability times k/(b+1), for the sum over V and b.
+    """The terms of the sum over V, b and s, in what does not depend on ε: each of shape (terms,).
 
-    lost: probability of what is left out. tiny: the same for s, where it is worth up to k times its messages.
+    both: s, the messages of the two kinds that count. total: b + 1, all messages of the blanket.
+    unseen: what is due for unseen users, in units of e^ε - 1. weights: the probability times k/(b+1).
+    slack: factor for the rounding of the whole sum. lost: probability that is left out of the laws of V and b.
+    tiny: probability that is left out of the law of s, times the k for which each of its messages may count.
     """
 
     both: Floats
@@ -178,36 +182,37 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
     these units, the sum over b is E [ mean of b+1 worths - due/(b+1) ]_+ . The mean falls with b (in the convex order)
     and due/(b+1) falls too: a block of b is charged the mean of its first and the due of its last.
     """
+    # as many blocks of b for each V as make about `MOST` terms: s has some 2√(2·60·(its variance + 1)) + 60 values
+    likely = visited[0 if len(visited) == 1 else len(visited) // 2][0]
+    values = 2.0 * math.sqrt(-2.0 * LOG_TAIL * (2.0 * likely * share / kinds + 1.0)) - LOG_TAIL
+    most = max(blocks[0], min(blocks[1], int(MOST / (values * len(visited)))))
     parts, steps, lost = [], 0, 0.0
-    most = _most_blocks(users, share, kinds, visited, blocks)
     for top, probability in visited:
         if top == 0:
             continue
+        # b among the other V - 1, in blocks
         others, weight = top - 1, probability * (top / users)
         first, last = bernstein_window(others * share, others * share * (1.0 - share), others, LOG_TAIL)
         mass = binomial_pmf(first, last, others, share)
         lost += weight * 2.0 * math.exp(LOG_TAIL)
         starts = np.arange(0, mass.size, max(1, mass.size // most))
         ends = np.append(starts[1:], mass.size)
-        for start, end, held in zip(starts.tolist(), ends.tolist(), np.add.reduceat(mass, starts), strict=True):
+        for start, end, chance in zip(starts.tolist(), ends.tolist(), np.add.reduceat(mass, starts), strict=True):
+            # s of the b + 1 messages are of the two kinds that count, with b the first of the block
             total = first + start + 1
             spread = 2.0 * total / kinds
             low, high = bernstein_window(spread, spread * (1.0 - 2.0 / kinds), total, LOG_TAIL)
             s = np.arange(low, high + 1, dtype=np.float64)
+            # what is due for unseen users, with b the last of the block
             unseen = (users - top) * share / kinds * (total / (first + end)) * (1.0 - 1e-14)
-            scale = weight * float(held) * kinds / total
+            scale = weight * float(chance) * kinds / total
             columns = np.full((2, s.size), [[total], [unseen]])
             parts.append(np.stack([s, *columns, scale * binomial_pmf(low, high, total, 2.0 / kinds)]))
             steps = max(steps, s.size + mass.size)
     terms = np.concatenate(parts, axis=1) if parts else np.zeros((4, 0))
-    slack = 1.0 + 1e-10 + 4.0 * rounding(steps) + terms.shape[1] * 2.0**-52
-    return _Walk(terms[0], terms[1], terms[2], terms[3], slack, lost, 4.0 * kinds * math.exp(LOG_TAIL))
-
-
-def _most_blocks(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> int:
-    spread = 2.0 * (visited[-1][0] if len(visited) == 1 else visited[len(visited) // 2][0]) * share / kinds
-    terms = 2.0 * math.sqrt(-2.0 * LOG_TAIL * (spread + 1.0)) - LOG_TAIL
-    return max(blocks[0], min(blocks[1], int(MOST / (terms * len(visited)))))
+    slack = 1.0 + 1e-10 + 4.0 * VALUE_ERROR * (steps + 1) + terms.shape[1] * 2.0**-52
+    tiny = 4.0 * kinds * math.exp(LOG_TAIL)
+    return _Walk(terms[0], terms[1], terms[2], terms[3], slack=slack, lost=lost, tiny=tiny)
 
 
 def _at_least(x: Floats, coins: Floats) -> Floats:

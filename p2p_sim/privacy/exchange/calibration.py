@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Context
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon, plain_arguments
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.randomized_response import Crossing, local_flip_prob
 
 
 @plain_arguments
@@ -54,6 +54,7 @@ def smallest_flip_prob(
 
 
 def _at(certified: Callable[[float, int], bool], size: int) -> Callable[[float], bool]:
+    """`certified` as a question about the noise alone, at one cluster size."""
     return lambda noise: certified(noise, size)
 
 
@@ -69,7 +70,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
         if local > epsilon and not certified(local, size):
-            local = _of_three_digits(_at(certified, size), epsilon, local)[0]
+            local = _of_three_digits(_at(certified, size), epsilon, local).above
     return local
 
 
@@ -77,7 +78,11 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
-    """One α for each distinct cluster size, as `calibrate_flip_prob` finds it: larger clusters need less noise."""
+    """The smallest certified α of three digits for each distinct cluster size: larger clusters need less noise.
+
+    Args:
+        sizes, num_classes, sampling_rate, epsilon, delta: as of `calibrate_flip_prob`.
+    """
     return {
         size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)
         for size in sorted({int(size) for size in sizes})
@@ -109,24 +114,28 @@ def best_sampling_rate(
         utility_bound: a function of (θ, α); Theorem 4 has the form a/√(θn) + φ + α.
         rates: sampling rates to try, each in (0, 1].
     """
-    known = sorted({int(size) for size in sizes})
-    tried = []
+    distinct, tried = sorted({int(size) for size in sizes}), []
     for rate in rates:
-        alpha = calibrate_flip_prob(known, 2, rate, epsilon, delta)
+        alpha = calibrate_flip_prob(distinct, 2, rate, epsilon, delta)
         tried.append(Calibrated(rate, alpha, utility_bound(rate, alpha)))
     return min(tried, key=lambda point: point.utility_bound)
 
 
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
-    return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high)[1]
+    return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
 
-def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
     """Neighbours of three significant digits: the last value that goes up and the first that does not."""
-    while low < (middle := _three_digits_up(math.sqrt(low * high))) < high:
+    while True:
+        # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit is rounding
+        middle = math.sqrt(low * high)
+        unit = 10.0 ** (math.floor(math.log10(middle)) - 2)
+        middle = float(f"{math.ceil(middle / unit - 1e-9) * unit:.3g}")
+        if not low < middle < high:
+            return Crossing(low, high)
         low, high = (middle, high) if goes_up(middle) else (low, middle)
-    return low, high
 
 
 def few_digits(flip_prob: float, num_classes: int) -> float:
@@ -136,8 +145,3 @@ def few_digits(flip_prob: float, num_classes: int) -> float:
         if rounded <= (num_classes - 1) / num_classes:
             return rounded
     return flip_prob
-
-
-def _three_digits_up(value: float) -> float:
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / unit - 1e-9) * unit:.3g}")

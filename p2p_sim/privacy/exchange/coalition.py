@@ -6,6 +6,7 @@ the coalition can tell them; what remains is an exchange among n-c sources with 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
     """
     if enumerable(cluster_size, members):
         return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
-    forgotten, revealed = settings(cluster_size, flip_prob, sampling_rate, members)
+    forgotten, revealed = bracketing_exchanges(cluster_size, flip_prob, sampling_rate, members)
     lower = forgotten.attained_delta(epsilon)
     return Bracket(lower, revealed.delta(epsilon).upper if revealed is not None else 1.0)
 
@@ -37,16 +38,25 @@ def enumerable(cluster_size: int, members: int) -> bool:
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
-def settings(
-    cluster_size: int, flip_prob: float, sampling_rate: float, members: int
-) -> tuple[ClusterExchange, ClusterExchange | None]:
-    """The exchanges for the lower and the upper value in a large cluster; None for the upper one if nobody is left."""
-    sources, left = cluster_size - members, cluster_size - 2 * members
-    least = share_of(sampling_rate, sources, cluster_size, up=False)
-    forgotten = ClusterExchange(sources, flip_prob, sources, least)
-    if left < 1:
-        return forgotten, None
-    return forgotten, ClusterExchange(left, flip_prob, sources, share_of(sampling_rate, left, cluster_size, up=True))
+class CoalitionExchanges(NamedTuple):
+    """The exchanges whose δ bracket that of a coalition in a large cluster.
+
+    forgotten: what members fetched is forgotten, for the lower end. revealed: of c others the noisy bits are known, for
+    the upper end; None if nobody remains.
+    """
+
+    forgotten: ClusterExchange
+    revealed: ClusterExchange | None
+
+
+def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
+    """The exchanges for the lower and the upper end in a large cluster of n users, c of them members."""
+    sources, remaining = cluster_size - members, cluster_size - 2 * members
+    forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
+    if remaining < 1:
+        return CoalitionExchanges(forgotten, None)
+    rate = share_of(sampling_rate, remaining, cluster_size, up=True)
+    return CoalitionExchanges(forgotten, ClusterExchange(remaining, flip_prob, sources, rate))
 
 
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
@@ -58,23 +68,20 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
     """
-    sources = cluster_size - members
-    left = sources - members
-    if left < 1:
-        return local_epsilon(flip_prob)
-    most = share_of(sampling_rate, left, cluster_size, up=True)
-    return ClusterExchange(left, flip_prob, sources, most).epsilon(delta).upper
+    revealed = bracketing_exchanges(cluster_size, flip_prob, sampling_rate, members).revealed
+    return local_epsilon(flip_prob) if revealed is None else revealed.epsilon(delta).upper
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
     """Pr[K = k], k = 0..min(members, others): distinct others that members asked, none having asked the target."""
     law = np.zeros(min(members, others) + 1)
+    fetched = np.arange(len(law))
     law[0] = 1.0
+    # each member asks somebody whose bit is known already, or a member, or else one more of the others
     for _ in range(members):
-        known = np.arange(len(law))
-        new = law * ((cluster_size - 1 - others + known) / (cluster_size - 1))
-        new[1:] += (law * ((others - known) / (cluster_size - 1)))[:-1]
-        law = new
+        repeated = law * ((cluster_size - 1 - others + fetched) / (cluster_size - 1))
+        repeated[1:] += (law * ((others - fetched) / (cluster_size - 1)))[:-1]
+        law = repeated
     return law
 
 
@@ -87,30 +94,39 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     sources, others = n - members, n - members - 1
     rates = (share_of(theta, sources, n, up=up) for up in (False, True))
     submissions = SubmissionCounts.between(sources, *rates)
-    keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon)
-    if keep == 0.0:
+    coefficients = hockey_stick_coefficients(alpha, epsilon)
+    if coefficients.keep == 0.0:
         return Bracket(0.0, 0.0)
     best = [0.0, 0.0]
     for ones in range(others + 1):
-        worlds, weights = _knowledge(n, alpha, members, ones)
-        bounds = DirectViews.of(worlds, submissions).deltas(keep, lose, relative_error)
-        best = [max(b, float((weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)]
+        knowledge = _knowledge(n, alpha, members, ones)
+        bounds = DirectViews.of(knowledge.worlds, submissions).deltas(coefficients)
+        best = [
+            max(b, float((knowledge.weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)
+        ]
     return outward(best[0] * (1.0 - 2e-13) - 500.0 * SUBNORMAL, best[1] * (1.0 + 2e-13) + 500.0 * SUBNORMAL)
 
 
-def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[OtherUsers], Floats]:
-    """All worlds that members can end up in, with their probabilities, if `ones` of the others hold label 1."""
+class Knowledge(NamedTuple):
+    """The worlds that members can end up in, with the probability of each: weights (len(worlds),)."""
+
+    worlds: list[OtherUsers]
+    weights: Floats
+
+
+def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
+    """What members can learn if `ones` of the others hold label 1."""
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
-    for known, chance in enumerate(known_law(others, n, members)):
-        for known_label_one in range(max(0, known - (others - ones)), min(known, ones) + 1):
-            ways = math.comb(ones, known_label_one) * math.comb(others - ones, known - known_label_one)
-            drawn = ways / math.comb(others, known)
-            known_zero = known - known_label_one
-            kept = binomial_pmf(0, known_label_one, known_label_one, alpha)[::-1]
-            bits = np.convolve(kept, binomial_pmf(0, known_zero, known_zero, alpha))
+    # K others are fetched by members, among them some with label 1, and some of their noisy bits are one
+    for fetched, chance in enumerate(known_law(others, n, members)):
+        for label_ones in range(max(0, fetched - (others - ones)), min(fetched, ones) + 1):
+            label_zeros = fetched - label_ones
+            ways = math.comb(ones, label_ones) * math.comb(others - ones, label_zeros)
+            drawn = ways / math.comb(others, fetched)
+            unflipped = binomial_pmf(0, label_ones, label_ones, alpha)[::-1]
+            bits = np.convolve(unflipped, binomial_pmf(0, label_zeros, label_zeros, alpha))
             for known_ones, probability in enumerate(bits):
-                zeros = others - ones - known_zero
-                worlds.append(OtherUsers(sources, zeros, ones - known_label_one, alpha, known_ones))
+                worlds.append(OtherUsers(sources, others - ones - label_zeros, ones - label_ones, alpha, known_ones))
                 weights.append(chance * drawn * float(probability))
-    return worlds, np.array(weights)
+    return Knowledge(worlds, np.array(weights))

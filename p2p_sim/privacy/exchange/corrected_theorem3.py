@@ -37,8 +37,7 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
         return local
     target = _Target(cluster_size, sampling_rate, epsilon, math.log(1.0 / delta))
-    up, down = target.roots()
-    return min([a for a in (up, max(up, down)) if a < local and target.met(a)], default=local)
+    return min((a for a in target.candidates() if a < local and target.met(a)), default=local)
 
 
 class _Target:
@@ -54,18 +53,19 @@ class _Target:
         b = theta * epsilon / (theta + epsilon)
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
-    def roots(self) -> tuple[float, float]:
-        """Solutions α of (U0) and (D0), infinite if there is none."""
+    def candidates(self) -> list[float]:
+        """The solution α of (U0), and the larger one of those of (U0) and (D0); infinite if there is none."""
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
         a = (1.0 - 1.0 / n) * shrink * gamma + self.eta_down
-        return up * shrink, _smaller_root(a, shrink * gamma, (self.log_inverse_delta + self.epsilon) / n)
+        down = _smaller_root(a, shrink * gamma, (self.log_inverse_delta + self.epsilon) / n)
+        return [up * shrink, max(up * shrink, down)]
 
     def met(self, alpha: float) -> bool:
         """Whether the conditions hold at α."""
-        return self._up(alpha) and (self._down(alpha) or self._starved(alpha))
+        return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
-    def _up(self, alpha: float) -> bool:
+    def upwards(self, alpha: float) -> bool:
         """(U0) and (U1)."""
         n, s, gamma = self.n, self.s, self.gamma
         q = alpha * math.exp(self.epsilon)
@@ -74,7 +74,7 @@ class _Target:
         far = self._sampled(0.5 * (n + 1) * (1.0 + q) - 2.0) + 0.5 * flips * (1.0 - s * (1.0 - q))
         return n * q * (1.0 - q) * gamma + flips >= need + gamma and far >= need
 
-    def _down(self, alpha: float) -> bool:
+    def downwards(self, alpha: float) -> bool:
         """(D0) and (D1)."""
         q = alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
@@ -82,7 +82,7 @@ class _Target:
         far = self._sampled(0.5 * (self.n + 1) * (1.0 + q)) + 0.5 * flips
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
-    def _starved(self, alpha: float) -> bool:
+    def starved(self, alpha: float) -> bool:
         """(S): the other direction needs more submissions than arrive, unless many labels are mixed."""
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon

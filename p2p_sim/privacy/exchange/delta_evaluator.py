@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,10 +13,10 @@ from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, spacing
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
 from p2p_sim.privacy.randomized_response import (
+    Crossing,
     bisect,
     hockey_stick_coefficients,
     local_epsilon,
-    log_ratio,
     outward,
     root,
 )
@@ -31,6 +32,13 @@ _LEAST_TAIL = -740.0
 _PRECISION = 4e-10
 """To which ε is found from tables, relative; with cut-offs it is 1e-5."""
 Views = DirectViews | CutOffViews
+
+
+class Variances(NamedTuple):
+    """What hides a user's noisy bit in one submission: by the choice of the peer (drawn), and by the peer's flip."""
+
+    drawn: float
+    flipped: float
 
 
 @dataclass(frozen=True)
@@ -52,25 +60,22 @@ class Sources:
         chance = some(self.rate / self.sources, self.trials)
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
-    def noisy_window(self, log_tail: float) -> tuple[int, int]:
-        """Where nearly all noisy ones of a data set lie, for how large tables are."""
-        others, alpha = self.sources - 1, self.flip_prob
-        return bernstein_window(others * alpha, others * alpha * (1.0 - alpha), others, log_tail)
-
-    def variances(self, ones: int) -> tuple[float, float]:
+    def variances(self, ones: int) -> Variances:
         """p(1-p) S/t and α(1-α): what a submission's peer and its flip hide if m = `ones` of the others hold label 1.
 
         p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S times their sum: for searching.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
-        return drawn, self.flip_prob * (1.0 - self.flip_prob)
+        return Variances(drawn, self.flip_prob * (1.0 - self.flip_prob))
 
 
 @dataclass(frozen=True)
 class DeltaEvaluator:
-    """Evaluates δ at given data sets; truncations are a small part of exp(log_delta) and charged to the upper value.
+    """Evaluates δ at given data sets, as a lower and an upper bound of a sum over the learner's views.
 
+    setting: the exchange.
+    log_delta: logarithm of the δ of interest: truncations are a small part of it, and charged to the upper bound.
     change: by what share δ may change within a block of submissions; more is for upper bounds that have room.
     """
 
@@ -78,10 +83,10 @@ class DeltaEvaluator:
     log_delta: float
     change: float = NARROW
 
-    def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
-        """The learner's views of these data sets; `quadrature` is for searching, where tails are computed."""
+    def views(self, ones: Sequence[int]) -> Views:
+        """The learner's views of these data sets; of the first alone where tails are computed."""
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
-        return compute(self, tuple(ones), quadrature)
+        return compute(self, tuple(ones))
 
     @cached_property
     def direct(self) -> bool:
@@ -89,14 +94,15 @@ class DeltaEvaluator:
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns: values of X; rows: numbers of ones among the most submissions, at the smallest and the largest X
-        most, others = max(self.submissions.counts), s.world(0)
-        low, high = s.noisy_window(tail)
-        columns = 2 * (high - low + 1) // spacing(others, most, tail)
-        shares, _ = others.shares(np.array([low, high + 1], dtype=np.float64))
-        least, largest = shares.tolist()
-        first, _ = bernstein_window(most * least, most * least * (1.0 - least), most, tail)
-        _, last = bernstein_window(most * largest, most * largest * (1.0 - largest), most, tail)
+        # columns of a table: values of X, about its mean if all others hold 0, or where majorities tell most of it
+        most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
+        mean = others * s.flip_prob if world.kernel is None else others / 2.0
+        low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
+        columns = 2 * (high - low + 1) // spacing(world, most, tail).step
+        # rows: numbers of ones among the most submissions, from the smallest X to the largest
+        least, largest = world.shares(np.array([low, high + 1], dtype=np.float64)).ones.tolist()
+        first = bernstein_window(most * least, most * least * (1.0 - least), most, tail).first
+        last = bernstein_window(most * largest, most * largest * (1.0 - largest), most, tail).last
         return columns * (last - first + 1) <= LARGEST_TABLE
 
     @cached_property
@@ -104,7 +110,7 @@ class DeltaEvaluator:
         """The numbers of submissions that are looked at; figures of small clusters are summed in full."""
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
-            # the logarithm of the allowed probability of each truncation
+            # δ may gain e^ε₀ times what is truncated; e^-14 = 1e-6 of δ is left for it
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
@@ -112,16 +118,16 @@ class DeltaEvaluator:
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
         """The lower bound of δ for each data set and direction, (M, 2), or the upper one; one for each of `ends`."""
-        keep, lose, relative_error = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
-        if keep == 0.0:
+        coefficients = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
+        if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
-        found = views.deltas(keep, lose, relative_error, ends)
+        bounds = views.deltas(coefficients, ends)
         if True in ends:
             # δ is no larger if one is told who fetched from whom: the chance of being fetched, times the local δ
-            direct = outward(0.0, keep * (1.0 + relative_error)).upper
+            direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
             cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
-            found = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(found, ends, strict=True)]
-        return found
+            bounds = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
+        return bounds
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
         """The largest δ over data sets and directions."""
@@ -137,68 +143,78 @@ class DeltaEvaluator:
         [upper] = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6), (True,))
         return ones[int(upper.max(axis=1).argmax())]
 
-    def cross(self, ones: Sequence[int], delta: float, low: float, *, upper: bool) -> tuple[float, float]:
-        """Bracket the ε at which the largest δ of these data sets crosses `delta`, as its upper or its lower bounds do.
+    def cross(self, ones: Sequence[int], delta: float, low: float, *, upper: bool) -> Crossing:
+        """Where the largest δ of these data sets crosses `delta` as ε grows, as its upper or its lower bounds do.
 
         The bound is above `delta` at the first end and not at the second; both are `low` where it is not above there,
         or where `low` is infinite, and infinite where it is above everywhere.
         """
         if math.isinf(low):
-            return low, low
+            return Crossing(low, low)
         views, s = self.views(ones), self.setting
         high = min(local_epsilon(s.flip_prob), LARGEST_EPSILON)
 
-        def log_excess(epsilon: float, v: Views = views) -> float:
-            return log_ratio(float(self.bounds(v, epsilon, (upper,))[0].max()), delta)
+        def largest(epsilon: float, views: Views = views) -> float:
+            return float(self.bounds(views, epsilon, (upper,))[0].max())
 
         if isinstance(views, CutOffViews):
-            return self._cross_tails(log_excess, ones, low, high)
-        if log_excess(high) > 0.0:
-            return math.inf, math.inf
-        # δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations
+            return self._cross_tails(largest, delta, ones, low=low, high=high)
+        if largest(high) > delta:
+            return Crossing(math.inf, math.inf)
+        # δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations; solved for z
         mu, z = (1.0 - 2.0 * s.flip_prob) / math.sqrt(max(s.sources * sum(s.variances(0)), 1e-3)), 3.0
         guess, slope = 1.0, -1.0
         if 0.0 < mu < math.inf:
             for _ in range(6):
                 z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - math.log(delta))))
             guess, slope = z * mu, -z / mu
+        # an ε at which δ was `delta` a moment ago is a better guess
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
-        first = log_excess(guess)
-        if first <= 0.0 and (guess == low or log_excess(low) <= 0.0):
-            return low, low
-        return root(log_excess, low, high, first=(guess, first), slope=slope, precision=_PRECISION)
+        first = largest(guess)
+        if first <= delta and (guess == low or largest(low) <= delta):
+            return Crossing(low, low)
+        return root(largest, delta, low, high, first=(guess, first), slope=slope, precision=_PRECISION)
 
     def _cross_tails(
-        self, log_excess: Callable[..., float], ones: Sequence[int], low: float, high: float
-    ) -> tuple[float, float]:
-        """Bracket that ε where an evaluation is expensive: by quadrature first."""
-        if log_excess(low) <= 0.0:
-            return low, low
-        if log_excess(high) > 0.0:
-            return math.inf, math.inf
-        rough = self.views(ones, quadrature=True)
-        near = bisect(lambda e: log_excess(e, rough) > 0.0, low, high, 1e-6)
-        low, high = _tighten(lambda e: log_excess(e) > 0.0, near, low, high)
-        return bisect(lambda e: log_excess(e) > 0.0, low, high, 1e-5)
+        self, largest: Callable[..., float], delta: float, ones: Sequence[int], *, low: float, high: float
+    ) -> Crossing:
+        """Where δ crosses `delta` if an evaluation is expensive; see `cross`, of which `largest` is the curve."""
+        if largest(low) <= delta:
+            return Crossing(low, low)
+        if largest(high) > delta:
+            return Crossing(math.inf, math.inf)
+        # by quadrature first, then from a margin about that which holds for the full sum
+        rough = CutOffViews.of(self.setting.world(ones[0]), self.submissions, quadrature=True)
+        near, margin = bisect(lambda e: largest(e, rough) > delta, low, high, 1e-6), 4e-6
+        while True:
+            lower, upper = max(near.above * (1 - margin), low), min(near.below * (1 + margin), high)
+            if (lower == low or largest(lower) > delta) and (upper == high or not largest(upper) > delta):
+                return bisect(lambda e: largest(e) > delta, lower, upper, 1e-5)
+            margin *= 8
 
 
-def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...], quadrature: bool) -> Views:
+def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
     """The views of these data sets; of the first alone where tails are computed."""
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
         return DirectViews.of(worlds, evaluator.submissions, sparse=True)
-    return CutOffViews.of(worlds[0], evaluator.submissions, quadrature)
+    return CutOffViews.of(worlds[0], evaluator.submissions)
 
 
 _single_views = lru_cache(maxsize=16)(_views)
-"""Views of one data set, which are asked for again at the next ε, at most some 10 MB each."""
+"""Views of one data set, which are needed again at the next ε, at most some 10 MB each."""
 
 
-def _tighten(above: Callable[[float], bool], near: tuple[float, float], low: float, high: float) -> tuple[float, float]:
-    """From a rough bracket to one that holds for `above`, inside (low, high)."""
-    margin = 4e-6
-    while True:
-        lower, upper = max(near[0] * (1 - margin), low), min(near[1] * (1 + margin), high)
-        if (lower == low or above(lower)) and (upper == high or not above(upper)):
-            return lower, upper
-        margin *= 8
+def rough_log_delta(attained: Callable[[float], float]) -> float:
+    """Logarithm of a rough δ, a multiple of 8, for choosing truncations.
+
+    Args:
+        attained: a lower bound of δ where truncations are chosen for a δ of this logarithm.
+    """
+    guess = -36.0
+    for _ in range(6):
+        value = attained(guess)
+        if value > math.exp(guess - 4.0) or guess < -600.0:
+            return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
+        guess = 2.0 * guess
+    return guess

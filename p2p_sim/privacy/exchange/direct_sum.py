@@ -15,10 +15,10 @@ independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >=
 h-1 terms has w = 2π/h.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -27,15 +27,16 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.binomial_windows import (
     SUBNORMAL,
     UNIT,
+    VALUE_ERROR,
     Floats,
     SubmissionCounts,
     bernstein_window,
     binomial_pmf,
     binomial_products,
-    rounding,
     tail_mass,
 )
-from p2p_sim.privacy.exchange.majority_kernel import Kernel
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
+from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
@@ -45,11 +46,9 @@ _UNSCALED = 4.0
 """Sums for each k up to which columns are normalised by dividing the weights, whose underflow grows by as much."""
 _TOGETHER = 150_000
 """Values below which all submissions are taken together, however different their windows are."""
-Ints = NDArray[np.int64]
-
-
 _BELOW = 16.0
 """By so much the logarithm of what is skipped lies below that of a truncation."""
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,10 @@ class OtherUsers:
     known_ones: int = 0
     kernel: Kernel | None = None
 
-    def shares(self, noisy: Floats) -> tuple[Floats, Floats]:
+    def shares(self, noisy: Floats) -> Shares:
         """The probability that a submission is a one, and that it is a zero, by the number of noisy ones."""
         if self.kernel is None:
-            return noisy / self.sources, (self.sources - noisy) / self.sources
+            return Shares(noisy / self.sources, (self.sources - noisy) / self.sources)
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
@@ -86,25 +85,26 @@ class OtherUsers:
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among
         the ones are counted, not those who keep their label, since 1-α would be rounded.
 
-        Rounding of a window about the mean costs less than `rounding`: products at k and k' share all roundings but
+        Rounding of a window about the mean costs less than `VALUE_ERROR`: products at k and k' share all roundings but
         those between, 6u|k-k'|; normalising compares k with all k', each by its probability, with E|k'-mean| at most
         the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of windows of L and L' values
         keeps their relative errors and adds (min(L, L') + 1)u; by underflow each value gets at most
         2L + 2L' + min(L, L') times 2^-1074.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
-        # flips among the ones, and among the zeros
+        # flips among the ones, and among the zeros, with the relative error of either
         for users in (self.ones, self.zeros):
             mean, variance = users * alpha, users * alpha * (1.0 - alpha)
             low, high = bernstein_window(mean, variance, users, log_tail)
             reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
             error += (6.1 * reach + (high - low + 3)) * UNIT
             laws.append((low, binomial_pmf(low, high, users, alpha)))
+        # what the convolution of both adds to the error, and the values that it covers
         (first, flipped), (low, risen) = laws
         shorter, longer = sorted((flipped[::-1], risen), key=len)
         error, tiny = error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
         start, count = low + self.ones - first - len(flipped) + 1, len(flipped) + len(risen) - 1
-        # both together, in a window of the sum
+        # the window of X itself, cut to these values; in it the multiples of `step`
         others = self.zeros + self.ones
         mean = self.ones * (1.0 - alpha) + self.zeros * alpha
         low, high = bernstein_window(mean, others * alpha * (1.0 - alpha), others, log_tail)
@@ -113,6 +113,7 @@ class OtherUsers:
         chosen = slice(low - start, high + 1 - start, step)
         if step == 1 or len(shorter) == 1:
             return NoisyOnes(low, np.convolve(flipped[::-1], risen)[chosen], error, tiny)
+        # the same sums as of the convolution, for the chosen values alone
         windows = sliding_window_view(np.pad(longer, len(shorter) - 1), len(shorter))
         return NoisyOnes(low, windows[chosen] @ shorter[::-1], error, tiny)
 
@@ -130,41 +131,42 @@ class NoisyOnes:
     tiny: int
 
 
-def spacing(world: OtherUsers, submissions: int, log_tail: float) -> int:
-    """The largest h, at least 1, up to rounding, at which exp(log_tail - 16) at most is skipped.
+class Spacing(NamedTuple):
+    """How far apart the values of X are that are summed, and what that may cost.
+
+    step: h, at least 1. skipped: by how much the probability of any event is off at this step, at most.
+    """
+
+    step: int
+    skipped: float
+
+
+def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
+    """The largest h, up to rounding, at which exp(log_tail - 16) at most is skipped by any event of so many labels.
 
     Args:
         world: who is unknown. submissions: the largest t. log_tail: logarithm of a truncation; -inf gives 1.
     """
-    scale = _scale(world, submissions)
-    step = 1
-    if math.isinf(log_tail) or scale <= 0.0 or (world.kernel is not None and world.kernel.requests is None):
-        return step
-    larger = math.pi * math.sqrt(scale / (_BELOW - log_tail))
-    for _ in range(3):  # larger steps need more
+    requests = 1 if world.kernel is None else world.kernel.requests
+    if requests is None or math.isinf(log_tail) or world.sources == 1:
+        return Spacing(1, 0.0)
+    # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α), q the probability that nobody fetches from a user
+    fetched_not = math.exp(submissions * requests * math.log1p(-1.0 / world.sources))
+    decay = 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
+    if decay <= 0.0:
+        return Spacing(1, 0.0)
+    # h of ln h - decay sin²(π/h) = log_tail - 16: at first without ln h, then with that of the h before
+    larger = math.pi * math.sqrt(decay / (_BELOW - log_tail))
+    for _ in range(3):
         budget = _BELOW - log_tail + math.log(max(larger, 1.0))
-        larger = math.pi / math.asin(math.sqrt(budget / scale)) if budget < scale else 1.0
-    step = max(1, int(larger))
-    while step > 1 and skipped(world, submissions, step) > math.exp(log_tail - _BELOW):
-        step -= 1
-    return step
-
-
-def skipped(world: OtherUsers, submissions: int, step: int) -> float:
-    """By how much, at most, the probability of any event of t <= `submissions` labels is off at this step."""
-    if step == 1:
-        return 0.0
-    exponent = _scale(world, submissions) * math.sin(math.pi / step) ** 2
-    return math.exp(math.log(step - 1.0) - exponent * (1.0 - 1e-9)) * (1.0 + 1e-9)
-
-
-def _scale(world: OtherUsers, submissions: int) -> float:
-    """2 N q α (1-α)."""
-    if world.sources == 1:
-        return 0.0
-    requests = submissions * (1 if world.kernel is None else world.kernel.requests or 0)
-    fetched_not = math.exp(requests * math.log1p(-1.0 / world.sources))
-    return 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
+        larger = math.pi / math.asin(math.sqrt(budget / decay)) if budget < decay else 1.0
+    # the h - 1 terms, rounded up
+    for step in range(int(larger), 1, -1):
+        exponent = decay * math.sin(math.pi / step) ** 2
+        skipped = math.exp(math.log(step - 1.0) - exponent * (1.0 - 1e-9)) * (1.0 + 1e-9)
+        if skipped <= math.exp(log_tail - _BELOW):
+            return Spacing(step, skipped)
+    return Spacing(1, 0.0)
 
 
 @dataclass(frozen=True)
@@ -191,120 +193,120 @@ class DirectViews:
 
         The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
         which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j
-        its relative error is at most that of the kernel, `rounding(K)`, that of X, and (J+1)u for the sum; underflow
-        adds K + J times the number that X is charged, and 4JK times it where weights are divided by sums of up to 4K.
+        its relative error is at most that of the kernel, (K+1) `VALUE_ERROR`, that of X, and (J+1)u for the sum;
+        underflow adds K + J times the number that X is charged, and 4JK times it where weights are divided by sums of
+        up to 4K.
 
-        If `sparse`, X is summed at multiples of h only, h times each: a probability of any event is then off by
-        `skipped`, and by h times what the window of X misses, which is therefore chosen to miss 1/h of the above.
+        If `sparse`, X is summed at multiples of h only, h times each, and as many users are unknown in all worlds: a
+        probability of any event is then off by what is skipped, and by h times what the window of X misses, which is
+        therefore chosen to miss 1/h of the above.
         """
-        log_tail, seen = submissions.log_tail, np.array(submissions.counts) > 0
+        log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
         if not counts:
-            nothing = np.zeros((0, len(worlds)))
-            return DirectViews(
-                nothing, nothing, lower=nothing[:, 0], upper=nothing[:, 0], slack=0.0, lost=submissions.lost, missed=0.0
-            )
-        step = min(spacing(world, counts[-1], log_tail) for world in worlds) if sparse else 1
-        tail_x = log_tail - math.log(step)
-        laws = [world.noisy_ones(tail_x, step) for world in worlds]
-        parts = list(_tables(worlds[0], counts, laws, log_tail, step))
-        rows = [len(a) // group for group, a, _ in parts]
-        most = max(rows)
+            empty = np.zeros((0, len(worlds)))
+            return DirectViews(empty, empty, empty[:, 0], empty[:, 0], slack=0.0, lost=submissions.lost, missed=0.0)
+        # A and B, row by row
+        step, skipped = spacing(worlds[0], counts[-1], log_tail) if sparse else Spacing(1, 0.0)
+        laws = [world.noisy_ones(log_tail - math.log(step), step) for world in worlds]
+        tables = _tables(worlds[0], counts, laws, log_tail, step)
+        index, a, b = (np.concatenate(columns) for columns in zip(*tables, strict=True))
+        # K, and J as it is charged; odds that are off by more than the 2u of j/S repeat that in each step of a product
+        most = int(np.bincount(index).max())
         sums = max(law.tiny for law in laws) + 2
-        ends = list(itertools.accumulate(group for group, _, _ in parts))[:-1]
-        lower, upper = (
-            np.concatenate([np.tile(part, k) for part, k in zip(np.split(w[seen], ends), rows, strict=True)])
-            for w in (submissions.lower, submissions.upper)
-        )
-        off = max(skipped(world, counts[-1], step) for world in worlds)
+        kernel = worlds[0].kernel
+        kernel_error = 0.0 if kernel is None else 4.0 * (most + 1) * kernel.error
         return DirectViews(
-            np.concatenate([a for _, a, _ in parts]),
-            np.concatenate([b for _, _, b in parts]),
-            lower=lower,
-            upper=upper,
-            slack=rounding(most) + max(law.error for law in laws) + sums * UNIT + _kernel_error(worlds[0], most),
+            a,
+            b,
+            lower=submissions.lower[positive][index],
+            upper=submissions.upper[positive][index],
+            slack=VALUE_ERROR * (most + 1) + max(law.error for law in laws) + sums * UNIT + kernel_error,
             lost=submissions.lost + 2.0 * tail_mass(log_tail),
-            missed=(6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
+            missed=(6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * skipped,
             tiny=2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
         )
 
     def deltas(
-        self, keep: float, lose: float, relative_error: float, ends: Sequence[bool] = (False, True)
+        self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
         """Lower and upper bounds (M, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
 
         Args:
-            keep, lose: positive coefficients, keep known to a relative error of `relative_error` and lose to 1e-15.
+            coefficients: keep and lose, both positive, lose known to a relative error of 1e-15.
             ends: which bounds: False for the lower one, True for the upper one.
+            starts: (G,), the first row of each group of rows that is summed on its own, each row with weight one; the
+                first of them is 0, and bounds are (G, M, 2). None: all rows are one sum, with their weights.
         """
-        found = []
+        keep, lose, relative_error = coefficients
+        bounds = []
         for upper in ends:
             up, weights = (1.0, self.upper) if upper else (-1.0, self.lower)
-            sums = np.stack([weights @ gained for gained in self._gains(keep, lose, relative_error, up)], axis=1)
+            # keep·p - lose·q with the relative errors of keep, p and q taken on the safe side
+            slack = up * (self.slack + 2e-15)
+            more, less = keep * (1.0 + slack + up * relative_error), lose * (1.0 - slack)
+            directions = []
+            for p, q in ((self.a, self.b), (self.b, self.a)):
+                gained = p * more
+                gained -= q * less
+                np.maximum(gained, 0.0, out=gained)
+                directions.append(weights @ gained if starts is None else np.add.reduceat(gained, starts, axis=0))
+            # rounding of the sum, what windows and underflow may take away, and what is lost
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
-            found.append(sums * (1.0 + up * error) + up * off + (self.lost if upper else 0.0))
-        return found
-
-    def given(self, keep: float, lose: float, relative_error: float, starts: Ints) -> Floats:
-        """The upper bound (G,) of the worst data set and direction for each group of rows, all of weight one.
-
-        Args:
-            keep, lose, relative_error: as in `deltas`. starts: (G,), the first row of each group, the first of them 0.
-        """
-        sums = [np.add.reduceat(gained, starts, axis=0) for gained in self._gains(keep, lose, relative_error, 1.0)]
-        rows = len(self.a)
-        off = (keep + lose) * (self.missed + self.tiny * rows) + rows * SUBNORMAL
-        worst: Floats = np.max(sums, axis=(0, 2))
-        return worst * (1.0 + (rows + 4) * UNIT) + off + self.lost
-
-    def _gains(self, keep: float, lose: float, relative_error: float, up: float) -> Iterator[Floats]:
-        """For each direction what a row adds to δ (R, M), rounded up, or down if `up` is -1."""
-        slack = up * (self.slack + 2e-15)
-        more, less = keep * (1.0 + slack + up * relative_error), lose * (1.0 - slack)
-        for p, q in ((self.a, self.b), (self.b, self.a)):
-            gained = p * more
-            gained -= q * less
-            yield np.maximum(gained, 0.0, out=gained)
+            lost = self.lost if upper else 0.0
+            bounds.append(np.stack(directions, axis=-1) * (1.0 + up * error) + up * off + lost)
+        return bounds
 
 
-def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
-    """For each t in `counts`, A and B as arrays (k, len(worlds)), k = 0..t."""
+class TableRows(NamedTuple):
+    """A and B as arrays (rows, worlds); t_index (rows,): which of the numbers of submissions a row belongs to."""
+
+    t_index: Ints
+    a: Floats
+    b: Floats
+
+
+def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
+    """A and B for each t in `counts`, together: (2, t + 1, worlds), by the ones among the t."""
     laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
-        for _, a, b in _tables(worlds[0], [t], laws, -math.inf, 1):
-            yield a, b
+        for table in _tables(worlds[0], [t], laws, -math.inf, 1):
+            yield np.stack([table.a, table.b])
 
 
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
-) -> Iterator[tuple[int, Floats, Floats]]:
-    """How many of the t are taken together, and A and B for these, as arrays ((k, t), worlds).
+) -> Iterator[TableRows]:
+    """A and B for some of the t after another: a row for each k and, within it, for each of these t.
 
     A row is Σ_j Bin(k; t, j/S) Pr[X = j], or has the world's kernel in place of j/S; k runs over all that matter for
     any of these t and j, and above t the probability is 0. B has j + 1 in place of j.
     """
     # `step` times the probabilities of X, (J, worlds)
-    low = min(law.first for law in laws)
+    low = min(laws, key=lambda law: law.first).first
     weights = np.zeros((max((law.first - low) // step + law.probabilities.size for law in laws), len(laws)))
     for column, law in enumerate(laws):
         weights[(law.first - low) // step :][: law.probabilities.size, column] = step * law.probabilities
+    # j, and j + 1 where it is not among the j, with their odds
     at = low + step * np.arange(len(weights))
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
-        share, rest = world.shares(noisy.astype(np.float64))
-        odds = noisy / (world.sources - noisy) if world.kernel is None else share / rest
+        shares = world.shares(noisy.astype(np.float64))
+        odds = noisy / (world.sources - noisy) if world.kernel is None else shares.ones / shares.zeros
     # k runs from the window's first at the smallest probability to its last at the largest
-    least, largest, tail = float(share[0]), float(share[-1]), log_tail - _FURTHER
-    first = np.array([bernstein_window(t * least, t * least * (1.0 - least), t, tail)[0] for t in counts])
-    last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail)[1] for t in counts])
-    taken, narrow = 0, max(1, _TOGETHER // noisy.size)
-    while taken < len(counts):
-        most = max((5 * int(last[taken] - first[taken] + 8)) // 4, narrow // len(counts))
-        end = taken + 1 + _CELLS // (most * noisy.size)
-        fitting = last[taken + 1 : end] - first[taken] < most
-        size = 1 + (len(fitting) if fitting.all() else int(fitting.argmin()))
-        group = slice(taken, taken + size)
+    least, largest, tail = float(shares.ones[0]), float(shares.ones[-1]), log_tail - _FURTHER
+    first = np.array([bernstein_window(t * least, t * least * (1.0 - least), t, tail).first for t in counts])
+    last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail).last for t in counts])
+    start, narrow = 0, max(1, _TOGETHER // noisy.size)
+    while start < len(counts):
+        # as many t together as have windows alike, and as fit into the memory that is wanted
+        most = max((5 * int(last[start] - first[start] + 8)) // 4, narrow // len(counts))
+        end = start + 1 + _CELLS // (most * noisy.size)
+        fitting = last[start + 1 : end] - first[start] < most
+        size = 1 + int(np.append(fitting, False).argmin())
+        group = slice(start, start + size)
+        # Bin(k; t, j/S), to be divided by its sums: (k, t, j)
         trials = np.repeat(np.array(counts[group], dtype=np.float64), noisy.size)
         rows = int(first[group].min()), int(last[group].max())
         kernel, sums = binomial_products(*rows, trials, np.tile(odds, size))
@@ -312,15 +314,12 @@ def _tables(
             kernel /= sums
             sums[:] = 1.0
         kernel, sums = kernel.reshape(-1, size, noisy.size), sums.reshape(size, -1, 1)
+        # times Pr[X = j], which is divided by the sums instead where that is safe
         a, b = np.empty((2, len(kernel), size, weights.shape[1]))
-        for index in range(size):
-            columns, divisors = kernel[:, index], sums[index]
-            np.matmul(columns[:, : len(at)], weights / divisors[: len(at)], out=a[:, index])
-            np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, index])
-        yield size, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
-        taken += size
-
-
-def _kernel_error(world: OtherUsers, rows: int) -> float:
-    """Charged for odds that are off by more than the 2u of j/S: each step of a product repeats their error."""
-    return 0.0 if world.kernel is None else 4.0 * (rows + 1) * world.kernel.error
+        for t in range(size):
+            columns, divisors = kernel[:, t], sums[t]
+            np.matmul(columns[:, : len(at)], weights / divisors[: len(at)], out=a[:, t])
+            np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, t])
+        index = np.tile(np.arange(start, start + size), len(kernel))
+        yield TableRows(index, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1]))
+        start += size

@@ -17,16 +17,7 @@ from functools import lru_cache
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, share_of, some
-from p2p_sim.privacy.bound import (
-    LARGEST_EPSILON,
-    Bracket,
-    PrivacyBound,
-    check_cluster_size,
-    check_delta,
-    check_epsilon,
-    check_flip_prob,
-    check_sampling_rate,
-)
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.definition import delta_by_summation
 from p2p_sim.privacy.disk_cache import disk_cached
@@ -38,7 +29,6 @@ from p2p_sim.privacy.randomized_response import (
     hockey_stick_coefficients,
     local_delta,
     local_epsilon,
-    log_ratio,
     outward,
 )
 from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
@@ -71,10 +61,11 @@ class KaryExchange(Accountant):
     num_classes: int
 
     def __post_init__(self) -> None:
-        check_cluster_size(self.cluster_size, largest=LARGEST_CLUSTER)
-        check_sampling_rate(self.sampling_rate)
+        check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
+        check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
         local_epsilon(self.flip_prob, self.num_classes)  # checks K
-        check_flip_prob(self.flip_prob, self.num_classes, LEAST)
+        largest = (self.num_classes - 1) / self.num_classes
+        check_range("flip_prob", self.flip_prob, LEAST, largest, or_zero=True)
 
     @property
     def enumerable(self) -> bool:
@@ -96,8 +87,10 @@ class KaryExchange(Accountant):
         if self.flip_prob == 0.0:  # whether anybody submits the target's label, as for two classes
             return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
         if self.enumerable:
-            found = delta_by_summation(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
-            return outward(found.lower, min(found.upper, capped))
+            summed = delta_by_summation(
+                self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon
+            )
+            return outward(summed.lower, min(summed.upper, capped))
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def certified_delta(self, epsilon: float) -> float:
@@ -115,24 +108,19 @@ class KaryExchange(Accountant):
         """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
+        # ε₀ where the noise alone is all that is known, 0 where δ(0) is small enough, else by search
+        bracket, basis = Bracket(0.0, local), self.basis
         if self.certified_delta(min(local, LARGEST_EPSILON)) > delta:
-            return PrivacyBound(
-                0.0,
-                local,
-                delta,
-                observer="learner",
-                adjacency="label",
-                basis="local randomizer alone",
-                conditions=self.conditions,
-            )
-        found = Bracket(0.0, 0.0) if self.certified_delta(0.0) <= delta else _epsilon(self, delta)
+            basis = "local randomizer alone"
+        else:
+            bracket = Bracket(0.0, 0.0) if self.certified_delta(0.0) <= delta else _epsilon(self, delta)
         return PrivacyBound(
-            found.lower,
-            found.upper,
+            bracket.lower,
+            bracket.upper,
             delta,
             observer="learner",
             adjacency="label",
-            basis=self.basis,
+            basis=basis,
             conditions=self.conditions,
         )
 
@@ -173,8 +161,8 @@ class KaryExchange(Accountant):
 
     def _least(self, epsilon: float) -> float:
         """The part of `_blanket` of the likeliest numbers of visited users; no part is negative."""
-        found = sorted(self._visited(VISITED), key=lambda block: -block[1])
-        return self._walk(epsilon).delta(tuple(sorted(found[:LIKELIEST])))
+        likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
+        return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
         """The law of the number of visited users, told apart in so many blocks."""
@@ -188,7 +176,13 @@ class KaryExchange(Accountant):
         share = min(share_of(alpha, k, k - 1, up=False), 1.0)
         rest = growth * (alpha / (k - 1))
         return Blanket(
-            self.cluster_size, share, k, keep * (1.0 + relative_error), lose, rest, growth * (1.0 - 2.0**-50)
+            self.cluster_size,
+            share,
+            k,
+            keep=keep * (1.0 + relative_error),
+            lose=lose,
+            rest=rest,
+            growth=growth * (1.0 - 2.0**-50),
         )
 
     def _attained(self, epsilon: float) -> float:
@@ -198,7 +192,7 @@ class KaryExchange(Accountant):
 
 
 class ShuffledLabels(KaryExchange):
-    """The same for any number of submissions, more than there are users included: the bound for shuffled labels."""
+    """Privacy of a label among K classes for any number of submissions: the bound for all noisy labels, shuffled."""
 
     basis = "bound for shuffled labels, every data set"
     enumerable = False  # the exact figure is that of at most one submission a user
@@ -216,7 +210,9 @@ class ShuffledLabels(KaryExchange):
 
 @dataclass(frozen=True)
 class FetchedLabels(KaryExchange):
-    """The same for a known number of submissions, each fetched from one of n users; an upper bound alone.
+    """Privacy of a label among K classes for a known number of submissions, each fetched from one of n users.
+
+    An upper bound alone.
 
     submissions: t, at least 0; may be more than n.
     """
@@ -246,11 +242,8 @@ def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
         low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)
         lower = low * (1.0 - 1e-6)
         return Bracket(lower if exchange.delta(lower).lower > delta else 0.0, high)
-    _, upper = bisect_twice(
-        lambda epsilon: exchange._blanket(epsilon, *COARSE) > delta,
-        lambda epsilon: log_ratio(exchange.certified_delta(epsilon), delta),
-        high,
-        1e-5,
-    )
-    lower, _ = bisect(lambda epsilon: exchange._attained(epsilon) > delta, 0.0, upper, 1e-5)
+    upper = bisect_twice(
+        lambda epsilon: exchange._blanket(epsilon, *COARSE) > delta, exchange.certified_delta, delta, high, 1e-5
+    ).below
+    lower = bisect(lambda epsilon: exchange._attained(epsilon) > delta, 0.0, upper, 1e-5).above
     return Bracket(lower, upper)

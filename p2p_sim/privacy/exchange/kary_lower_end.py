@@ -18,13 +18,15 @@ are averaged); `_DOUBT` charges four times that for each of the M probabilities.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.binomial_windows import UNIT, Floats, bernstein_window, binomial_pmf, rounding
+from p2p_sim.privacy.binomial_windows import UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf
 
 LOG_TAIL = -42.0
+"""Logarithm of the probability that each end of a window misses."""
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
 """(w, w') of the statistics that are tried."""
 MOST = 40_000_000
@@ -33,6 +35,7 @@ LOG_NOTHING = -50.0
 """Logarithm of a term of the series that is left out, and charged: twice for each value of the statistic, of which
 there are as many as the sum is divided by. If |1 + z| < 1/2, the term is below (0.51)^200 anyhow."""
 _DOUBT = 4.0
+"""By how much more is charged than was measured and proved of a value of the series."""
 Complex = NDArray[np.complex128]
 
 
@@ -58,65 +61,72 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
     """The laws of those statistics that are not too long to compute; none for fewer than three classes."""
     if num_classes < 3:
         return []
-    found = (_law(users, num_classes, flip_prob, sampling_rate, *weights) for weights in WEIGHTS)
-    return [statistic for statistic in found if statistic is not None]
+    laws = (_law(users, num_classes, flip_prob, sampling_rate, up=up, down=down) for up, down in WEIGHTS)
+    return [law for law in laws if law is not None]
 
 
-def _law(users: int, classes: int, flip_prob: float, rate: float, up: int, down: int) -> Statistic | None:
-    one = flip_prob / (classes - 1)
-    counts, weights, missing = _noisy_counts(users - 1, one, up, down)
-    width = _width(users, one, rate, up, down)
+def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
+    """The law of d = up·k - down·k'; None where it takes too long."""
+    flipped = flip_prob / (classes - 1)
+    counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
+    # M values, the statistic modulo M, that hardly any fall together; those that do lower the bound only
+    reach = 9.0 * math.sqrt((up + down) * 2.0 * (users * flipped * rate)) + 24.0
+    width = 1 << math.ceil(math.log2(min(2.0 * reach, (up + down) * users + 2.0)))
     frequencies = width // 2 + 1
     if counts.shape[1] * frequencies * 3 > MOST:
         return None
+    # E e^(iud) at each frequency u, if the target's noisy label is x (up), x' (down) or another
     series = {kind: np.zeros(frequencies, dtype=np.complex128) for kind in ("up", "down", "none")}
-    for place, u in enumerate(2.0 * math.pi * np.arange(frequencies) / width):
+    for index, u in enumerate(2.0 * math.pi * np.arange(frequencies) / width):
         rise, fall = rate * np.expm1(1j * up * u) / users, rate * np.expm1(-1j * down * u) / users
-        rest = counts[0] * rise + counts[1] * fall
-        size = 0.5 * users * np.log1p(np.maximum(2.0 * rest.real + rest.real**2 + rest.imag**2, -1.0 + UNIT)).max()
+        moved = counts[0] * rise + counts[1] * fall
+        size = 0.5 * users * np.log1p(np.maximum(2.0 * moved.real + moved.real**2 + moved.imag**2, -1.0 + UNIT)).max()
         if size < LOG_NOTHING and users >= 200:  # the target changes 1 + z by at most 2/n, and so the logarithm by 4
             missing += 2.0 * math.exp(LOG_NOTHING + 5.0)
             continue
         for kind, own in (("up", rise), ("down", fall), ("none", 0.0)):
-            series[kind][place] = weights @ _power(1.0 + (rest + own), users)
+            series[kind][index] = weights @ _power(1.0 + (moved + own), users)
+    # back to probabilities; the target's label x shows as x with 1 - α, and as each other class with α'
     laws = {kind: np.fft.irfft(np.conj(values), width) for kind, values in series.items()}
-    x, other = 1.0 - flip_prob, (classes - 2) * one
-    first = x * laws["up"] + one * laws["down"] + other * laws["none"]
-    second = one * laws["up"] + x * laws["down"] + other * laws["none"]
+    true, rest = 1.0 - flip_prob, (classes - 2) * flipped
+    first = true * laws["up"] + flipped * laws["down"] + rest * laws["none"]
+    second = flipped * laws["up"] + true * laws["down"] + rest * laws["none"]
     series_error = _DOUBT * (64.0 + 8.0 * users + counts.shape[1]) * UNIT * width
-    return Statistic(first, second, series_error + missing + rounding(counts.shape[1]))
+    return Statistic(first, second, series_error + missing + VALUE_ERROR * (counts.shape[1] + 1))
 
 
 def _power(base: Complex, n: int) -> Complex:
     """base^n by squaring; no value is larger than one."""
-    found = base.copy()
+    power = base.copy()
     for digit in f"{n:b}"[1:]:
-        found *= found
+        power *= power
         if digit == "1":
-            found *= base
-    return found
+            power *= base
+    return power
 
 
-def _noisy_counts(others: int, one: float, up: int, down: int) -> tuple[Floats, Floats, float]:
-    """Pairs (N, N') of the others, (2, points), their probabilities, and what is left out."""
+class CountPairs(NamedTuple):
+    """Pairs (N, N') of noisy labels among the others, (2, pairs); their probabilities (pairs,); what is left out."""
+
+    counts: Floats
+    probabilities: Floats
+    missing: float
+
+
+def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
+    """The noisy labels of the two classes among the others, each with probability α'; of a class of weight 0 none."""
     if not (up and down):
-        low, high = bernstein_window(others * one, others * one * (1.0 - one), others, LOG_TAIL)
+        low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)
         alone = np.arange(low, high + 1.0)
         pair = (alone, np.zeros(alone.size)) if up else (np.zeros(alone.size), alone)
-        return np.array(pair), binomial_pmf(low, high, others, one), 2.0 * math.exp(LOG_TAIL)
-    both = 2.0 * one
+        return CountPairs(np.array(pair), binomial_pmf(low, high, others, flipped), 2.0 * math.exp(LOG_TAIL))
+    # s of both classes, each of which is of the first with probability 1/2
+    both = 2.0 * flipped
     low, high = bernstein_window(others * both, others * both * (1.0 - both), others, LOG_TAIL)
     parts: list[Floats] = []
     for s, weight in zip(range(low, high + 1), binomial_pmf(low, high, others, both), strict=True):
-        a, b = bernstein_window(0.5 * s, 0.25 * s, s, LOG_TAIL)
-        split = np.arange(a, b + 1.0)
-        parts.append(np.stack([split, s - split, weight * binomial_pmf(a, b, s, 0.5)]))
+        first, last = bernstein_window(0.5 * s, 0.25 * s, s, LOG_TAIL)
+        split = np.arange(first, last + 1.0)
+        parts.append(np.stack([split, s - split, weight * binomial_pmf(first, last, s, 0.5)]))
     table = np.concatenate(parts, axis=1)
-    return table[:2], table[2], 4.0 * math.exp(LOG_TAIL)
-
-
-def _width(users: int, one: float, rate: float, up: int, down: int) -> int:
-    """M: so many values, the statistic modulo M, that hardly any fall together; those that do lower the bound only."""
-    mean = users * one * rate
-    reach = 9.0 * math.sqrt((up + down) * 2.0 * mean) + 24.0
-    return 1 << math.ceil(math.log2(min(2.0 * reach, (up + down) * users + 2.0)))
+    return CountPairs(table[:2], table[2], 4.0 * math.exp(LOG_TAIL))

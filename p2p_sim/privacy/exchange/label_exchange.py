@@ -9,21 +9,13 @@ True
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, SubmissionCounts, binomial_pmf
-from p2p_sim.privacy.bound import (
-    Bracket,
-    PrivacyBound,
-    check_cluster_size,
-    check_delta,
-    check_epsilon,
-    check_flip_prob,
-    check_sampling_rate,
-)
+from p2p_sim.privacy.bound import LARGEST_CLUSTER, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
@@ -37,6 +29,7 @@ LARGEST_TABLE = 512
 LARGEST_PAIR = 2048
 """Most submissions for which one data set's laws of the view are made for compositions."""
 _PAIR_TAIL = -50.0
+"""Logarithm of what those laws may miss."""
 
 
 class DataSets(Protocol):
@@ -97,6 +90,16 @@ class OneCluster(Accountant):
         return local_epsilon(self.flip_prob)
 
 
+class ViewLaws(NamedTuple):
+    """Two laws of the learner's view, if the target's label is 0, and if it is 1.
+
+    Each is {(submissions t, ones among them k): probability}.
+    """
+
+    label_zero: dict[tuple[int, int], float]
+    label_one: dict[tuple[int, int], float]
+
+
 @dataclass(frozen=True)
 class LabelExchange(OneCluster):
     """Privacy of one user's label against the learner in one cluster.
@@ -114,11 +117,10 @@ class LabelExchange(OneCluster):
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        check_cluster_size(self.cluster_size)
-        check_flip_prob(self.flip_prob, least=LEAST)
-        check_sampling_rate(self.sampling_rate)
-        if not isinstance(self.rounds, int) or not 1 <= self.rounds <= LARGEST_ROUNDS:
-            raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
+        check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
+        check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
+        check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
+        check_range("rounds", self.rounds, 1, LARGEST_ROUNDS, whole=True)
 
     @property
     def setting(self) -> ClusterExchange:
@@ -136,8 +138,8 @@ class LabelExchange(OneCluster):
         """How the bounds are computed."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
-    def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
-        """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.
+    def privacy_loss_pmfs(self, ones: int) -> "ViewLaws":
+        """The laws of the learner's view under either label of the target.
 
         The likelihood ratio of the two tables determines δ(ε); dp-accounting takes their logarithms. Note that its
         default `symmetric=True` looks at one direction only, and that both directions matter here.
@@ -152,13 +154,12 @@ class LabelExchange(OneCluster):
             raise ValueError(f"cluster_size = {n}: the view is tabulated up to {LARGEST_TABLE} submissions")
         trials = self.rounds * n
         mass = binomial_pmf(0, trials, trials, self.sampling_rate)
-        zero: dict[tuple[int, int], float] = {}
-        one: dict[tuple[int, int], float] = {}
+        laws = ViewLaws({}, {})
         for t, (a, b) in enumerate(likelihoods([self.setting.world(ones)], range(trials + 1))):
             for k in range(t + 1):
-                zero[t, k] = float(mass[t] * ((1 - alpha) * a[k, 0] + alpha * b[k, 0]))
-                one[t, k] = float(mass[t] * (alpha * a[k, 0] + (1 - alpha) * b[k, 0]))
-        return zero, one
+                laws.label_zero[t, k] = float(mass[t] * ((1 - alpha) * a[k, 0] + alpha * b[k, 0]))
+                laws.label_one[t, k] = float(mass[t] * (alpha * a[k, 0] + (1 - alpha) * b[k, 0]))
+        return laws
 
     def attained_pair(self) -> AttainedPair | None:
         """The laws of (submissions, ones) if all others hold label 0; None above `LARGEST_PAIR` submissions.
@@ -169,12 +170,14 @@ class LabelExchange(OneCluster):
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:
             return None
         alpha, world = self.flip_prob, self.setting.world(0)
-        seen = SubmissionCounts.of(
+        submissions = SubmissionCounts.of(
             trials, self.sampling_rate, self.cluster_size, log_tail=_PAIR_TAIL, log_delta=_PAIR_TAIL
         )
-        views = DirectViews.of([world], seen)
+        # probabilities of (t, k) given the target's noisy bit; where t = 0 nothing is seen
+        views = DirectViews.of([world], submissions)
         a, b = views.a[:, 0] * views.lower, views.b[:, 0] * views.lower
-        nothing = seen.lower[np.array(seen.counts) == 0]
-        zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])
-        one = np.concatenate([nothing, alpha * a + (1.0 - alpha) * b])
-        return AttainedPair(zero, one, views.slack + views.missed + views.lost + 1e-14)
+        nothing = submissions.lower[np.array(submissions.counts) == 0]
+        # her bit is her label with probability 1 - α
+        label_zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])
+        label_one = np.concatenate([nothing, alpha * a + (1.0 - alpha) * b])
+        return AttainedPair(label_zero, label_one, views.slack + views.missed + views.lost + 1e-14)

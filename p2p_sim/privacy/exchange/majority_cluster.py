@@ -21,9 +21,13 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import bernstein_window, some
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, Views
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, Variances, Views, rough_log_delta
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.exchange.majority_kernel import Kernel, SmoothKernel, TabulatedKernel, dominating_kernel
+from p2p_sim.privacy.exchange.majority_kernel import (
+    Kernel,
+    SmoothKernel,
+    dominating_kernel,
+)
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
@@ -91,12 +95,6 @@ class MajoritySources(Sources):
         """The world in which `ones` of the others hold label 1."""
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
 
-    def noisy_window(self, log_tail: float) -> tuple[int, int]:
-        if isinstance(self.kernel, TabulatedKernel):
-            return self.kernel.first, self.kernel.first + len(self.kernel.table) - 2
-        others, mean = self.sources - 1, (self.sources - 1) / 2.0
-        return bernstein_window(mean, others * self.flip_prob * (1.0 - self.flip_prob), others, log_tail)
-
     @property
     def exposed(self) -> Bracket:
         """Probability that somebody who submits asks the target, an upper bound of what δ may be."""
@@ -112,12 +110,12 @@ class MajorityCluster(MajoritySources):
 
     kernel: SmoothKernel
 
-    def variances(self, ones: int) -> tuple[float, float]:
+    def variances(self, ones: int) -> Variances:
         """D S/t and α(1-α), D = g(1-g)/g'² at the share of noisy ones."""
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
-        return drawn / load, self.flip_prob * (1.0 - self.flip_prob)
+        return Variances(drawn / load, self.flip_prob * (1.0 - self.flip_prob))
 
     @disk_cached
     def epsilon(self, delta: float) -> Bracket:
@@ -127,11 +125,11 @@ class MajorityCluster(MajoritySources):
             return Bracket(0.0, 0.0)
         # ε of the worst data set that was looked at, raised where others shall need fewer looks
         exact = DeltaEvaluator(self, log_delta)
-        worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False)[0])
-        lower, _ = exact.cross([worst], delta, 0.0, upper=False)
+        worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False).above)
+        lower = exact.cross([worst], delta, 0.0, upper=False).above
         if math.isinf(lower):
             return Bracket(local, local)
-        _, upper = exact.cross([worst], delta, lower, upper=True)
+        upper = exact.cross([worst], delta, lower, upper=True).below
         if self.sources > EXHAUSTIVE:
             upper = min(local, upper * (1.0 + ROOM))
 
@@ -140,10 +138,10 @@ class MajorityCluster(MajoritySources):
             if block.delta(upper) <= delta:
                 return True
             if block.smallest:
-                upper = min(local, block.evaluator.cross(block.ones, delta, upper, upper=True)[1])
+                upper = min(local, block.evaluator.cross(block.ones, delta, upper, upper=True).below)
             if not block.revealed:
                 largest = exact.worst(block.ones, upper)
-                lower = max(lower, exact.cross([largest], delta, 0.0, upper=False)[0])
+                lower = max(lower, exact.cross([largest], delta, 0.0, upper=False).above)
             return block.smallest
 
         self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
@@ -158,24 +156,20 @@ class MajorityCluster(MajoritySources):
         log_delta = self._log_delta(max(inside))
         exact = DeltaEvaluator(self, log_delta)
         views = exact.views([self._worst(exact, max(inside))])
-        found = {epsilon: exact.deltas(views, epsilon) for epsilon in inside}
-        if self.sources > EXHAUSTIVE:  # δ is raised by what raising ε would be worth: ln δ is about -ε² V/2
-            more = {
-                epsilon: 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(b.upper, 1e-300))) for epsilon, b in found.items()
-            }
-            found = {epsilon: Bracket(b.lower, min(1.0, b.upper * more[epsilon])) for epsilon, b in found.items()}
+        brackets = {epsilon: self.raised(exact.deltas(views, epsilon)) for epsilon in inside}
 
         def holds(block: DataSetBlock) -> bool:
             if not block.smallest:
-                return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in found.items())
-            for epsilon, bracket in found.items():
+                return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in brackets.items())
+            # nothing smaller can be tried: δ is raised to that of the block
+            for epsilon, bracket in brackets.items():
                 own = block.evaluator.deltas(block.views, epsilon)
                 lower = 0.0 if block.revealed else own.lower
-                found[epsilon] = Bracket(max(bracket.lower, lower), max(bracket.upper, own.upper))
+                brackets[epsilon] = Bracket(max(bracket.lower, lower), max(bracket.upper, own.upper))
             return True
 
         self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
-        return [found.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
+        return [brackets.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all data sets."""
@@ -189,8 +183,16 @@ class MajorityCluster(MajoritySources):
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0  # ln δ is about -ε² V/2
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
+    def raised(self, delta: Bracket) -> Bracket:
+        """δ, raised in large clusters by what raising ε by `ROOM` would be worth, since ln δ is about -ε² V/2."""
+        if self.sources <= EXHAUSTIVE:
+            return delta
+        more = 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(delta.upper, 1e-300)))
+        return Bracket(delta.lower, min(1.0, delta.upper * more))
+
     @cached_property
     def _half(self) -> int:
+        """The largest m: above half, data sets mirror those below."""
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
@@ -211,10 +213,11 @@ class MajorityCluster(MajoritySources):
             log_delta: logarithm of the δ of interest. holds: whether a block holds, else a smaller one is tried.
             share: V that is needed, beside the smallest of a data set.
         """
+        # all data sets before `first` are certified; `trust` is the part of b that is tried
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
         needed = share * min(sum(self.variances(m)) for m in {0, *np.linspace(0, self._half, 64).astype(int).tolist()})
         while first <= self._half:
-            revealed = max(int(trust * self._revealable(first, needed)), least)
+            revealed = max(int(trust * self.revealable(first, needed)), least)
             block = self._block(first, revealed, log_delta, smallest=revealed == least)
             if block is None:
                 last = min(first + _BATCH - 1, self._half) if exact.direct else first
@@ -227,8 +230,11 @@ class MajorityCluster(MajoritySources):
                 trust *= 0.6
         return True
 
-    def _revealable(self, ones: int, needed: float) -> float:
-        """How many others may be revealed before V/S, about, is what is needed: b."""
+    def revealable(self, ones: int, needed: float) -> float:
+        """How many others may be revealed before V/S, about, is what is needed: b.
+
+        D may be divided by (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)).
+        """
         p = self._share(ones)
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn, flipped = self.variances(ones)
@@ -241,24 +247,40 @@ class MajorityCluster(MajoritySources):
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
         revealed = min(revealed, self.sources - 1 - first)
-        left, alpha = self.sources - revealed, self.flip_prob
-        log_tail = DeltaEvaluator(replace(self, sources=left), log_delta, _COARSE).submissions.log_tail
-        mean, spread = first * (1.0 - alpha) + (left - 1 - first) * alpha, (left - 1) * alpha * (1.0 - alpha)
-        low, high = bernstein_window(mean, spread, left - 1, log_tail)
+        # X among those whose bits are not revealed, over whose window the kernel must dominate
+        remaining, alpha = self.sources - revealed, self.flip_prob
+        log_tail = DeltaEvaluator(replace(self, sources=remaining), log_delta, _COARSE).submissions.log_tail
+        mean, variance = (
+            first * (1.0 - alpha) + (remaining - 1 - first) * alpha,
+            (remaining - 1) * alpha * (1.0 - alpha),
+        )
+        low, high = bernstein_window(mean, variance, remaining - 1, log_tail)
         kernel = dominating_kernel(self.kernel, self.sources, revealed=revealed, first=low, last=high + 1)
         if kernel is None:
             return None
-        remaining = MajoritySources(left, alpha, self.trials, self.rate, kernel, self.requests)
-        evaluator = BlockEvaluator(remaining, log_delta, _COARSE)
-        return DataSetBlock(first, first + revealed, (first,), evaluator, revealed, smallest)
+        sources = MajoritySources(
+            sources=remaining,
+            flip_prob=alpha,
+            trials=self.trials,
+            rate=self.rate,
+            kernel=kernel,
+            requests=self.requests,
+        )
+        evaluator = BlockEvaluator(sources, log_delta, _COARSE)
+        return DataSetBlock(
+            first=first,
+            last=first + revealed,
+            ones=(first,),
+            evaluator=evaluator,
+            revealed=revealed,
+            smallest=smallest,
+        )
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
-        guess = -36.0
-        for _ in range(6):
+        """Logarithm of a rough δ(ε), for choosing truncations."""
+
+        def attained(guess: float) -> float:
             exact = DeltaEvaluator(self, guess)
-            value = exact.at(self._worst(exact, epsilon), epsilon).lower
-            if value > math.exp(guess - 4.0) or guess < -600.0:
-                return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
-            guess *= 2.0
-        return guess
+            return exact.at(self._worst(exact, epsilon), epsilon).lower
+
+        return rough_log_delta(attained)

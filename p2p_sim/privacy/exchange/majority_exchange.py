@@ -20,15 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from p2p_sim.privacy.binomial_windows import LEAST
-from p2p_sim.privacy.bound import (
-    Bracket,
-    check_cluster_size,
-    check_delta,
-    check_flip_prob,
-    check_positive_epsilon,
-    check_sampling_rate,
-    plain_arguments,
-)
+from p2p_sim.privacy.bound import Bracket, check_delta, check_positive_epsilon, check_range, plain_arguments
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
 from p2p_sim.privacy.exchange.label_exchange import LARGEST_ROUNDS, OneCluster
@@ -40,8 +32,11 @@ from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 LARGEST_CLUSTER = 1_000_000
 ELSEWHERE = "users submit the majority of several labels"
 """Why only the noise on a label is accounted for where anything can fail."""
-Peers = int | Mapping[int, float] | tuple[tuple[int, float], ...]
+PeerWeights = tuple[tuple[int, float], ...]
+"""(k, probability) for each number of peers that a user may ask."""
+Peers = int | Mapping[int, float] | PeerWeights
 _UNITY = 1e-9
+"""By how much probabilities of numbers of peers may miss one."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +58,11 @@ class MajorityExchange(OneCluster):
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        check_cluster_size(self.cluster_size, largest=LARGEST_CLUSTER)
-        check_flip_prob(self.flip_prob, least=LEAST)
-        if self.flip_prob == 0.0:
-            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [{LEAST:g}, 0.5]")
-        check_sampling_rate(self.sampling_rate)
-        if not isinstance(self.rounds, int) or not 1 <= self.rounds <= LARGEST_ROUNDS:
-            raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
+        check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
+        check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
+        check_range("flip_prob", self.flip_prob, LEAST, 0.5)
+        check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
+        check_range("rounds", self.rounds, 1, LARGEST_ROUNDS, whole=True)
         object.__setattr__(self, "peers", peer_weights(self.peers))
 
     @property
@@ -79,7 +72,14 @@ class MajorityExchange(OneCluster):
         if weights == ((1, 1.0),):
             return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
         kernel = MajorityKernel(weights)
-        return MajorityCluster(n, self.flip_prob, self.rounds * n, self.sampling_rate, kernel, kernel.requests)
+        return MajorityCluster(
+            sources=n,
+            flip_prob=self.flip_prob,
+            trials=self.rounds * n,
+            rate=self.sampling_rate,
+            kernel=kernel,
+            requests=kernel.requests,
+        )
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
@@ -103,7 +103,7 @@ class PluralityExchange(ShuffledLabels):
     basis = "bound for shuffled labels, every data set"
 
 
-def peer_weights(peers: Peers) -> tuple[tuple[int, float], ...]:
+def peer_weights(peers: Peers) -> PeerWeights:
     """(k, probability), k ascending; ValueError unless all k are odd and the probabilities sum to one."""
     pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
     for k, weight in pairs:

@@ -34,6 +34,7 @@ g is linear it is x/(S-b), as in the exchange among S-b sources.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -43,6 +44,13 @@ from p2p_sim.privacy.binomial_windows import UNIT, Floats
 LARGEST_PEERS = 41
 _MARGIN = 1e-12
 """Charged for the rounding of ratios of neighbours, which are good to some 1e-14."""
+
+
+class Shares(NamedTuple):
+    """The probabilities that a submission is a one and that it is a zero, by the number of noisy ones."""
+
+    ones: Floats
+    zeros: Floats
 
 
 class Kernel(ABC):
@@ -61,7 +69,7 @@ class Kernel(ABC):
     def error(self) -> float: ...
 
     @abstractmethod
-    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+    def shares(self, noisy: Floats, sources: int) -> Shares:
         """The probabilities of a one and of a zero, by the number of noisy ones among so many sources."""
 
 
@@ -94,9 +102,9 @@ class MajorityKernel(SmoothKernel):
         terms = sum((k + 1) // 2 for k, _ in self.weights)
         return (self.requests + terms + 16.0) * UNIT
 
-    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+    def shares(self, noisy: Floats, sources: int) -> Shares:
         p, q = noisy / sources, (sources - noisy) / sources
-        return self.majority(p, q), self.majority(q, p)
+        return Shares(self.majority(p, q), self.majority(q, p))
 
     def majority(self, p: Floats, q: Floats) -> Floats:
         """g(p), q = 1-p."""
@@ -120,12 +128,12 @@ class TabulatedKernel(Kernel):
     requests = None
     error = 2.0 * UNIT
 
-    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+    def shares(self, noisy: Floats, sources: int) -> Shares:
         index = np.asarray(noisy, dtype=np.int64) - self.first
         if index.size and not 0 <= index.min() <= index.max() < len(self.table):
             raise ValueError(f"noisy = {noisy.min():g}..{noisy.max():g}: lies outside the table")
         share = self.table[index]
-        return share, 1.0 - share
+        return Shares(share, 1.0 - share)
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
@@ -146,9 +154,11 @@ def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int
     middle = count // 2
     value = centre = float(share[middle] / (share[middle] + rest[middle + revealed]))
     above, below = [], []
+    # upwards p̃ grows by `rise`, or 1-p̃ falls by `fall` if that asks for more; 4u for rounding
     for more, less in zip(rise[middle:].tolist(), fall[middle:].tolist(), strict=True):
         value = max(value * more, 1.0 - (1.0 - value) * less + 4.0 * UNIT)
         above.append(value)
+    # downwards the other way round
     value = centre
     for more, less in zip(rise[:middle][::-1].tolist(), fall[:middle][::-1].tolist(), strict=True):
         value = min(value / more, 1.0 - (1.0 - value) / less - 4.0 * UNIT)

@@ -13,9 +13,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats, SubmissionCounts, share_of
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
@@ -39,24 +39,17 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
         settings: at least one, of one α. epsilons: at least 0.
     """
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
-    if sources > _LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
+    if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
         return None
-    rates = [share_of(s.rate, sources, s.sources, up=True) for s in settings]
-    laws = [
-        SubmissionCounts.of(s.trials, rate, sources, log_tail=_TAIL, log_delta=_TAIL)
-        for s, rate in zip(settings, rates, strict=True)
-    ]
-    most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
-    if most > _MOST:
+    laws = _submission_laws(settings, sources)
+    if laws is None:
         return None
-    weights = np.zeros((len(laws), most + 1))
-    for row, law in zip(weights, laws, strict=True):
-        row[list(law.counts)] = law.upper
-    lost = np.array([law.lost for law in laws])
+    most = laws.weights.shape[1] - 1
 
     def largest(epsilon: float) -> float:
-        sums = weights @ _given(sources, flip_prob, most, epsilon)
-        return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
+        """Σ_t Pr[t] δ_t of the worst cluster, with the rounding of its sum and what is left out of the law of t."""
+        sums = laws.weights @ deltas_by_count(sources, flip_prob, most, epsilon)
+        return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + laws.lost).max())).upper
 
     return [largest(epsilon) if epsilon < local_epsilon(flip_prob) else 0.0 for epsilon in epsilons]
 
@@ -83,23 +76,47 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
     return True
 
 
+class SubmissionLaws(NamedTuple):
+    """Pr[t] of several clusters, (clusters, most + 1), and what is left out of each, (clusters,); both rounded up."""
+
+    weights: Floats
+    lost: Floats
+
+
+def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> SubmissionLaws | None:
+    """The laws of t after all users but so many are revealed; None where t is too large for a table of δ_t."""
+    laws = [
+        SubmissionCounts.of(
+            s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
+        )
+        for s in settings
+    ]
+    most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
+    if most > _MOST:
+        return None
+    weights = np.zeros((len(laws), most + 1))
+    for row, law in zip(weights, laws, strict=True):
+        row[list(law.counts)] = law.upper
+    return SubmissionLaws(weights, np.array([law.lost for law in laws]))
+
+
 @lru_cache(maxsize=4096)
-def _given(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
+def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
     """δ_t at ε for t = 0..most, (most + 1,): the largest of all data sets and both directions."""
-    views, starts = _views(sources, flip_prob, most)
-    return np.append(0.0, views.given(*hockey_stick_coefficients(flip_prob, epsilon), starts))
+    views = _views(sources, flip_prob, most)
+    starts = np.searchsorted(views.lower, np.arange(most))
+    [upper] = views.deltas(hockey_stick_coefficients(flip_prob, epsilon), (True,), starts)
+    return np.append(0.0, upper.max(axis=(1, 2)))
 
 
 @lru_cache(maxsize=8)
-def _views(sources: int, flip_prob: float, most: int) -> tuple[DirectViews, NDArray[np.int64]]:
-    """The views by t = 1..most, and the first row of each t.
+def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
+    """The views of t = 1..most, their rows sorted by t; the weights are t - 1 in the lower sum and one in the upper.
 
     A column for each number m of others with label 1 up to half of them; the rest are mirror images.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
-    # the weight of a row is the place of its t, by which the rows are sorted
-    place = np.arange(most, dtype=np.float64)
-    views = DirectViews.of(worlds, SubmissionCounts(tuple(range(1, most + 1)), place, place, 0.0))
+    index = np.arange(most, dtype=np.float64)
+    views = DirectViews.of(worlds, SubmissionCounts(tuple(range(1, most + 1)), index, index, 0.0))
     order = np.argsort(views.upper, kind="stable")
-    starts = np.searchsorted(views.upper[order], np.arange(most))
-    return replace(views, a=views.a[order], b=views.b[order]), starts
+    return replace(views, a=views.a[order], b=views.b[order], lower=views.upper[order], upper=np.ones(len(order)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import some
-from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_cluster_size, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.bound import LARGEST_CLUSTER, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import (
     ASKED_BY_DRAW,
@@ -22,7 +22,7 @@ from p2p_sim.privacy.conditions import (
     TIMES_FREE,
 )
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.coalition import coalition_delta, enumerable, settings
+from p2p_sim.privacy.exchange.coalition import bracketing_exchanges, coalition_delta, enumerable
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
@@ -155,8 +155,8 @@ class Peer(Accountant):
     flip_prob: float
 
     def __post_init__(self) -> None:
-        check_cluster_size(self.cluster_size)
-        check_flip_prob(self.flip_prob)
+        check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
+        check_range("flip_prob", self.flip_prob, 0.0, 0.5)
 
     @property
     def pure_epsilon(self) -> float:
@@ -225,10 +225,10 @@ class Coalition(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
         check_delta(delta)
-        found = _coalition_epsilon(self, delta)
+        bracket = _coalition_epsilon(self, delta)
         return PrivacyBound(
-            found.lower,
-            found.upper,
+            bracket.lower,
+            bracket.upper,
             delta,
             observer="coalition",
             adjacency="label",
@@ -249,51 +249,66 @@ class Coalition(Accountant):
 
 @disk_cached
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
+    """ε(δ) of a coalition: small clusters by inverting δ(ε), large ones from the exchanges that bracket it."""
+    exchange, members = coalition.exchange, coalition.members
+    if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
+        return _large_coalition_epsilon(coalition, delta)
+
+    # δ is more than asked for where the members who asked the target suffice: no need to enumerate
+    def curve(epsilon: float) -> Bracket:
+        return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
+
+    bound = invert(
+        curve,
+        delta,
+        exchange.flip_prob,
+        observer="coalition",
+        basis=coalition.basis,
+        conditions=coalition.conditions,
+    )
+    return Bracket(bound.epsilon_lower, bound.epsilon_upper)
+
+
+def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
+    """ε(δ) where δ is at most Pr[a member asked the target] times the local δ, and what is unasked otherwise."""
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
-    if enumerable(exchange.cluster_size, members) or math.isinf(local):
-
-        def curve(epsilon: float) -> Bracket:
-            return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
-
-        found = invert(
-            curve, delta, alpha, observer="coalition", basis=coalition.basis, conditions=coalition.conditions
-        )
-        return Bracket(found.epsilon_lower, found.epsilon_upper)
-    forgotten, revealed = settings(exchange.cluster_size, alpha, exchange.sampling_rate, members)
+    forgotten, revealed = bracketing_exchanges(exchange.cluster_size, alpha, exchange.sampling_rate, members)
     met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)
+    # as if the owner of each message were known
+    direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
-    def left(epsilon: float, upper: bool) -> float:
-        """What δ(ε), given that no member asked the target, may be, for δ to hold."""
+    def unasked_delta(epsilon: float, upper: bool) -> float:
+        """What δ(ε), given that no member asked the target, may be, for δ to hold; rounded to the safe side."""
         direct = local_delta(alpha, epsilon)
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
     def zeros_above(setting: ClusterExchange, upper: bool) -> Callable[[float], bool]:
-        """Whether all others' holding label 0 is too much; its views are made once."""
-        scan = DeltaEvaluator(setting, log_delta)
+        """Whether all others' holding label 0 is too much; its views are computed once."""
+        evaluator = DeltaEvaluator(setting, log_delta)
 
         def above(epsilon: float) -> bool:
-            may = left(epsilon, upper)
-            return may <= 0.0 or scan.bounds(scan.views([0]), epsilon, (upper,))[0].max() > may
+            most = unasked_delta(epsilon, upper)
+            return most <= 0.0 or evaluator.bounds(evaluator.views([0]), epsilon, (upper,))[0].max() > most
 
         return above
 
-    lower, _ = cross(zeros_above(forgotten, False), alpha)
+    lower = cross(zeros_above(forgotten, False), alpha).above
     if revealed is None:
-        return Bracket(lower, cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha)[1])
+        return Bracket(lower, direct)
 
     def refused(epsilon: float) -> bool:
-        may = left(epsilon, True)
-        return epsilon < local and (may <= 0.0 or not revealed.satisfies(epsilon, may, log_delta))
+        most = unasked_delta(epsilon, True)
+        return epsilon < local and (most <= 0.0 or not revealed.satisfies(epsilon, most, log_delta))
 
+    # from ε of all zeros up in growing steps, where another data set is worse, and back by bisection
     below, upper = cross(zeros_above(revealed, True), alpha)
     step = 1e-6
-    while refused(upper):  # another data set is worse
+    while refused(upper):
         below, upper, step = upper, min(local, upper * (1.0 + step) + step * local), 16.0 * step
     if step > 1e-6:
-        below, upper = bisect(refused, below, upper, 1e-6)
-    direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha)[1]
+        upper = bisect(refused, below, upper, 1e-6).below
     return Bracket(lower, min(upper, direct))
 
 

@@ -10,26 +10,25 @@ S - 1 - b hold label 1; by choosing whom to reveal, one m' serves every m from m
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
 So (ε, δ) is certified for a `CoverBlock` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks
-reach from 1 to half. Which to try is a heuristic (`plan_cover`), on which nothing that is certified rests; where
-revealing tells too much, b is 0, and ε is raised where it must be. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V,
-with V = S times `Sources.variances`: what the choice of peers and their flips hide together. V grows with m up to half,
-so that b bits may be revealed before it falls to that of all zeros.
+reach from 1 to half (`_cover`): each starts at the first data set that is not certified yet. Which to try is a
+heuristic (`CoverPlan`), on which nothing that is certified rests; where revealing tells too much, b is 0, and ε is
+raised where it must be. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, with V = S times `Sources.variances`: what
+the choice of peers and their flips hide together. V grows with m up to half, so that b bits may be revealed before it
+falls to that of all zeros.
 
 Above `EXHAUSTIVE` users this may take too many evaluations. Then b is at least `revealed` everywhere, at m = 0 too,
 which costs a factor of about 1 + b/(2S) in ε.
 """
 
-import contextlib
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import NamedTuple
 
 from p2p_sim.privacy.binomial_windows import NARROW, share_of
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources
+from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources, rough_log_delta
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
@@ -48,8 +47,10 @@ _WORTH = 12
 
 @dataclass(frozen=True)
 class CoverBlock:
-    """Data sets m that are evaluated; each certifies m to m + `revealed` if so many others' noisy bits are known.
+    """Data sets that are certified together: m to m + `revealed` for each m that is evaluated.
 
+    ones: the m that are evaluated, 1 + `revealed` apart, so that their data sets follow one another without a gap.
+    revealed: b, others whose noisy bits are known.
     change: as in `DeltaEvaluator`. `NARROW` is for figures; more is for a quick look, which may fail.
     """
 
@@ -60,10 +61,17 @@ class CoverBlock:
 
 ZEROS = CoverBlock(range(1), 0)
 """The data set in which all others hold label 0."""
-Targets = Sequence[tuple[float, float]]
-"""Pairs (ε, δ) that are to be certified."""
-Include = Callable[[CoverBlock], Targets | None]
-"""Certifies a block by moving the targets, and returns these; None where it refuses."""
+
+
+class PrivacyTarget(NamedTuple):
+    """What is to be certified for every data set: δ at ε."""
+
+    epsilon: float
+    delta: float
+
+
+Include = Callable[[CoverBlock], bool]
+"""Certifies a block that is no quick look, if it must by moving the targets; False where it refuses."""
 
 
 @dataclass(frozen=True)
@@ -92,23 +100,28 @@ class ClusterExchange(Sources):
         if not inside:
             return [Bracket(0.0, 0.0)] * len(epsilons)
         log_delta = self._log_delta(max(inside))
-        lower, upper = np.zeros(len(inside)), np.zeros(len(inside))
+        zero = [PrivacyTarget(e, 0.0) for e in inside]
+        lower, targets = [0.0] * len(inside), zero.copy()
 
-        def include(block: CoverBlock) -> Targets:
+        def include(block: CoverBlock) -> bool:
+            """Raise δ to that of the block."""
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
-            for index, epsilon in enumerate(inside):
+            for index, (epsilon, upper) in enumerate(targets):
                 delta = evaluator.deltas(views, epsilon)
+                # what is attained with bits revealed is not attained without
                 lower[index] = lower[index] if block.revealed else max(lower[index], delta.lower)
-                upper[index] = max(upper[index], delta.upper)
-            return list(zip(inside, upper.tolist(), strict=True))
+                targets[index] = PrivacyTarget(epsilon, max(upper, delta.upper))
+            return True
 
         # δ of m = 0, raised where another data set is above it
-        if not self._cover(include(ZEROS), log_delta, include):
-            upper[:] = 0.0
-            self._cover(include(self._zeros_revealed), log_delta, include, least=self.revealed)
-        found = iter(outward(float(a), float(b)) for a, b in zip(lower, upper, strict=True))
-        return [next(found) if e < local else Bracket(0.0, 0.0) for e in epsilons]
+        include(ZEROS)
+        if not self._cover(targets, log_delta, include):
+            targets[:] = zero
+            include(self._zeros_revealed)
+            self._cover(targets, log_delta, include, least=self.revealed)
+        brackets = {e: outward(attained, upper) for attained, (e, upper) in zip(lower, targets, strict=True)}
+        return [brackets.get(e, Bracket(0.0, 0.0)) for e in epsilons]
 
     def attained_delta(self, epsilon: float) -> float:
         """δ(ε) of the data set in which all others hold label 0: a lower bound over all data sets."""
@@ -126,34 +139,37 @@ class ClusterExchange(Sources):
         if math.isinf(local):
             exposed = self.exposed
             return Bracket(*(local if end > delta else 0.0 for end in (exposed.lower, exposed.upper)))
-        log_delta = math.log(delta)
         # ε of m = 0: attained from below, certified from above
-        evaluator = self._evaluator(ZEROS, log_delta)
-        lower, _ = evaluator.cross(ZEROS.ones, delta, 0.0, upper=False)
+        log_delta = math.log(delta)
+        evaluator = DeltaEvaluator(self, log_delta)
+        lower = evaluator.cross(ZEROS.ones, delta, 0.0, upper=False).above
         if math.isinf(lower):
             return Bracket(local, local)
-        _, upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True)
-
-        def include(block: CoverBlock) -> Targets:
-            nonlocal lower, upper
-            evaluator = self._evaluator(block, log_delta)
-            _, raised = evaluator.cross(block.ones, delta, upper, upper=True)
-            if not block.revealed and upper < raised < math.inf:
-                worst = evaluator.worst(block.ones, raised)
-                lower = max(lower, evaluator.cross([worst], delta, 0.0, upper=False)[0])
-            upper = raised
-            return [(upper, delta)]
-
+        upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True).below
         # in large clusters ε is raised by a share first, so that V of the other data sets may be so much smaller
         share = 1.0
         if not self.tabulated:
             room = self._room(upper, delta)
             upper, share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
+        targets = [PrivacyTarget(upper, delta)]
+
+        def include(block: CoverBlock) -> bool:
+            """Raise ε to that of the block."""
+            nonlocal lower
+            evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
+            raised = evaluator.cross(block.ones, delta, upper, upper=True).below
+            if not block.revealed and upper < raised < math.inf:
+                worst = evaluator.worst(block.ones, raised)
+                lower = max(lower, evaluator.cross([worst], delta, 0.0, upper=False).above)
+            targets[0] = PrivacyTarget(raised, delta)
+            return True
+
         # ε is raised where another data set's is above it
-        if not self._cover([(upper, delta)], log_delta, include, share=share):
-            upper = lower
-            self._cover(include(self._zeros_revealed), log_delta, include, least=self.revealed)
-        return Bracket(min(lower, local), min(upper, local))
+        if not self._cover(targets, log_delta, include, share=share):
+            targets[0] = PrivacyTarget(lower, delta)
+            include(self._zeros_revealed)
+            self._cover(targets, log_delta, include, least=self.revealed)
+        return Bracket(min(lower, local), min(targets[0].epsilon, local))
 
     def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
@@ -161,30 +177,31 @@ class ClusterExchange(Sources):
         log_tail_of: logarithm of the δ for which truncations are chosen, if not of this one.
         """
         local = local_epsilon(self.flip_prob)
-        if epsilon >= local or math.isinf(local):
-            return epsilon >= local or self.exposed.upper <= delta
-        if delta >= 1.0:
+        if epsilon >= local or delta >= 1.0:
             return True
-        log_delta, targets = math.log(delta) if log_tail_of is None else log_tail_of, [(epsilon, delta)]
+        if math.isinf(local):
+            return self.exposed.upper <= delta
+        log_delta, targets = math.log(delta) if log_tail_of is None else log_tail_of, [PrivacyTarget(epsilon, delta)]
 
-        def include(block: CoverBlock) -> Targets | None:
-            return targets if self.check(block, log_delta, targets) else None
+        def include(block: CoverBlock) -> bool:
+            return self.check(block, log_delta, targets)
 
-        # a rough δ of m = 0 tells how much smaller V of the other data sets may be: ln δ is about -ε² V/2
+        # a rough δ of m = 0 shows how much smaller V of the other data sets may be: ln δ is about -ε² V/2
         largest = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
         if largest > delta and not include(ZEROS):
             return False
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
-        certified = self._cover(targets, log_delta, include, share=share)
-        if certified or self.tabulated:
-            return certified
-        return bool(include(self._zeros_revealed)) and self._cover(targets, log_delta, include, least=self.revealed)
+        if self._cover(targets, log_delta, include, share=share):
+            return True
+        # above `EXHAUSTIVE` users once more, with so many bits revealed everywhere that few data sets need a look
+        fewer = not self.tabulated and include(self._zeros_revealed)
+        return fewer and self._cover(targets, log_delta, include, least=self.revealed)
 
-    def check(self, block: CoverBlock, log_delta: float, targets: Targets) -> bool:
-        """Whether every (ε, δ) of `targets` is certified for the data sets of a block."""
+    def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
+        """Whether every target is certified for the data sets of a block."""
         evaluator = self._evaluator(block, log_delta)
         views = evaluator.views(block.ones)
-        return all(evaluator.bounds(views, epsilon, (True,))[0].max() <= delta for epsilon, delta in targets)
+        return all(evaluator.bounds(views, target.epsilon, (True,))[0].max() <= target.delta for target in targets)
 
     @property
     def tabulated(self) -> bool:
@@ -214,112 +231,113 @@ class ClusterExchange(Sources):
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
         """Evaluates δ in the exchange that is left when a block's bits are revealed; its rate is rounded up.
 
-        In a quick look at an exchange where all submissions are informative they stay so, which tells no less and
-        leaves one value of t.
+        In a quick look at an exchange where all submissions are informative they stay so: δ is no smaller, and there is
+        one value of t alone.
         """
-        left, rate = self.sources - block.revealed, self.rate
+        remaining, rate = self.sources - block.revealed, self.rate
         if rate < 1.0 or block.change == NARROW:
-            rate = share_of(rate, left, self.sources, up=True)
-        return DeltaEvaluator(replace(self, sources=left, rate=rate), log_delta, block.change)
+            rate = share_of(rate, remaining, self.sources, up=True)
+        return DeltaEvaluator(replace(self, sources=remaining, rate=rate), log_delta, block.change)
 
     def _cover(
-        self, targets: Targets, log_delta: float, include: Include, *, least: int | None = None, share: float = 1.0
+        self,
+        targets: Sequence[PrivacyTarget],
+        log_delta: float,
+        include: Include,
+        *,
+        least: int = 0,
+        share: float = 1.0,
     ) -> bool:
-        """Certify all data sets but m = 0 (m <= `least`, if given); False if `include` refuses one, or takes too long.
+        """Certify all data sets from m = 1 + `least` on; False if `include` refuses one, or if it would take too long.
 
         Args:
-            targets: what quick blocks are checked against; afterwards what `include` returns for any other one.
-            least: smallest b; if it is given, there is no limit on evaluations above `EXHAUSTIVE` users either.
+            targets: what quick blocks are checked against; `include` may move them.
+            least: smallest b; if it is above 0, there is no limit on evaluations above `EXHAUSTIVE` users either.
             share: V that is needed, beside that of all zeros.
         """
-        limited, certified, held = least is None and not self.tabulated, least or 0, None
-        exact = self._evaluator(CoverBlock(ZEROS.ones, certified), log_delta)
-        plan = plan_cover(self, exact, limited=limited, share=share)
-        with contextlib.suppress(StopIteration):
-            while True:
-                block = plan.send(held)
-                if block.change > NARROW:
-                    held = self.check(block, log_delta, targets)
-                elif moved := include(block):
-                    targets, held = moved, True
-                else:
-                    return False
-                # m up to `certified` are; a block that starts right after them moves it to its own last
-                if held and block.ones[0] <= certified + 1:
-                    certified = block.ones[-1] + block.revealed
-        return certified >= (self.sources - 1) // 2
+        half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
+        plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
+        most = math.inf if least or self.tabulated else plan.most_looks(half)
+        # all data sets before `first` are certified
+        first, trust, looks = 1 + least, 0.6, 0
+        while first <= half and looks < most:
+            looks += 1
+            blocks = plan.blocks(first, trust)
+            certified = next(
+                (b for b in blocks if (self.check(b, log_delta, targets) if b.change > NARROW else include(b))), None
+            )
+            if certified is not None and certified.ones[0] <= first:
+                first, trust = certified.ones[-1] + certified.revealed + 1, min(1.3 * trust, 1.0)
+            # a quick look that fails is tried again with fewer bits revealed
+            elif blocks[-1].change > NARROW:
+                trust /= 2.0
+            else:
+                return False
+        return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
-        guess = -36.0
-        for _ in range(6):
-            value = DeltaEvaluator(self, guess).at(0, epsilon).lower
-            if value > math.exp(guess - 4.0) or guess < -600.0:
-                return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
-            guess = 2.0 * guess
-        return guess
+        """Logarithm of a rough δ(ε), for choosing truncations."""
+        return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)
 
 
-def plan_cover(
-    exchange: Sources, exact: DeltaEvaluator, *, limited: bool, share: float
-) -> Generator[CoverBlock, bool | None, None]:
-    """Propose blocks that cover m up to half, by a heuristic that may give up; each is sent whether it is certified.
+@dataclass(frozen=True)
+class CoverPlan:
+    """Proposes blocks to certify: a heuristic, which decides how many evaluations are needed and nothing else.
 
-    The first one starts at 1 + `least`, where `least` others are revealed in `exact`.
-
-    Args:
-        exact: evaluates blocks that are not quick. limited: whether to give up rather than take many evaluations.
-        share: V that is needed, beside that of all zeros.
+    exchange: whose data sets are certified. exact: evaluates blocks that are no quick look, with `least` bits revealed.
+    least: smallest b. needed: V at which δ is about the target's.
     """
-    least, half = exchange.sources - exact.setting.sources, (exchange.sources - 1) // 2
-    needed = exchange.sources * sum(exchange.variances(0)) * share
-    if limited and _expected_looks(exchange, half, needed) >= _LOOKS:
-        return
-    # data sets are evaluated together whose laws of X overlap: as many as are within 6 standard deviations of the flips
-    apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
-    flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
-    overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
-    batch = max(1, int(min(_BATCH, overlap)))
-    worth = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
-    m, trust, looks = 1 + least, 0.6, 0
-    while m <= half and not (limited and looks >= 2 * _LOOKS):
-        looks += 1
-        # if the estimate of b is trusted, δ of m at S - b sources is below the target, and certifies m to m + b
-        b = int(trust * _revealed(exchange, m, needed))
-        if b > worth:
-            b = min(b, half - m)
-            change = min(max(1.2 * NARROW, -0.4 * exact.log_delta * b / exchange.sources), 1.0)
-            held = yield CoverBlock(range(m, m + 1), b, change)
-            m, trust = (m + b + 1, min(1.3 * trust, 1.0)) if held else (m, trust / 2.0)
-            continue
-        # else the data sets up to where b is large enough are evaluated together, 1 + `least` apart
-        count = next((c for c in range(4, batch, 4) if trust * _revealed(exchange, m + c, needed) > worth), batch)
-        ones = range(m, half + 1, least + 1)[: count if exact.direct else 1]
-        # where V is larger than needed a quick look may be enough
-        larger = exchange.sources * sum(exchange.variances(m))
-        change = min(-0.4 * exact.log_delta * (1.0 - needed / larger), 1.0)
-        held = change > 2.0 * NARROW and not least and (yield CoverBlock(ones, least, change))
-        if not held:
-            yield CoverBlock(ones, least)
-        m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)
 
+    exchange: Sources
+    exact: DeltaEvaluator
+    least: int
+    needed: float
 
-def _expected_looks(exchange: Sources, half: int, needed: float) -> int:
-    """How many data sets up to `half` ones are evaluated if about so many bits are revealed; at most `_LOOKS`."""
-    ones, looks = 1, 0
-    while ones <= half and looks < _LOOKS:
-        ones += 1 + max(0, int(0.7 * _revealed(exchange, ones, needed)))
-        looks += 1
-    return looks
+    def blocks(self, first: int, trust: float) -> list[CoverBlock]:
+        """Blocks that start at m = `first` and reach to the same m, the quickest first, to try until one is certified.
 
+        Args:
+            first: from 1 to half. trust: the part of `revealable` that is revealed.
+        """
+        exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
+        # by b revealed bits: if the estimate is right, δ of m at S - b sources is below the target
+        few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
+        revealed = int(trust * self.revealable(first))
+        if revealed > few:
+            revealed = min(revealed, half - first)
+            # δ may change as much within a block of submissions as revealing changes it: ln δ by a share of b/S
+            change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
+            return [CoverBlock(range(first, first + 1), revealed, change)]
+        # else data sets are evaluated together whose laws of X overlap: within 6 standard deviations of the flips
+        apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
+        flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
+        overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
+        batch = max(1, int(min(_BATCH, overlap)))
+        # up to where b is large enough, 1 + `least` apart; where tails are computed one by one
+        count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
+        block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
+        # where V is larger than needed a quick look may be enough: ln δ differs by a share of 1 - needed/V
+        larger = exchange.sources * sum(exchange.variances(first))
+        change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
+        return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
-def _revealed(exchange: Sources, ones: int, needed: float) -> float:
-    """How many bits may be revealed before V falls to `needed`."""
-    if not 0.0 < needed < 1e150:
-        return 0.0
-    drawn, flipped = exchange.variances(ones)
-    if exchange.rate < 1.0:
-        return exchange.sources - needed / (drawn + flipped)
-    drawn /= exchange.sources  # t is fixed and stays when bits are revealed: V is quadratic in S
-    left = (math.sqrt(flipped**2 + 4.0 * drawn * needed) - flipped) / (2.0 * drawn)
-    return exchange.sources - left
+    def most_looks(self, half: int) -> int:
+        """Most evaluations up to m = half; none where more than `_LOOKS` are expected if about so many are revealed."""
+        ones, expected = 1, 0
+        while ones <= half and expected < _LOOKS:
+            ones += 1 + max(0, int(0.7 * self.revealable(ones)))
+            expected += 1
+        return 2 * _LOOKS if expected < _LOOKS else 0
+
+    def revealable(self, ones: int) -> float:
+        """How many bits may be revealed before V of m = `ones` falls to what is needed."""
+        exchange = self.exchange
+        if not 0.0 < self.needed < 1e150:
+            return 0.0
+        drawn, flipped = exchange.variances(ones)
+        if exchange.rate < 1.0:
+            return exchange.sources - self.needed / (drawn + flipped)
+        # t is fixed and stays when bits are revealed: with s sources left V = s (drawn s/S + flipped) is quadratic
+        drawn /= exchange.sources
+        sources = (math.sqrt(flipped**2 + 4.0 * drawn * self.needed) - flipped) / (2.0 * drawn)
+        return exchange.sources - sources

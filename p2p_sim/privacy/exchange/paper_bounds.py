@@ -122,6 +122,6 @@ def theorem3_stated(
 
 def worst_stated(figures: Iterable[Stated]) -> Stated:
     """What a paper states of several clusters: the largest ε, or what fails in the first where it does not apply."""
-    found = list(figures)
-    failed = next((stated for stated in found if stated.epsilon is None), None)
-    return failed or max(found, key=lambda stated: stated.epsilon or 0.0)
+    statements = list(figures)
+    failed = next((stated for stated in statements if stated.epsilon is None), None)
+    return failed or max(statements, key=lambda stated: stated.epsilon or 0.0)

@@ -10,7 +10,7 @@ at most 40 sqrt(t) for s <= 700. What is measured: SciPy's error of I at given a
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,8 @@ import scipy
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, SubmissionCounts, tail_mass
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.exchange.tail_quadrature import TailQuadrature
+from p2p_sim.privacy.exchange.tail_quadrature import TailPair, TailQuadrature
+from p2p_sim.privacy.randomized_response import Coefficients
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
@@ -61,6 +62,7 @@ class CutOffViews:
         Cut-offs are located by quadrature and, where a figure is reported and a second one with nodes between does not
         agree, moved to where the full sum has them.
         """
+        # X in full, with what is charged for each term of a sum over it
         law = world.noisy_ones(submissions.log_tail)
         weights = law.probabilities
         noisy = law.first + np.arange(len(weights) + 1, dtype=np.float64)
@@ -69,11 +71,13 @@ class CutOffViews:
         slack = BETAINC_ERROR + MISPLACED + law.error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
         if world.kernel is not None:  # arguments are off by more than u, and so are the logarithms of B(k)/A(k)
             slack += (40.0 * math.sqrt(most) + 4.0 * most) * world.kernel.error
+        # every h-th X: the standard deviation of X given the view falls with t/S labels for each source
         others, load = world.zeros + world.ones, most / world.sources
         width = math.sqrt(others * world.flip_prob * (1.0 - world.flip_prob) / (1.0 + load))
         step = max(1, int(width / NODES))
         chosen = slice(step // 2, len(weights), step)
         nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world)
+        # where tails are summed: at few points, at every h-th X, or at every X with two rules that check the cut-offs
         missed, tiny = 6.0 * tail_mass(submissions.log_tail), law.tiny * SUBNORMAL * len(weights) + _SMALLEST
         check, full, few = None, None, None
         if world.kernel is not None and not quadrature:
@@ -100,15 +104,15 @@ class CutOffViews:
             few=few,
         )
 
-    def deltas(
-        self, keep: float, lose: float, relative_error: float, ends: Sequence[bool] = (False, True)
-    ) -> list[Floats]:
+    def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
         """Lower and upper bounds (1, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
 
         Args:
-            keep, lose: positive coefficients, keep known to a relative error of `relative_error` and lose to 1e-15.
+            coefficients: keep and lose, both positive, lose known to a relative error of 1e-15.
             ends: which bounds: False for the lower one, True for the upper one.
         """
+        keep, lose, relative_error = coefficients
+        # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
         threshold = math.log1p((lose - keep) / keep)
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
@@ -119,45 +123,36 @@ class CutOffViews:
             for direction in (0, 1):
                 cut = self._cut(t, threshold if direction else -threshold, guesses[direction])
                 guesses[direction] = cut
-                a, b, off = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
+                a, b, off = self._tails(t, cut, True) if direction else self._tails(t, t - cut + 1, False)
                 gain, loss = (keep * b, lose * a) if direction else (keep * a, lose * b)
                 error = (self.slack + relative_error) * (gain + loss) + (keep + lose) * (self.tiny + off)
                 lower[0, direction] += low * max(gain - loss - error, 0.0)
                 upper[0, direction] += high * (max(gain - loss, 0.0) + error)
         sums = (len(self.submissions.counts) + 4) * UNIT
-        found = lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
-        return [found[end] for end in ends]
+        bounds = lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
+        return [bounds[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
-        found = self.nodes.first_above(t, threshold, guess)
+        """The smallest k with ln B(k)/A(k) > threshold, t + 1 for none; `guess` is one nearby."""
+        cut = self.nodes.first_above(t, threshold, guess)
         if self.check is None or self.full is None:
-            return found
-        if abs(self.nodes.ratio(t, min(found, t)) - self.check.ratio(t, min(found, t))) <= _AGREED:
-            return found
-        return self.full.first_above(t, threshold, found)
+            return cut
+        if abs(self.nodes.ratio(t, min(cut, t)) - self.check.ratio(t, min(cut, t))) <= _AGREED:
+            return cut
+        return self.full.first_above(t, threshold, cut)
 
-    def _at_most(self, t: int, k: int) -> tuple[float, float, float]:
-        """A and B, and by how much they may be off, of "at most k ones"."""
-        if k < 0:
-            return 0.0, 0.0, 0.0
-        if k >= t:
-            return 1.0, 1.0, 0.0
-        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), False)
-
-    def _at_least(self, t: int, k: int) -> tuple[float, float, float]:
-        """A and B, and by how much they may be off, of "at least k ones"."""
-        if k <= 0:
-            return 1.0, 1.0, 0.0
-        if k > t:
-            return 0.0, 0.0, 0.0
-        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), True)
-
-    def _tails(self, tail: Callable[[Floats], Floats], ones: bool) -> tuple[float, float, float]:
+    def _tails(self, t: int, least: int, ones: bool) -> TailPair:
+        """A and B of "at least so many ones" among t submissions, or of "at least so many zeros"."""
+        if not 0 < least <= t:
+            certain = float(least <= 0)
+            return TailPair(certain, certain, 0.0)
+        # Pr[Bin(t, p) >= least] = I_p(least, t - least + 1)
+        shape = float(least), t - least + 1.0
         if self.few is not None:
-            return self.few.sums(tail(self.few.points if ones else 1.0 - self.few.points))
-        values = tail(self.share if ones else self.rest)
+            return self.few.sums(scipy.special.betainc(*shape, self.few.points if ones else 1.0 - self.few.points))
+        values = scipy.special.betainc(*shape, self.share if ones else self.rest)
         at, above = values[: len(self.weights)], values[-len(self.weights) :]
-        return float(self.weights @ at), float(self.weights @ above), 0.0
+        return TailPair(float(self.weights @ at), float(self.weights @ above), 0.0)
 
 
 @dataclass(frozen=True)
@@ -200,9 +195,10 @@ class _Nodes:
 
     def ratio(self, t: int, k: int) -> float:
         """ln B(k)/A(k)."""
+        # what A and B have in common, then the logarithms of their sums
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
-        a, b = (both + (k * one + (t - k) * zero) for one, zero in (self.down, self.up))
+        a, b = (both + (k * ones + (t - k) * zeros) for ones, zeros in (self.down, self.up))
         top_a, top_b = float(a.max()), float(b.max())
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 
@@ -210,20 +206,16 @@ class _Nodes:
         """Smallest k in 0..t+1 with ln B(k)/A(k) > threshold; t+1 stands for none."""
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
-            reach = 1
-            centre = min(max(guess, 0), t)
+            # away from the guess in doubling steps, until the ratio is on the other side of the threshold
+            reach, centre = 1, min(max(guess, 0), t)
             up = self.ratio(t, centre) <= threshold
             low, high = (centre, high) if up else (low, centre)
-            while True:
-                probe = centre + reach if up else centre - reach
-                if not low < probe < high:
+            while low < (probe := centre + reach if up else centre - reach) < high:
+                below = self.ratio(t, probe) <= threshold
+                low, high = (probe, high) if below else (low, probe)
+                if below != up:
                     break
-                if (self.ratio(t, probe) <= threshold) == up:
-                    low, high = (probe, high) if up else (low, probe)
-                    reach *= 2
-                else:
-                    low, high = (low, probe) if up else (probe, high)
-                    break
+                reach *= 2
         while high - low > 1:
             middle = (low + high) // 2
             if self.ratio(t, middle) <= threshold:

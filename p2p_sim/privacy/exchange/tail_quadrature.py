@@ -9,6 +9,7 @@ h(ρ - 1/ρ)/2; interpolation is then off by at most 4 M ρ^(1-N)/(ρ-1) (Trefet
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,17 @@ _WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5,
 """Half widths of pieces that are tried, in standard deviations of the share of ones among t; values of ρ."""
 _VALUES = 2e-11
 """Charged, as a share of a piece's largest value, for errors of the values (3e-12, times 4) and of the weights."""
+
+
+class TailPair(NamedTuple):
+    """Probabilities of an event if the target's noisy bit is 0 (a) and if it is 1 (b).
+
+    off: by how much either may be off, besides rounding of the terms.
+    """
+
+    a: float
+    b: float
+    off: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,8 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
+        """The points of so many pieces, with the weights that interpolation gives them; `off` as of the class."""
+        # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
         centres = low + half * (2.0 * np.arange(pieces) + 1.0)
         angles = np.pi * (np.arange(POINTS) + 0.5) / POINTS
@@ -71,10 +85,10 @@ class TailQuadrature:
         mass = np.maximum(*(np.add.reduceat(law, starts) for law in laws))
         return TailQuadrature(centres + half * np.cos(angles)[:, None], at, above, mass, off)
 
-    def sums(self, values: Floats) -> tuple[float, float, float]:
-        """The sums for X and X + 1 of a tail with these values at the points, and by how much they may be off."""
+    def sums(self, values: Floats) -> TailPair:
+        """The sums for X and X + 1 of a tail with these values at the points, (N, pieces)."""
         off = float(self.mass @ (self.off + _VALUES * values.max(axis=0)))
-        return float((self.at * values).sum()), float((self.above * values).sum()), off
+        return TailPair(float((self.at * values).sum()), float((self.above * values).sum()), off)
 
 
 def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, REALISED_NETWORK, Condition
 from p2p_sim.privacy.overlays.moved_bit_targets import MovingTargets
 from p2p_sim.privacy.overlays.overlay_table import OverlayTable, canonical_rows, check_table
@@ -88,7 +88,7 @@ class FetchDistribution(Accountant):
     realised: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_flip_prob(self.flip_prob)
+        check_range("flip_prob", self.flip_prob, 0.0, 0.5)
         check_table(self._rows, self.sampling_rate, {"known": self.known, "members": self.members}, self.draws)
 
     @property

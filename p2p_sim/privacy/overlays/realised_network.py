@@ -19,7 +19,7 @@ from p2p_sim.privacy.bound import (
     PrivacyBound,
     check_delta,
     check_epsilon,
-    check_flip_prob,
+    check_range,
 )
 from p2p_sim.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
@@ -69,7 +69,7 @@ class UniformSources(Accountant):
         ):
             if not isinstance(value, int | np.integer) or not low <= value <= high:
                 raise ValueError(f"{key} = {value}: must be a whole number from {low} to {high:,}")
-        check_flip_prob(self.flip_prob, least=LEAST)
+        check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
 
     @property
     def pure_epsilon(self) -> float:
@@ -185,7 +185,7 @@ class CappedFetch(Accountant):
             raise ValueError("caps: must be one list of numbers in (0, 1]")
         if mass.shape not in ((), caps.shape) or not np.all((mass >= 0.0) & (mass <= 1.0)):
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
-        check_flip_prob(self.flip_prob)
+        check_range("flip_prob", self.flip_prob, 0.0, 0.5)
 
     @property
     def pure_epsilon(self) -> float:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, Condition
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.user_bound import UserBound
@@ -48,7 +48,7 @@ class RegularExchange(Accountant):
     def __post_init__(self) -> None:
         if not 1 <= self.degree <= LARGEST_DEGREE:
             raise ValueError(f"degree = {self.degree}: must be a whole number from 1 to {LARGEST_DEGREE:,}")
-        check_flip_prob(self.flip_prob)
+        check_range("flip_prob", self.flip_prob, 0.0, 0.5)
         if not 0.0 < self.sampling_rate <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
 

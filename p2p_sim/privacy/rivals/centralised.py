@@ -38,7 +38,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_cluster_size, check_delta, check_epsilon
+from p2p_sim.privacy.bound import LARGEST_CLUSTER as LARGEST_SIZE
+from p2p_sim.privacy.bound import (
+    LARGEST_EPSILON,
+    Bracket,
+    PrivacyBound,
+    check_delta,
+    check_epsilon,
+    check_range,
+)
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.randomized_response import bisect, crossing
@@ -87,7 +95,7 @@ class ClusterResampling(Accountant):
     counted: bool = True
 
     def __post_init__(self) -> None:
-        check_cluster_size(self.cluster_size, least=1)
+        check_range("cluster_size", self.cluster_size, 1, LARGEST_SIZE, whole=True)
         if not isinstance(self.num_classes, int) or self.num_classes < 2:
             raise ValueError(f"num_classes = {self.num_classes}: must be a whole number, at least 2")
         if not 0.0 <= self.resampling_prob <= 1.0:

@@ -23,7 +23,7 @@ from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import DECLARED, PROTOCOL_CONDITIONS
 from p2p_sim.privacy.exchange.label_exchange import OneCluster
 from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
-from p2p_sim.privacy.exchange.majority_kernel import SmoothKernel
+from p2p_sim.privacy.exchange.majority_kernel import Shares, SmoothKernel
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY
 
@@ -84,13 +84,13 @@ class DeclaredKernel(SmoothKernel):
             table[self.sources // 2] = 0.5
         return table
 
-    def shares(self, noisy: Floats, sources: int) -> tuple[Floats, Floats]:
+    def shares(self, noisy: Floats, sources: int) -> Shares:
         if sources != self.sources:  # between the values of the table, for searching
             p, grid = np.asarray(noisy) / sources, np.arange(self.sources + 1) / self.sources
             share = np.interp(p, grid, self._ones)
-            return share, 1.0 - share
+            return Shares(share, 1.0 - share)
         index = np.asarray(noisy, dtype=np.int64)
-        return self._ones[index], self._ones[self.sources - index]
+        return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
         """About g'(p), above 0, for searching."""

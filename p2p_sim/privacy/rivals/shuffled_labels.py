@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Floats, tail_mass
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
@@ -118,7 +118,7 @@ def _others_zero(n: int, flip_prob: float) -> Floats:
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     """The largest hockey-stick divergence over data sets and directions, with its rounding.
 
-    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `OtherUsers.rounding`;
+    A law of N values comes of two windows of at most N + 1 values each, which is charged by `VALUE_ERROR`;
     the sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
@@ -126,7 +126,7 @@ def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
         return Bracket(0.0, 0.0)
     same, more = np.pad(laws, ((0, 0), (0, 1))), np.pad(laws, ((0, 0), (1, 0)))
     values = 2 * laws.shape[1] + 2
-    error, sums = rounding(values) + 2e-15, (laws.shape[1] + 4) * UNIT
+    error, sums = VALUE_ERROR * (values + 1) + 2e-15, (laws.shape[1] + 4) * UNIT
     less, most = keep * (1.0 - error - relative_error), keep * (1.0 + error + relative_error)
     missed = 8.0 * tail_mass(_LOG_TAIL) * min(1, laws.shape[1] // (SUMMED_IN_FULL + 1))
     tiny, lower, upper = (keep + lose) * 2.0 * values * values * SUBNORMAL, 0.0, 0.0

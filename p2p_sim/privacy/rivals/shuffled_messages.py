@@ -25,12 +25,13 @@ import math
 from dataclasses import dataclass, replace
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_sampling_rate
+from p2p_sim.privacy.binomial_windows import LEAST
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket, visited
 from p2p_sim.privacy.exchange.kary import COARSE, LARGEST_CLUSTER, VISITED
-from p2p_sim.privacy.randomized_response import bisect, bisect_twice, log_ratio
+from p2p_sim.privacy.randomized_response import bisect, bisect_twice
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 
 WEAKEST = 100.0
@@ -73,7 +74,7 @@ class ShuffledMessages(Accountant):
         if not 0.0 <= self.total_variation <= 1.0:
             raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
         if self.sampling_rate is not None:
-            check_sampling_rate(self.sampling_rate)
+            check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
         if self.submissions is not None and (self.submissions < 0 or self.sampling_rate is not None):
             raise ValueError(
                 f"submissions = {self.submissions}: must be at least 0, and stand in place of a sampling rate"
@@ -149,10 +150,11 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
     high = messages.local_epsilon
     if messages._complete:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])
-    _, upper = bisect_twice(
+    upper = bisect_twice(
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
-        lambda epsilon: log_ratio(messages.delta(epsilon).upper, delta),
+        lambda epsilon: messages.delta(epsilon).upper,
+        delta,
         high,
         1e-5,
-    )
+    ).below
     return Bracket(0.0, upper)

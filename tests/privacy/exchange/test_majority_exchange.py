@@ -14,7 +14,7 @@ from p2p_sim.privacy.exchange import majority_cluster
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, calibrate_majority
-from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel, dominating_kernel
+from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel, TabulatedKernel, dominating_kernel
 from p2p_sim.privacy.exchange.tail_quadrature import TailQuadrature
 from tests.reference import majority
 
@@ -155,7 +155,7 @@ def test_a_block_whose_kernel_ignores_what_is_revealed_is_seen(monkeypatch):
 
     def middle(kernel, sources, *, revealed, first, last):
         share, _ = kernel.shares(np.arange(first, last + 1) + revealed / 2.0, sources)
-        return majority_cluster.TabulatedKernel(first, share)
+        return TabulatedKernel(first, share)
 
     monkeypatch.setattr(majority_cluster, "dominating_kernel", middle)
     points = [of_block(*block, MajorityKernel(((5, 1.0),))) for block in BLOCKS]

@@ -10,9 +10,9 @@ from scipy.stats import binom
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.binomial_windows import NARROW, SubmissionCounts
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
-from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, skipped, spacing
+from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, spacing
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.randomized_response import root
+from p2p_sim.privacy.randomized_response import Coefficients, root
 
 
 def covered_by(setting, accepts, least=0):
@@ -32,7 +32,7 @@ def covered_by(setting, accepts, least=0):
         assert block.change == NARROW
         assert block.revealed == (least or 0)
         certified.append(range(block.ones[0], block.ones[-1] + block.revealed + 1))
-        return [(1.0, 1e-6)]
+        return True
 
     checked = Checked(setting.sources, setting.flip_prob, setting.trials, setting.rate)
     return certified, checked._cover([], -14.0, include, least=least)
@@ -62,10 +62,10 @@ def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
     """ε and δ are those of all data sets one by one; `mixed`: in the worst not all others hold the same label."""
     setting = ClusterExchange(sources, alpha, trials, rate)
     scan, everybody = DeltaEvaluator(setting, math.log(delta)), range((sources - 1) // 2 + 1)
-    found, attained = setting.epsilon(delta), [scan.cross([m], delta, 0.0, upper=False)[0] for m in everybody]
+    found, attained = setting.epsilon(delta), [scan.cross([m], delta, 0.0, upper=False).above for m in everybody]
     assert found.lower == pytest.approx(max(attained), rel=1e-6)
     assert max(attained) <= found.upper
-    raised = [scan.cross([m], delta, attained[m], upper=True)[1] for m in everybody]
+    raised = [scan.cross([m], delta, attained[m], upper=True).below for m in everybody]
     assert found.upper == pytest.approx(max(raised), rel=1e-8)
     assert (attained[0] < max(attained) * (1.0 - 1e-6)) == mixed
     one = setting.delta(0.9 * found.lower)
@@ -79,39 +79,41 @@ def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
     [(400, 0, 0.3, 200), (4000, 90, 0.2, 4000), (1500, 0, 0.1, 150), (4000, 1300, 0.4, 8000)],
 )
 def test_what_sums_over_some_values_of_x_miss(sources, ones, alpha, submissions):
-    """Any event is off by what `skipped` says at most; control: twice the step and more misses far more than that."""
+    """Any event is off by what is skipped at most; control: a step so wide that far more is skipped."""
     world, budget = OtherUsers(sources, sources - 1 - ones, ones, alpha), -36.0
     at_once = SubmissionCounts((submissions,), np.ones(1), np.ones(1), 0.0, budget)
-    step = spacing(world, submissions, budget)
+    step, skipped = spacing(world, submissions, budget)
     assert step >= 3
-    assert skipped(world, submissions, step) <= math.exp(budget - 16.0) < skipped(world, submissions, step + 1)
+    wider = spacing(world, submissions, budget + 40.0)
+    assert skipped <= math.exp(budget - 16.0) < wider.skipped
+    assert step < wider.step
     full, sparse = (DirectViews.of([world], at_once, sparse=sparse) for sparse in (False, True))
     assert len(sparse.a) <= len(full.a) + 50
     for a, b in ((full.a, sparse.a), (full.b, sparse.b)):
         assert abs(a.sum() - 1.0) < 1e-12
         assert abs(b.sum() - 1.0) < 1e-12
-    exact, found = (views.deltas(0.7, 0.9, 1e-15) for views in (full, sparse))
+    exact, found = (views.deltas(Coefficients(0.7, 0.9, 1e-15)) for views in (full, sparse))
     assert found[0] == pytest.approx(exact[0], rel=1e-10)
     assert found[1] == pytest.approx(exact[1], rel=1e-10)
-    wide = skipped(world, submissions, 4 * step)
-    assert wide > 1e-3 * math.exp(budget)
+    assert wider.skipped > 1e-3 * math.exp(budget)
 
 
 @pytest.mark.parametrize(
-    ("sources", "alpha", "submissions", "step"), [(30, 0.3, 12, 3), (40, 0.4, 40, 4), (40, 0.5, 10, 6)]
+    ("sources", "alpha", "submissions", "most"), [(30, 0.3, 12, 0.05), (40, 0.4, 40, 0.3), (40, 0.5, 10, 0.3)]
 )
-def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, step):
+def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, most):
     """The errors of one sign over all k are the largest error of any event; it is large enough to be seen here."""
     world = OtherUsers(sources, sources - 1, 0, alpha)
     law = world.noisy_ones(-math.inf)
-    pmf = law.probabilities
-    noisy = law.first + np.arange(len(pmf))
-    table = binom.pmf(np.arange(submissions + 1)[:, None], submissions, noisy[None, :] / sources) * pmf
+    step, skipped = spacing(world, submissions, math.log(most) + 16.0)
+    assert step >= 3
+    noisy = law.first + np.arange(len(law.probabilities))
+    table = binom.pmf(np.arange(submissions + 1)[:, None], submissions, noisy[None, :] / sources) * law.probabilities
     for offset in range(step):
         off = step * table[:, noisy % step == offset].sum(axis=1) - table.sum(axis=1)
         largest = max(off[off > 0].sum(), -off[off < 0].sum())
-        assert largest <= skipped(world, submissions, step)
-    assert skipped(world, submissions, step) < 1e4 * largest + 1e-12
+        assert largest <= skipped
+    assert skipped < 1e4 * largest + 1e-12
 
 
 def test_spaced_values_are_those_of_the_whole_law():
@@ -131,12 +133,12 @@ def test_root_brackets_the_crossing(guess):
 
     def smooth(x):
         looks.append(x)
-        return 3.0 - 4.0 * x * x
+        return math.exp(3.0 - 4.0 * x * x)
 
-    low, high = root(smooth, 0.0, 4.0, first=(guess, smooth(guess)), slope=-3.0, precision=1e-9)
-    assert smooth(low) > 0.0 >= smooth(high)
+    low, high = root(smooth, 1.0, 0.0, 4.0, first=(guess, smooth(guess)), slope=-3.0, precision=1e-9)
+    assert smooth(low) > 1.0 >= smooth(high)
     assert high - low <= 1e-9 * high
     assert len(looks) < 25
-    for cliff in (lambda x: 5.0 if x < 1.0 else -math.inf, lambda x: 1e-12 if x < 1.0 else -1e300):
-        low, high = root(cliff, 0.0, 4.0, first=(guess, cliff(guess)), slope=-3.0, precision=1e-9)
+    for cliff in (lambda x: 100.0 if x < 1.0 else 0.0, lambda x: 1.0 + 1e-12 if x < 1.0 else 1e-300):
+        low, high = root(cliff, 1.0, 0.0, 4.0, first=(guess, cliff(guess)), slope=-3.0, precision=1e-9)
         assert low < 1.0 <= high <= low * (1.0 + 2e-9)
