@@ -56,6 +56,7 @@ def sweep(
     from p2p_sim.sweeps.plan import load_sweep
     from p2p_sim.sweeps.run_sweep import run_sweep
 
+    # plan: which points and replicates there are, and which of them are on disk already
     plan = load_sweep(where, overrides or (), data_dir)
     directory = out or default_directory(plan.name, plan.sweep_identity)
     executor = for_sweep(plan, workers, dask, split)
@@ -139,11 +140,12 @@ def tune(
     from p2p_sim.tuning.run_search import tune as run_search
     from p2p_sim.tuning.search_space import read_search
 
-    wanted = Goal(goal, epsilon, accuracy)
-    tuning = make_tuning(chosen, wanted, None if search is None else read_search(search), look, data_dir)
+    space = None if search is None else read_search(search)
+    tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)
     executor = for_tune(chosen, workers, dask)
     try:
         with shown(chosen.name, "trials", trials, quiet=quiet) as report:
+            # a curator's search pays for its looks at the labels, with a number of trials drawn at random
             search_with = tune_privately if look == "curator" else run_search
             tuned = search_with(tuning, trials, out, executor, report)
     except KeyboardInterrupt as stop:
