@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -37,12 +38,12 @@ class Curve:
         """A line through the rows of a table, with the ends of y's 95% intervals as its band where it has them."""
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
-        return cls(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed)
+        return cls(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed=dashed)
 
     @classmethod
     def of_means(cls, label: str, x: Sequence[float], means: Sequence[Mean]) -> "Curve":
         """A line through means, with their intervals as its band."""
-        return cls(label, x, [m.value for m in means], [m.low for m in means], [m.high for m in means])
+        return cls(label, x, y=[m.value for m in means], low=[m.low for m in means], high=[m.high for m in means])
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,14 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
             legend_below(figure, grid, note, columns=2)
 
 
-def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
+class Look(NamedTuple):
+    """The colour and marker of a line."""
+
+    colour: str
+    marker: str
+
+
+def looks_of(panels: Sequence[Panel]) -> dict[str, Look]:
     """Colour and marker of every label; grey for the only line that is a mere comparison.
 
     Raises:
@@ -98,8 +106,8 @@ def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
     plain = [label for label in curves if len(compared) != 1 or label != compared[0]]
     if len(plain) > len(COLOURS):
         raise ValueError(f"{len(plain)} lines of different labels, {len(COLOURS)} colours")
-    looks = {label: (COLOURS[index], MARKERS[index]) for index, label in enumerate(plain)}
-    return looks | {label: (GREY, "") for label in compared if label not in looks}
+    looks = {label: Look(COLOURS[index], MARKERS[index]) for index, label in enumerate(plain)}
+    return looks | {label: Look(GREY, "") for label in compared if label not in looks}
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
@@ -118,9 +126,9 @@ def set_scales(axes: Axes, panel: Panel) -> None:
     if panel.log_x:
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis, min(x), max(x))
-    for place, name in panel.marks:
-        axes.axvline(place, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
-        axes.annotate(name, (place, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom",
+    for x_mark, name in panel.marks:
+        axes.axvline(x_mark, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
+        axes.annotate(name, (x_mark, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom",
                       fontsize=8, color=GREY)  # fmt: skip
     if panel.log_y:
         y = [value for curve in panel.curves for value in (*curve.y, *(curve.low or ())) if value > 0]
@@ -140,8 +148,8 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
     with drawing(path, 3.9 * columns, height, panels=len(panels), columns=columns, title=title) as (figure, grid):
         for axes, panel in zip(grid, panels, strict=True):
-            for place, curve in enumerate(panel.curves):
-                index = place if panel.apart else labels.index(curve.label)
+            for number, curve in enumerate(panel.curves):
+                index = number if panel.apart else labels.index(curve.label)
                 colour, marker = curve.look or (index, index)
                 draw_line(axes, curve, COLOURS[colour % len(COLOURS)], MARKERS[marker % len(MARKERS)])
             set_scales(axes, panel)
@@ -151,7 +159,7 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
 
 
 WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
-"""Of a panel, and of a line of a panel of groups, in inches."""
+"""Width and height of a panel, and height of a line of a panel of groups, in inches."""
 
 
 def plot_by_trust(
@@ -165,8 +173,8 @@ def plot_by_trust(
         note: below the legend.
     """
     looks = {
-        label: (_lighter(COLOURS[place % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
-        for place, labels in enumerate(groups.values())
+        label: Look(_lighter(COLOURS[hue % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
+        for hue, labels in enumerate(groups.values())
         for index, label in enumerate(labels)
     }
     height = HEIGHT * ((len(panels) + 3) // 3) + 0.6
@@ -179,9 +187,7 @@ def plot_by_trust(
         _legend(grid[-1], groups, looks, {curve.label for panel in panels for curve in panel.curves})
 
 
-def _legend(
-    axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
-) -> None:
+def _legend(axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, Look], drawn: set[str]) -> None:
     """Headings and lines in the order of the groups."""
     handles, names = [], []
     for heading, labels in groups.items():
@@ -190,10 +196,11 @@ def _legend(
             handles.append(Line2D([], [], linestyle=""))
             names.append(heading)
         for label in present:
-            colour, marker = looks[label]
-            handles.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4))
+            look = looks[label]
+            handles.append(Line2D([], [], color=look.colour, marker=look.marker, markersize=5.5, linewidth=1.4))
             names.append(label)
     legend = axes.legend(handles, names, loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3)
+    # headings are bold, and begin where the lines' samples do
     for text in legend.get_texts():
         if text.get_text() in groups:
             text.set_fontweight("bold")
@@ -235,14 +242,16 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
     height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8
     width = WIDTH * min(3, len(panels))
     with drawing(path, width, height, panels=len(panels), title=title, note=note) as (_, grid):
-        for place, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-            _draw(axes, panel, named=place % 3 == 0)
+        for number, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
+            _draw(axes, panel, named=number % 3 == 0)
 
 
 def _draw(axes: Axes, panel: Marks, named: bool) -> None:
+    """Draw the marks of a panel, with the names of its rows if they are not those of the panel on its left."""
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):
+        # few groups stand a little apart in each row, with intervals; many are names in one line
         part = panel.table[panel.table[panel.group] == group]
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
         height = [names.index(name) + shift for name in part[panel.row]]

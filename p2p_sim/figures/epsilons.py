@@ -29,7 +29,7 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""Edges that are told apart in one figure."""
+"""Edges that can be distinguished in one figure."""
 MOST_POINTS = 50_000
 """Points of a figure; of more, those that would cover each other are drawn once."""
 
@@ -52,7 +52,8 @@ def plot_overlay(
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
-    place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
+    # of many edges only those that labels travelled along; marks and rims shrink with the number of users
+    places = _layout(graph) if position is None else dict(enumerate(position.tolist()))
     top = _top(epsilon, epsilon_local)
     drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
     if len(drawn_edges) < len(edges):
@@ -61,7 +62,7 @@ def plot_overlay(
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
         nx.draw_networkx_edges(
-            graph, place, drawn_edges.tolist(), ax=axes, edge_color="#8A8A8A", width=0.7, alpha=0.8,
+            graph, places, drawn_edges.tolist(), ax=axes, edge_color="#8A8A8A", width=0.7, alpha=0.8,
         )  # fmt: skip
         for chosen, look, label in (
             (~member & ~own, USER, "user"),
@@ -72,7 +73,7 @@ def plot_overlay(
             users = np.flatnonzero(chosen)
             if users.size:
                 drawn = nx.draw_networkx_nodes(
-                    graph, place, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
+                    graph, places, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
                     node_color=np.minimum(epsilon[users], top), cmap=COLOUR_MAP, vmin=0.0, vmax=top,
                     node_shape=look["shape"], edgecolors=look["rim"], linewidths=look["width"] * thin,
                 )  # fmt: skip
@@ -101,14 +102,15 @@ def plot_epsilon(
         own: (n,) who passed on her own label.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     """
+    # x: the rank of the user's cluster by size; users with about the same ε (a sixtieth of the axis) stand side by side
     sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
-    shown = np.minimum(epsilon, top)
-    where = _swarm(np.repeat(rank, sizes), np.rint(60.0 * shown / top))
+    heights = np.minimum(epsilon, top)
+    abscissas = _swarm(np.repeat(rank, sizes), np.rint(60.0 * heights / top))
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         for index, (chosen, label) in enumerate(((~own, "user"), (own, "user who passed on her own label"))):
-            points = np.stack([where[chosen], shown[chosen]], axis=1)
+            points = np.stack([abscissas[chosen], heights[chosen]], axis=1)
             if len(points) > MOST_POINTS:
                 points = np.unique(np.round(points, 2), axis=0)
             if len(points):
@@ -192,10 +194,10 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
     for rate in sorted({row.sampling_rate for row in table}, reverse=True):
         curves = []
         for column, label, dashed in DRAWN:
-            found = ((row.cluster_size, getattr(row, column)) for row in table if row.sampling_rate == rate)
-            if known := [(size, epsilon) for size, epsilon in found if epsilon is not None]:
-                sizes, values = zip(*known, strict=True)
-                curves.append(Curve(label, sizes, values, dashed=dashed))
+            epsilons = {row.cluster_size: getattr(row, column) for row in table if row.sampling_rate == rate}
+            epsilons = {size: epsilon for size, epsilon in epsilons.items() if epsilon is not None}
+            if epsilons:
+                curves.append(Curve(label, [*epsilons], [*epsilons.values()], dashed=dashed))
         title = f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}"
         panels.append(Panel("users in the cluster, n", "ε of the learner at δ = 1/n²", curves, title=title))
     plot_panels(panels, path)

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,12 +47,19 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
+class Canvas(NamedTuple):
+    """A figure with its panels, row by row."""
+
+    figure: "Figure"
+    panels: list["Axes"]
+
+
 @contextmanager
 def drawing(
     path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
-) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
-    """A new figure with its panels, row by row; it is written when what is drawn within has been drawn.
+) -> Iterator[Canvas]:  # fmt: skip
+    """A new figure with its panels; it is written to the file at the end of the `with` block.
 
     Args:
         path: where it goes; its ending decides the format. width, height: inches. panels: how many axes.
@@ -63,13 +70,14 @@ def drawing(
 
     columns = min(panels, columns)
     with rc_context(RC):
+        # a grid of whole rows, whose last places may stay empty
         figure = new_figure(width, height)
         rows = -(-panels // columns)
         every = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False, width_ratios=widths)
         grid: list[Axes] = every.ravel().tolist()
         for axes in grid[panels:]:
             axes.set_axis_off()
-        yield figure, grid[:panels]
+        yield Canvas(figure, grid[:panels])
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         if note:
@@ -78,19 +86,19 @@ def drawing(
 
 
 @contextmanager
-def on_axes(given: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
+def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
     """The axes that a caller gave, as they are, or those of a new figure of pyplot, which notebooks show.
 
     Args:
-        given: the axes, or None. width, height: of a new figure, inches.
+        existing: the axes, or None. width, height: of a new figure, inches.
     """
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
 
-    if given is not None:
-        with rc_context({"text.parse_math": False}), _literal(given.xaxis.label, given.yaxis.label):
-            yield given
+    if existing is not None:
+        with rc_context({"text.parse_math": False}), _literal(existing.xaxis.label, existing.yaxis.label):
+            yield existing
         return
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches: nothing else keeps the edges clear
@@ -117,40 +125,43 @@ def _literal(*texts: "Text") -> Iterator[None]:
             text.set_parse_math(parses)
 
 
-def inches(axes: "Axes") -> tuple[float, float]:
-    """Width and height of axes, as far as the layout is known."""
-    from matplotlib.figure import Figure
+class Size(NamedTuple):
+    """A size in inches."""
 
-    figure = axes.get_figure(root=True)
-    assert isinstance(figure, Figure)
-    size = axes.get_window_extent()
-    return size.width / figure.dpi, size.height / figure.dpi
+    width: float
+    height: float
+
+
+def inches(axes: "Axes") -> Size:
+    """The size of axes, as far as the layout is known."""
+    figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
+    return Size(size.width / figure.dpi, size.height / figure.dpi)
 
 
 def legend_inside(axes: "Axes") -> None:
     """A legend on the axes, in lines that fit their width; none where nothing has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        fitting = [textwrap.fill(label, max(12, int(11 * inches(axes)[0]))) for label in labels]
+        fitting = [textwrap.fill(label, max(12, int(11 * inches(axes).width))) for label in labels]
         axes.legend(handles, fitting, fontsize="small")
 
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
     """One legend for all panels, each label once, with a note below it."""
-    found = _labels(grid)
+    handles = _labels(grid)
     legend = figure.legend(
-        list(found.values()), list(found), loc="outside lower left", fontsize=size, ncols=columns, alignment="left",
+        list(handles.values()), list(handles), loc="outside lower left", fontsize=size, ncols=columns, alignment="left",
         title=textwrap.fill(note, int(15 * figure.get_figwidth())), title_fontproperties={"size": 8},
     )  # fmt: skip
     legend.get_title().set_color(GREY)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
-    """The same where the last panel of the last row is missing."""
-    found, place = _labels(grid), figure.axes[len(grid)]
-    width = figure.get_figwidth() / place.get_gridspec().ncols  # type: ignore[union-attr]
-    legend = place.legend(
-        list(found.values()), list(found), loc="center left", fontsize=9, alignment="left",
+    """One legend for all panels, each label once, with a note, in the place of the panel that the last row lacks."""
+    handles, empty = _labels(grid), figure.axes[len(grid)]
+    width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
+    legend = empty.legend(
+        list(handles.values()), list(handles), loc="center left", fontsize=9, alignment="left",
         title=textwrap.fill(note, int(12 * width)), title_fontproperties={"size": 8},
     )  # fmt: skip
     legend.get_title().set_color(GREY)
@@ -158,11 +169,11 @@ def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
 
 def _labels(grid: Sequence["Axes"]) -> dict[str, Any]:
     """Every label of the panels with what it belongs to."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    return found
+            handles.setdefault(label, handle)
+    return handles
 
 
 def save(figure: "Figure", path: Path) -> None:
