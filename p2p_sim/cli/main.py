@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ from p2p_sim.cli.options import (
     Note,
     Overrides,
     Quiet,
+    ResultsDir,
     ScenarioFile,
     Split,
     Version,
@@ -78,9 +79,7 @@ def run(
         ),
     ] = None,
     data_dir: DataDir = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
-    ] = None,
+    out: ResultsDir = None,
     json_: AsJson = False,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the releases (.csv, .parquet, .npz).")
@@ -119,7 +118,7 @@ def run(
     from p2p_sim.cli.printing.run_summary import print_json, print_summary
     from p2p_sim.cli.scenarios import against_randomised_response
 
-    written = [(export_.path, export_.write(chosen, export_.path, data_dir)) for export_ in exports]
+    written = [(path, write(chosen, path, data_dir)) for path, write in exports.items()]
     if json_:
         print_json(chosen, finished)
     else:
@@ -127,29 +126,27 @@ def run(
         print_summary(chosen, finished, written, quiet=quiet, verbose=verbose, rival=rival)
 
 
-class Export(NamedTuple):
-    """A file that a run writes besides the results; write: writes it for a scenario and a data directory, and returns
-    the number of its lines."""
+def _exports(
+    scenario: "Scenario", export: Path | None, transcript: Path | None
+) -> dict[Path, "Callable[[Scenario, Path, Path | None], int]"]:
+    """What writes the files of --export and --transcript, and returns the number of their lines.
 
-    path: Path
-    write: "Callable[[Scenario, Path, Path | None], int]"
-
-
-def _exports(scenario: "Scenario", export: Path | None, transcript: Path | None) -> list[Export]:
-    """The files that --export and --transcript ask for; refused before anything runs if they cannot be written."""
+    Raises:
+        InputError: a file cannot be written, or the scenario has not what belongs there; before anything runs.
+    """
     if export is None and transcript is None:
-        return []
+        return {}
     from p2p_sim.results import release_export
 
     # the paths first, then whether the scenario has what belongs there
-    exports = []
+    exports: dict[Path, Callable[[Scenario, Path, Path | None], int]] = {}
     for option, path, write in (
         ("--export", export, release_export.export_release),
         ("--transcript", transcript, release_export.export_transcript),
     ):
         if path is not None:
             release_export.check_destination(option, path)
-            exports.append(Export(path, write))
+            exports[path] = write
     if export is not None:
         release_export.check_release(scenario)
     if transcript is not None:
@@ -204,8 +201,8 @@ def schema(quiet: Quiet = False) -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
-for command in (privacy, calibrate, certify, audit):
-    app.command()(command)
+for question in (privacy, calibrate, certify, audit):
+    app.command()(question)
 
 
 @app.command()

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -206,15 +206,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     return NewScenario(path, (*survey.notes, note), replicate.identity, loss)
 
 
-class ProposedClusters(NamedTuple):
-    """How many clusters a table's users are to form."""
-
-    count: int
-    users: int
-
-
-def proposed(rows: int) -> ProposedClusters:
-    """The clusters that are proposed for a table: √users, at most 100.
+def proposed(rows: int) -> tuple[int, int]:
+    """How many clusters are proposed for a table, and for how many users: √users clusters, at most 100.
 
     There are about as many clusters as users in each. Labels have no part in it, so that it costs no privacy.
 
@@ -222,7 +215,7 @@ def proposed(rows: int) -> ProposedClusters:
         rows: with a label, of which 80% are users and the others are held out.
     """
     users = max(2, round(0.8 * rows))
-    return ProposedClusters(min(MOST_CLUSTERS, math.isqrt(users)), users)
+    return min(MOST_CLUSTERS, math.isqrt(users)), users
 
 
 def _text(name: str, data: Path, label: str, survey: "Look") -> str:

@@ -115,6 +115,9 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]"),
 ]
+ResultsDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
+]
 
 
 class Note(UserWarning):

@@ -12,6 +12,7 @@ from p2p_sim.cli.options import (
     DataDir,
     Overrides,
     Quiet,
+    ResultsDir,
     ScenarioFile,
     Split,
     Workers,
@@ -31,9 +32,7 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the base scenario, or replicates=N."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
-    ] = None,
+    out: ResultsDir = None,
     data_dir: DataDir = None,
     workers: Workers = None,
     dask: Dask = None,

@@ -152,15 +152,13 @@ def cite(
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
     """The scenario of a file; of a sweep, some whose parts are those of all its points."""
-    from p2p_sim.base.shipped_files import find_scenario
     from p2p_sim.base.toml import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):
         return [load(path, overrides, None)]
     from p2p_sim.sweeps.plan import load_sweep
 
-    plan = load_sweep(path, overrides or ())
-    return list(plan.examples())
+    return list(load_sweep(path, overrides or ()).examples())
 
 
 ACTIONS = ("list", "where", "check", "fetch")
@@ -195,7 +193,7 @@ def data(
         check_data_dir(data_dir)
     if action not in ACTIONS:
         raise InputError(f"data {action}: must be one of {', '.join(ACTIONS)}")
-    chosen = [data_set(name) for name in names] if names else list(data_sets().values())
+    chosen = list(map(data_set, names)) if names else list(data_sets().values())
     directory = data_directory(data_dir)
     places = () if directory is None else (directory,)
     if action == "list":

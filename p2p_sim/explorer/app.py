@@ -84,16 +84,20 @@ class Explorer:
     @property
     def routes(self) -> list[Route]:
         """Addresses, after the token."""
+        # computed in a thread of this process; the questions of LANES, which may take minutes, in processes
+        computed: dict[str, Callable[[Request], dict[str, Any]]] = {
+            "results": self._results,
+            "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
+            "worth": self._worth,
+            "point": lambda request: self._choice(request).point(request.query_params.get("point", "")),
+            "watch": self._progress,
+            "scenarios": self._scenarios,
+        }
         answers = {
             **{f"/{name}": self._page(name) for name in PAGES},
-            "/api/results": _answering(self._results),
-            "/api/runs": _answering(self._table_of_runs),
-            "/api/worth": _answering(self._worth),
-            "/api/point": _answering(self._point),
-            "/api/download": _answering(self._download),
-            "/api/watch": _answering(self._watched),
+            **{f"/api/{name}": _answering(_in_thread(function)) for name, function in computed.items()},
             **{f"/api/{name}": _answering(self._worker_answer(name)) for name in LANES if name != "film"},
-            "/api/scenarios": _answering(self._scenarios),
+            "/api/download": _answering(self._download),
             "/api/film": _answering(self._film),
             "/film/{name}": self._film_page,
             "/static/{name}": self._file,
@@ -122,20 +126,14 @@ class Explorer:
 
         return answer
 
-    async def _results(self, request: Request) -> Response:
-        def listed() -> dict[str, Any]:
-            lines = [
-                {"key": directory.key, "name": directory.name, "label": directory.label,
-                 "published": directory.published, "running": directory.state == "running",
-                 "finished": directory.state == "finished"}
-                for directory in self._directories.all()
-            ]  # fmt: skip
-            return {"results": lines, "left_out": self._directories.left_out()}
-
-        return _json(await run_in_threadpool(listed))
-
-    async def _table_of_runs(self, request: Request) -> Response:
-        return _json(await run_in_threadpool(self._runs.table, request.query_params.get("since", "")))
+    def _results(self, _: Request) -> dict[str, Any]:
+        lines = [
+            {"key": directory.key, "name": directory.name, "label": directory.label,
+             "published": directory.published, "running": directory.state == "running",
+             "finished": directory.state == "finished"}
+            for directory in self._directories.all()
+        ]  # fmt: skip
+        return {"results": lines, "left_out": self._directories.left_out()}
 
     def _choice(self, request: Request) -> "Worth":
         """The results and columns that a request names, as the pages about results and downloads read them."""
@@ -144,21 +142,21 @@ class Explorer:
         directories = self._directories.of(*request.query_params.getlist("results"))
         return Worth(directories, request.query_params, self._runs.results)
 
-    async def _worth(self, request: Request) -> Response:
-        def chart() -> dict[str, Any]:
-            choice = self._choice(request)
-            try:
-                return {**choice.offered(), "shown": choice.chart()}
-            except InputError as error:
-                return {**choice.offered(), "shown": None, "error": str(error), "suggested": choice.suggested()}
+    def _worth(self, request: Request) -> dict[str, Any]:
+        choice = self._choice(request)
+        try:
+            return {**choice.offered(), "shown": choice.chart()}
+        except InputError as error:
+            return {**choice.offered(), "shown": None, "error": str(error), "suggested": choice.suggested()}
 
-        return _json(await run_in_threadpool(chart))
+    def _progress(self, request: Request) -> dict[str, Any]:
+        [directory] = self._directories.of(request.query_params.get("results", ""))
+        return self._watch.look(directory)
 
-    async def _point(self, request: Request) -> Response:
-        def point() -> dict[str, Any]:
-            return self._choice(request).point(request.query_params.get("point", ""))
+    def _scenarios(self, _: Request) -> dict[str, Any]:
+        from p2p_sim.explorer.film_page import offered
 
-        return _json(await run_in_threadpool(point))
+        return {"scenarios": offered()}
 
     async def _download(self, request: Request) -> Response:
         format_ = request.query_params.get("format", "")
@@ -167,21 +165,6 @@ class Explorer:
 
         name = f'attachment; filename="p2p-sim.{format_}"'
         return Response(content, media_type=FORMATS[format_], headers={"content-disposition": name})
-
-    async def _watched(self, request: Request) -> Response:
-        def watched() -> dict[str, Any]:
-            [directory] = self._directories.of(request.query_params.get("results", ""))
-            return self._watch.look(directory)
-
-        return _json(await run_in_threadpool(watched))
-
-    async def _scenarios(self, request: Request) -> Response:
-        def offered() -> list[dict[str, str]]:
-            from p2p_sim.explorer.film_page import offered
-
-            return offered()
-
-        return _json({"scenarios": await run_in_threadpool(offered)})
 
     async def _film(self, request: Request) -> Response:
         fields = dict(request.query_params)
@@ -195,6 +178,15 @@ class Explorer:
         if film is None:
             return HTMLResponse("<!DOCTYPE html><title>Film</title><p>This film is no longer kept; play it anew.", 404)
         return HTMLResponse(film["film"], headers=FILM_HEADERS)
+
+
+def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
+    """Answers with what a function returns that may take long; it runs in a thread, so that the server goes on."""
+
+    async def answer(request: Request) -> Response:
+        return _json(await run_in_threadpool(function, request))
+
+    return answer
 
 
 def _answering(answer: Answer) -> Answer:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -139,73 +138,63 @@ def _keys(node: object) -> Iterator[str]:
 
 
 RETRIES = ("never", "same_peer", "redraw")
+RULES: dict[str, tuple[str, str, Callable[[float], bool]]] = {
+    "loss": ("Loss", "at least 0 and below 1", lambda share: 0.0 <= share < 1.0),
+    "timeout": ("Time limit", "above 0, in seconds", lambda seconds: 0.0 < seconds <= 1e9),
+    "attempts": ("Requests in all", "a whole number from 2 to 10", lambda requests: requests in range(2, 11)),
+}
+"""The label of each field, what is allowed in words, and whether a number is."""
 ATTEMPTS, TIMEOUT_S = 3, 0.5
 """Requests in all, and seconds until a request expires, where neither a field nor the scenario says so."""
 
 
-@dataclass(frozen=True)
-class Faults:
-    """The fields of the page about faults, of which None or an empty text leaves the scenario as it is.
-
-    loss: the share of messages that are lost. timeout_s: seconds until a request expires. attempts: requests in all,
-    the first included. retry: empty, or one of RETRIES.
-    """
-
-    loss: float | None
-    timeout_s: float | None
-    attempts: float | None
-    retry: str
-
-
-def _faults(fields: Mapping[str, str]) -> Faults:
-    """The faults that fields ask for.
+def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
+    """The numbers of the fields loss, timeout and attempts, None of empty ones; retry fits them.
 
     Raises:
         InputError: a field is wrong; it names every such field.
     """
-    texts = {name: fields.get(name, "").strip() for name in ("loss", "retry", "attempts", "timeout")}
     wrong: list[str] = []
-    loss = _number("Loss", texts["loss"], "at least 0 and below 1", lambda value: 0.0 <= value < 1.0, wrong)
-    timeout = _number("Time limit", texts["timeout"], "above 0, in seconds", lambda value: 0.0 < value <= 1e9, wrong)
-    attempts = _number(
-        "Requests in all", texts["attempts"], "a whole number from 2 to 10", lambda value: value in range(2, 11), wrong
-    )
-    retry = texts["retry"]
-    if retry not in ("", *RETRIES):
-        wrong.append(f"Retry: {retry[:20]} must be {', '.join(RETRIES[:-1])} or {RETRIES[-1]}")
-    if attempts is not None and retry in ("", "never"):
+    numbers = {name: _number(texts[name], *rule, wrong) for name, rule in RULES.items()}
+    if texts["retry"] not in ("", *RETRIES):
+        wrong.append(f"Retry: {texts['retry'][:20]} must be {', '.join(RETRIES[:-1])} or {RETRIES[-1]}")
+    if numbers["attempts"] is not None and texts["retry"] in ("", "never"):
         wrong.append("Requests in all: choose under Retry whom a user asks again")
     if wrong:
         raise InputError("; ".join(wrong))
-    return Faults(loss, timeout, attempts, retry)
+    return numbers
 
 
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     """Set the keys of a scenario `tree`, in place, that fields ask for; an empty field leaves them as they are.
 
     Args:
-        fields: loss, timeout, attempts and retry, as the texts of `Faults`.
+        fields: loss, the share of messages that are lost; retry, one of RETRIES; attempts, requests in all, the first
+            included; timeout, seconds until a request expires.
 
     Raises:
         InputError: a field is wrong; it names every such field.
     """
-    faults = _faults(fields)
-    if faults.loss is not None:
-        set_key(tree, "network.loss", faults.loss)
-    if faults.timeout_s is not None:
-        set_key(tree, "network.request_timeout_s", faults.timeout_s)
-    if faults.retry == "never":
-        set_key(tree, "network.on_timeout.retry", "never")
+    texts = {name: fields.get(name, "").strip() for name in (*RULES, "retry")}
+    numbers, retry = _checked_faults(texts), texts["retry"]
+    attempts = numbers["attempts"]
+    for name, key in (("loss", "network.loss"), ("timeout", "network.request_timeout_s")):
+        if numbers[name] is not None:
+            set_key(tree, key, numbers[name])
+    if not retry:
+        return
+    set_key(tree, "network.on_timeout.retry", retry)
+    if retry == "never":
         set_key(tree, "network.on_timeout.attempts", 1)
-    elif faults.retry:  # users ask again: attempts and time limit are set that neither a field nor the scenario sets
-        set_key(tree, "network.on_timeout.retry", faults.retry)
-        if faults.attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
-            set_key(tree, "network.on_timeout.attempts", ATTEMPTS if faults.attempts is None else int(faults.attempts))
-        if tree["network"].get("request_timeout_s") is None:
-            set_key(tree, "network.request_timeout_s", TIMEOUT_S)
+        return
+    # users ask again: attempts and time limit are set that neither a field nor the scenario sets
+    if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
+        set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
+    if tree["network"].get("request_timeout_s") is None:
+        set_key(tree, "network.request_timeout_s", TIMEOUT_S)
 
 
-def _number(label: str, text: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
+def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
     """The number of a field, or None if it is empty; a line is added to `wrong` if it does not fit."""
     if not text:
         return None

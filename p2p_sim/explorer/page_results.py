@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,14 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     if len(read) == 1:
         return read[0]
     # every key that any of them sweeps has a column in all
-    axes = list(dict.fromkeys(axis for results in read for axis in results.axes))
-    keys = list(dict.fromkeys(key for axis in axes for key in axis))
+    axes = list(dict.fromkeys(chain.from_iterable(results.axes for results in read)))
+    keys = list(dict.fromkeys(chain.from_iterable(axes)))
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
-    rows = pd.concat([part.dropna(axis="columns", how="all") for part in parts], ignore_index=True)
+    rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        rows[key] = _of_one_kind(rows[key]) if key in rows else value(None)
-    names = [directory.name for directory in directories]
-    name = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} runs"
+        rows[key] = _of_one_kind(rows, key)
+    named = ", ".join(directory.name for directory in directories[:MOST_NAMED])
+    name = named if len(directories) <= MOST_NAMED else f"{len(directories)} runs"
     return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
 
 
@@ -57,11 +58,12 @@ def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -
         if key not in part:
             part[key] = pd.Series([_held(results.scenario, key)] * len(part), part.index)
     part[RESULTS], part[POINT] = directory.name, directory.key + ":" + part[POINT].astype(str)
-    return part
+    return part.dropna(axis="columns", how="all")  # an empty column has no type of its own
 
 
-def _of_one_kind(cells: pd.Series) -> pd.Series:
-    """Cells that can be compared: where numbers and texts are mixed, or one is missing, all become texts."""
+def _of_one_kind(rows: pd.DataFrame, key: str) -> pd.Series:
+    """A column whose cells can be compared: where numbers and texts are mixed, or cells are missing, all are texts."""
+    cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
     if cells.dtype != object or cells.map(lambda cell: isinstance(cell, str)).all():
         return cells
     return pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)

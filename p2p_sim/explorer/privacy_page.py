@@ -42,7 +42,7 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
     Raises:
         InputError: a field that is no number, or out of its range.
     """
-    question, delta, epsilon = _question(fields)
+    question, delta, epsilon = _question(fields), _number(fields, "delta"), _number(fields, "epsilon")
     figures = answer(question, delta, epsilon)
     bound = figures.bound
     # a question of δ at an ε names no δ; the scenario that is offered then has 1e-5
@@ -72,7 +72,7 @@ def curve(fields: Fields) -> dict[str, Any]:
     Raises:
         InputError: a field that is no number, or out of its range.
     """
-    question, delta, epsilon = _question(fields)
+    question, delta, epsilon = _question(fields), _number(fields, "delta"), _number(fields, "epsilon")
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
     with answering():
         # a curve from upper ends of δ at some ε: the true curve lies on it or above
@@ -192,21 +192,13 @@ def scenario(question: Question, delta: float) -> str:
     return toml(tree)
 
 
-class AskedQuestion(NamedTuple):
-    """A question, and the δ at which ε is wanted, or the ε at which δ is wanted."""
-
-    question: Question
-    delta: float | None
-    epsilon: float | None
-
-
-def _question(fields: Fields) -> AskedQuestion:
+def _question(fields: Fields) -> Question:
     """The question of a browser's fields; an empty field has the default of the command's option."""
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob"), _number(fields, "sampling_rate")
     flip_prob = _present(flip_prob, "flip-prob")
     rounds, classes = _whole(fields, "rounds"), _whole(fields, "num_classes")
-    question = Question(
+    return Question(
         _whole(fields, "cluster_size"),
         flip_prob,
         1.0 if rate is None else rate,
@@ -216,7 +208,6 @@ def _question(fields: Fields) -> AskedQuestion:
         fresh=fields.get("fresh") == "1",
         num_classes=2 if classes is None else classes,
     )
-    return AskedQuestion(question, _number(fields, "delta"), _number(fields, "epsilon"))
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
@@ -228,21 +219,17 @@ def _present(number: NumberT | None, option: str) -> NumberT:
 
 def _number(fields: Fields, name: str) -> float | None:
     """The number of a field; None where the field is empty."""
-    text = fields.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be a number") from None
+    return _parsed(fields, name, float, "a number")
 
 
 def _whole(fields: Fields, name: str) -> int | None:
     """The whole number of a field; None where the field is empty."""
+    return _parsed(fields, name, int, "a whole number")
+
+
+def _parsed(fields: Fields, name: str, kind: Callable[[str], NumberT], allowed: str) -> NumberT | None:
     text = fields.get(name, "").strip()
-    if not text:
-        return None
     try:
-        return int(text)
+        return kind(text) if text else None
     except ValueError:
-        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be a whole number") from None
+        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be {allowed}") from None

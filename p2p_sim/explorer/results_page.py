@@ -134,14 +134,10 @@ class Worth:
         ]
         title, note = titles(self.results, table, f"{short(view.y)} against {short(view.x)}")
         logs = wants_log(drawn["at"], view.log_x), wants_log(drawn[view.y], view.log_y)
-        x, y = (
-            {"column": column, "name": short(column), "label": long(column, table), "log": log}
-            for column, log in zip((view.x, view.y), logs, strict=True)
-        )
         return {
             "title": title,
-            "x": {**x, "names": places},
-            "y": y,
+            "x": {**self._axis(view.x, log=logs[0]), "names": places},
+            "y": self._axis(view.y, log=logs[1]),
             "group": list(view.group),
             "panels": [f"{short(view.facet)} = {value(facet)}" for facet in self._facets] if view.facet else [""],
             "lines": lines,
@@ -176,22 +172,18 @@ class Worth:
             for _, row in table.iterrows() if np.isfinite(row[heat])
         ]  # fmt: skip
         title, note = titles(self.results, table, f"{short(heat)} over {short(full.x)} and {short(full.y)}")
-        x, y = (
-            {
-                "column": name,
-                "name": short(name),
-                "label": long(name, table),
-                "log": False,
-                "names": list(map(value, all_)),
-            }
-            for name, all_ in ((full.x, columns), (full.y, rows))
-        )
         remarks = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
         return {
-            "title": title, "x": x, "y": y, "group": [], "panels": [""], "lines": [], "levels": [],
+            "title": title,
+            "x": {**self._axis(full.x), "names": list(map(value, columns))},
+            "y": {**self._axis(full.y), "names": list(map(value, rows))},
+            "group": [], "panels": [""], "lines": [], "levels": [],
             "caption": "; ".join(filter(None, remarks)),
             "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
         }  # fmt: skip
+
+    def _axis(self, column: str, log: bool = False) -> dict[str, Any]:
+        return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
 
     def _heat(self, request: FigureRequest) -> Chosen:
         full = filled(replace(request, group=None, facet=None), self.results, self.table)
@@ -248,7 +240,7 @@ class Worth:
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The same learner without privacy as a level with its interval, where that is one number for all points."""
+        """The learner without privacy as a level with its interval, where that is one number for all points."""
         column = REFERENCES.get(self.view.y)
         if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
             return []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -38,13 +38,6 @@ MOST_KEYS, MOST_READ = 60, 500_000
 Stamp = tuple[tuple[int, int, int], ...]
 Cell = tuple[str, float | str]
 """A text, and the number or text by which the browser sorts and compares it."""
-
-
-class ReadRow(NamedTuple):
-    """A row, and whether it is the first of its file."""
-
-    first: bool
-    row: Mapping[str, Any]
 
 
 @dataclass
@@ -255,8 +248,8 @@ def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
     return [key for key in first if key in varying][:MOST_KEYS]
 
 
-def _lines(lines: Tail, path: Path) -> Iterator[ReadRow]:
-    """The rows that were added to a file since the last call."""
+def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
+    """The rows that were added to a file since the last call, each with whether it is the first of the file."""
     for line in lines.added(path):
         try:
             row = json.loads(line)
@@ -264,11 +257,11 @@ def _lines(lines: Tail, path: Path) -> Iterator[ReadRow]:
             row = None
         if not isinstance(row, dict):
             raise InputError(f"{path}: damaged (a line is no row)")
-        yield ReadRow(lines.first, row)
+        yield lines.first, row
 
 
-def _table(path: Path) -> Iterator[ReadRow]:
-    """The rows of a table in Parquet, which published results have in place of a file of lines."""
+def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
+    """The rows of a table in Parquet, for results without a file of lines, each with whether it is the first."""
     from pyarrow import ArrowInvalid, parquet
 
     if not path.exists():
@@ -279,4 +272,4 @@ def _table(path: Path) -> Iterator[ReadRow]:
     except (OSError, ArrowInvalid) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     for position, row in enumerate(table.to_pylist()):
-        yield ReadRow(position == 0, row)
+        yield position == 0, row

@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -38,7 +37,7 @@ class Curve:
         """A line through the rows of a table, with the ends of y's 95% intervals as its band where it has them."""
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
-        return cls(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed=dashed)
+        return cls(str(label), part[x].tolist(), part[y].tolist(), low=low, high=high, dashed=dashed)
 
     @classmethod
     def of_means(cls, label: str, x: Sequence[float], means: Sequence[Mean]) -> "Curve":
@@ -88,14 +87,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
             legend_below(figure, grid, note, columns=2)
 
 
-class Look(NamedTuple):
-    """The colour and marker of a line."""
-
-    colour: str
-    marker: str
-
-
-def looks_of(panels: Sequence[Panel]) -> dict[str, Look]:
+def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
     """Colour and marker of every label; grey for the only line that is a mere comparison.
 
     Raises:
@@ -106,8 +98,8 @@ def looks_of(panels: Sequence[Panel]) -> dict[str, Look]:
     plain = [label for label in curves if len(compared) != 1 or label != compared[0]]
     if len(plain) > len(COLOURS):
         raise ValueError(f"{len(plain)} lines of different labels, {len(COLOURS)} colours")
-    looks = {label: Look(COLOURS[index], MARKERS[index]) for index, label in enumerate(plain)}
-    return looks | {label: Look(GREY, "") for label in compared if label not in looks}
+    looks = {label: (COLOURS[index], MARKERS[index]) for index, label in enumerate(plain)}
+    return looks | {label: (GREY, "") for label in compared if label not in looks}
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
@@ -173,7 +165,7 @@ def plot_by_trust(
         note: below the legend.
     """
     looks = {
-        label: Look(_lighter(COLOURS[hue % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
+        label: (_lighter(COLOURS[hue % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
         for hue, labels in enumerate(groups.values())
         for index, label in enumerate(labels)
     }
@@ -187,7 +179,9 @@ def plot_by_trust(
         _legend(grid[-1], groups, looks, {curve.label for panel in panels for curve in panel.curves})
 
 
-def _legend(axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, Look], drawn: set[str]) -> None:
+def _legend(
+    axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
+) -> None:
     """Headings and lines in the order of the groups."""
     handles, names = [], []
     for heading, labels in groups.items():
@@ -196,8 +190,8 @@ def _legend(axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str,
             handles.append(Line2D([], [], linestyle=""))
             names.append(heading)
         for label in present:
-            look = looks[label]
-            handles.append(Line2D([], [], color=look.colour, marker=look.marker, markersize=5.5, linewidth=1.4))
+            colour, marker = looks[label]
+            handles.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4))
             names.append(label)
     legend = axes.legend(handles, names, loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3)
     # headings are bold, and begin where the lines' samples do

@@ -11,6 +11,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -58,7 +59,6 @@ def plot_overlay(
     drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
     if len(drawn_edges) < len(edges):
         note += f"; drawn of {count(len(edges), 'edge')}: the {len(drawn_edges):,} along which a label travelled"
-    thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
         nx.draw_networkx_edges(
@@ -75,12 +75,11 @@ def plot_overlay(
                 drawn = nx.draw_networkx_nodes(
                     graph, places, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
                     node_color=np.minimum(epsilon[users], top), cmap=COLOUR_MAP, vmin=0.0, vmax=top,
-                    node_shape=look["shape"], edgecolors=look["rim"], linewidths=look["width"] * thin,
+                    node_shape=look["shape"], edgecolors=look["rim"],
+                    linewidths=look["width"] * (1.0 if epsilon.size <= 150 else 0.6),
                 )  # fmt: skip
-                axes.plot(
-                    [], [], marker=look["shape"], markerfacecolor="#D9D9D9", markeredgecolor=look["rim"],
-                    markeredgewidth=look["width"], linestyle="none", label=f"{label} ({users.size})",
-                )  # fmt: skip
+                axes.plot([], [], marker=look["shape"], markerfacecolor="#D9D9D9", markeredgecolor=look["rim"],
+                          markeredgewidth=look["width"], linestyle="none", label=f"{label} ({users.size})")  # fmt: skip
         bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
         if math.isinf(epsilon_local):
             bar.set_ticks([0.0, top], labels=["0", "∞"])
@@ -130,14 +129,10 @@ def plot_epsilon(
 
 def _swarm(cluster: Floats, level: Floats) -> Floats:
     """Places next to each cluster's number, so that users of one cluster on one level stand side by side."""
-    order = np.lexsort((level, cluster))
-    new = np.diff(cluster[order], prepend=-1.0).astype(np.bool_) | np.diff(level[order], prepend=-1.0).astype(np.bool_)
-    first = np.flatnonzero(new)
-    counts = np.diff(np.append(first, order.size))
-    rank = np.arange(order.size) - np.repeat(first, counts) - 0.5 * (np.repeat(counts, counts) - 1)
-    out = np.empty(order.size)
-    out[order] = cluster[order] + rank * np.repeat(np.minimum(0.1, 0.7 / counts), counts)
-    return out
+    groups = pd.Series(level).groupby([cluster, level])
+    counts = groups.transform("size").to_numpy()
+    rank = groups.cumcount().to_numpy() - 0.5 * (counts - 1)
+    return np.asarray(cluster + rank * np.minimum(0.1, 0.7 / counts))
 
 
 def _layout(graph: nx.Graph) -> dict[int, list[float]]:

@@ -48,7 +48,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
         bar = figure.colorbar(picture, ax=axes)
         bar.set_label(wrapped(long(heat, table) + ", log scale" * logarithmic, height))
         if logarithmic:
-            plain_log_ticks(bar.ax.yaxis, float(norm.vmin or 0.0), float(norm.vmax or 1.0))
+            plain_log_ticks(bar.ax.yaxis, *picture.get_clim())
         if printed:
             _write(axes, grid, half, norm)
         axes.set_xticks(range(len(columns)), [_tick(cell, 12) for cell in columns])

@@ -5,9 +5,10 @@ In each function `path` is the file, whose ending decides the format, and `note`
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
@@ -188,12 +189,10 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 def _spread(sizes: Counts) -> Floats:
     """Sizes with equal ones moved apart a little, so that none hides another."""
-    order = np.argsort(sizes, kind="stable")
-    _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    rank = np.empty(sizes.size)
-    rank[order] = np.arange(sizes.size) - np.repeat(np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    groups = pd.Series(sizes).groupby(sizes)
+    rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
-    return sizes + gap * (rank - 0.5 * (counts[inverse] - 1))
+    return np.asarray(sizes + gap * rank)
 
 
 def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
@@ -221,26 +220,19 @@ def _time_axis(axes: Axes, times: Floats) -> None:
         axes.set_xlabel("time (seconds)")
 
 
-class Bins(NamedTuple):
-    """Edges of a histogram's bins, seconds, and the weight of one message."""
-
-    edges: Floats
-    weight: float
-
-
-def _bins(axes: Axes, times: Floats) -> Bins:
-    """Bins for a histogram of times, equal on a logarithmic axis where they spread widely; labels the axes."""
+def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
+    """Edges of a histogram's bins, seconds, and the weight of one message in them; labels the axes."""
     _time_axis(axes, times)
     if _decades(times):
         low, high = float(times[times > 0].min()), float(times.max())
         axes.set_ylabel("messages in a tenth of a decade of time")
         steps = int(np.ceil(10 * np.log10(high / low))) + 1
-        return Bins(low * 10 ** (np.arange(steps + 1) / 10 - 0.02), 1.0)
+        return low * 10 ** (np.arange(steps + 1) / 10 - 0.02), 1.0
     number = int(np.clip(2.0 * np.cbrt(times.size), 12, 80))
     edges = np.linspace(0.0, float(times.max()) * 1.0001, number + 1)
     axes.set_ylabel("messages per second")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
-    return Bins(edges, 1.0 / float(edges[1] - edges[0]))
+    return edges, 1.0 / float(edges[1] - edges[0])
 
 
 def _deadline(axes: Axes, deadline_s: float | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import pairs, value
+from p2p_sim.figures.column_labels import pairs, short, value
 from p2p_sim.measures.point_means import is_privacy
 
 REFERENCES = {
@@ -84,23 +84,31 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
     return bool(len(finite) and finite.min() > 0 and finite.max() > 10 * finite.min())
 
 
-class Drawable(NamedTuple):
-    """The points that can be drawn, with a column "at" along x; names: of x's values if they are text, else None."""
-
-    points: pd.DataFrame
-    names: Sequence[str] | None
-
-
-def drawable(table: pd.DataFrame, view: View) -> Drawable:
-    """The points of a table whose x and y are finite, in the order in which a line joins them."""
+def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
+    """The points that can be drawn, with a column "at" along x; and the names of x's values if they are text."""
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
         points = points[np.isfinite(points[view.x])]
         points = points.assign(at=points[view.x].astype(float))
         along = view.along if view.along and is_number(points[view.along]) else None if view.along else "at"
-        return Drawable(points.sort_values(along, kind="stable") if along else points, None)
+        return (points.sort_values(along, kind="stable") if along else points), None
     names = [value(v) for v in table[view.x].unique()]
-    return Drawable(points.assign(at=[float(names.index(value(v))) for v in points[view.x]]), names)
+    return points.assign(at=[float(names.index(value(v))) for v in points[view.x]]), names
+
+
+class Facet(NamedTuple):
+    """The points of one panel, and its heading; the heading is empty where a figure has a single panel."""
+
+    heading: str
+    points: pd.DataFrame
+
+
+def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
+    """A panel for each value of the view's facet in the table, in its order, with the points that can be drawn."""
+    column = view.facet
+    values = list(table[column].unique()) if column else []
+    facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
+    return facets or [Facet("", drawn)]
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
@@ -124,8 +132,8 @@ def baseline_text(y: str) -> str:
     return "the best constant" if y in ("excess_risk", "squared_error") else "always saying the majority class"
 
 
-class Reference(NamedTuple):
-    """The same learner without privacy in one panel: a level for all x, or lines where it differs between points.
+class ReferenceLines(NamedTuple):
+    """The learner without privacy in one panel: a level for all x, or lines where it differs between points.
 
     column: of the table. level: a point that has the level and its interval, else None.
     """
@@ -135,19 +143,19 @@ class Reference(NamedTuple):
     lines: list[Series]
 
 
-def reference_of(part: pd.DataFrame, view: View) -> Reference | None:
+def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
     """What the points of a panel are compared with; None where it was not measured at all of them."""
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None
     # values that rounding alone keeps apart are one level
     if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
-        return Reference(column, part.iloc[0], [])
+        return ReferenceLines(column, part.iloc[0], [])
     # one line for all groups where they agree at each x, else one for each group
     lines, unique = series(part, view.group), part.drop_duplicates(["at", column])
     if view.along is None and len(unique) == unique["at"].nunique():
         lines = [Series("", 0, unique.sort_values("at"))]
-    return Reference(column, None, lines)
+    return ReferenceLines(column, None, lines)
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
@@ -169,8 +177,17 @@ def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
 
 def replicates_text(table: pd.DataFrame) -> str:
     """How many replicates the points have."""
-    low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    return f"{low:,} to " * (low < high) + f"{count(high, 'replicate')} per point"
+    return f"{count_range(table['replicates'], 'replicate')} per point"
+
+
+def count_range(counts: pd.Series, noun: str) -> str:
+    """How many of a noun there are, from the fewest to the most.
+
+    >>> count_range(pd.Series([2, 2]), "replicate"), count_range(pd.Series([1, 3]), "replicate")
+    ('2 replicates', '1 to 3 replicates')
+    """
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,} to " * (low < high) + count(high, noun)
 
 
 def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:

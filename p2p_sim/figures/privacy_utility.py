@@ -50,17 +50,16 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     stated = statements(rows)
     low, high = _ends(value)
     error = [[value.value - low], [high - value.value]]
-    for index, (epsilon, text) in enumerate(stated):
+    for index, (text, epsilon) in enumerate(stated.items()):
         axes.errorbar(
             [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
             markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
         )  # fmt: skip
-    epsilons = [statement.epsilon for statement in stated]
-    if len(epsilons) > 1:
-        axes.plot([min(epsilons), max(epsilons)], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
+    if len(stated) > 1:
+        axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xscale("log")
-    _wide_limits(axes, epsilons)
-    axes.set_xlabel(textwrap.fill(_epsilon_label(rows), int(14 * inches(axes).width)))
+    _wide_limits(axes, [*stated.values()])
+    axes.set_xlabel(textwrap.fill(_epsilon_label(rows), int(14 * inches(axes)[0])))
     axes.set_ylabel(measure.label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
     replicates = count(value.replicates, "replicate")
@@ -113,22 +112,15 @@ def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
     axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
 
 
-class StatedEpsilon(NamedTuple):
-    """An ε that one could state for a result, and the words for whom it holds."""
-
-    epsilon: float
-    text: str
-
-
-def statements(rows: pd.DataFrame) -> list[StatedEpsilon]:
-    """The finite ε of each kind, the worst over replicates: ε is never averaged."""
-    stated = []
+def statements(rows: pd.DataFrame) -> dict[str, float]:
+    """Every finite ε that one could state for a result, by words for whom it holds; the worst over replicates."""
+    stated = {}
     for column, text in STATEMENTS:
         values = rows[column].astype(float) if column in rows else pd.Series([math.nan])
         worst = float(values.max())
         if values.notna().all() and math.isfinite(worst) and worst > 0:
             name = str(rows["mechanism"].iloc[0]).replace("_", " ")
-            stated.append(StatedEpsilon(worst, text.format(name=name, basis=rows["basis"].iloc[0])))
+            stated[text.format(name=name, basis=rows["basis"].iloc[0])] = worst
     return stated
 
 
@@ -200,9 +192,8 @@ def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]
     """
-    sign = -1.0 if more else 1.0
-    best: list[int] = []
-    for position in np.lexsort((sign * values, epsilon)):
-        if not best or sign * values[position] < sign * values[best[-1]]:
-            best.append(int(position))
-    return best
+    # by ascending ε, those whose value is better than that of all before them
+    signed = -values if more else values
+    order = np.lexsort((signed, epsilon))
+    before = np.minimum.accumulate(np.append(np.inf, signed[order]))[:-1]
+    return [int(position) for position in order[signed[order] < before]]

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,18 +47,11 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-class Canvas(NamedTuple):
-    """A figure with its panels, row by row."""
-
-    figure: "Figure"
-    panels: list["Axes"]
-
-
 @contextmanager
 def drawing(
     path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
-) -> Iterator[Canvas]:  # fmt: skip
+) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
     """A new figure with its panels; it is written to the file at the end of the `with` block.
 
     Args:
@@ -77,7 +70,7 @@ def drawing(
         grid: list[Axes] = every.ravel().tolist()
         for axes in grid[panels:]:
             axes.set_axis_off()
-        yield Canvas(figure, grid[:panels])
+        yield figure, grid[:panels]
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         if note:
@@ -125,55 +118,43 @@ def _literal(*texts: "Text") -> Iterator[None]:
             text.set_parse_math(parses)
 
 
-class Size(NamedTuple):
-    """A size in inches."""
-
-    width: float
-    height: float
-
-
-def inches(axes: "Axes") -> Size:
-    """The size of axes, as far as the layout is known."""
+def inches(axes: "Axes") -> tuple[float, float]:
+    """The width and height of axes, as far as the layout is known."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
-    return Size(size.width / figure.dpi, size.height / figure.dpi)
+    return size.width / figure.dpi, size.height / figure.dpi
 
 
 def legend_inside(axes: "Axes") -> None:
     """A legend on the axes, in lines that fit their width; none where nothing has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        fitting = [textwrap.fill(label, max(12, int(11 * inches(axes).width))) for label in labels]
+        fitting = [textwrap.fill(label, max(12, int(11 * inches(axes)[0]))) for label in labels]
         axes.legend(handles, fitting, fontsize="small")
 
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
     """One legend for all panels, each label once, with a note below it."""
-    handles = _labels(grid)
-    legend = figure.legend(
-        list(handles.values()), list(handles), loc="outside lower left", fontsize=size, ncols=columns, alignment="left",
-        title=textwrap.fill(note, int(15 * figure.get_figwidth())), title_fontproperties={"size": 8},
-    )  # fmt: skip
-    legend.get_title().set_color(GREY)
+    title = textwrap.fill(note, int(15 * figure.get_figwidth()))
+    _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
     """One legend for all panels, each label once, with a note, in the place of the panel that the last row lacks."""
-    handles, empty = _labels(grid), figure.axes[len(grid)]
+    empty = figure.axes[len(grid)]
     width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
-    legend = empty.legend(
-        list(handles.values()), list(handles), loc="center left", fontsize=9, alignment="left",
-        title=textwrap.fill(note, int(12 * width)), title_fontproperties={"size": 8},
-    )  # fmt: skip
-    legend.get_title().set_color(GREY)
+    _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
 
 
-def _labels(grid: Sequence["Axes"]) -> dict[str, Any]:
-    """Every label of the panels with what it belongs to."""
+def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
+    """A legend of every label of the panels, once, with what has it first."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    return handles
+    legend = target.legend(
+        [*handles.values()], [*handles], alignment="left", title=title, title_fontproperties={"size": 8}, **look
+    )
+    legend.get_title().set_color(GREY)
 
 
 def save(figure: "Figure", path: Path) -> None:

@@ -24,6 +24,7 @@ from p2p_sim.figures.point_series import (
     baseline_text,
     caption,
     drawable,
+    facets_of,
     reference_of,
     reference_text,
     series,
@@ -55,10 +56,8 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         note: what is held fixed, for the caption.
     """
     drawn, names = drawable(table, view)
-    column = view.facet
-    facets = list(table[column].unique()) if column else []
-    panels = [(f"{short(column)} = {value(facet)}", drawn[drawn[column] == facet]) for facet in facets if column]
-    panels = panels or [("", drawn)]
+    panels = facets_of(table, drawn, view)
+    # rows of three panels, but four as two by two
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
@@ -225,12 +224,14 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     ends = [(line, at) for line in lines if len(line.points) for at in dict.fromkeys((0, len(line.points) - 1))]
     inner = [(line, at) for line in lines if len(line.points) <= 12 for at in range(1, len(line.points) - 1)]
     for line, at in (*ends, *inner):
-        box = _name_mark(axes, line, at, view, covered, panel)
+        box = _name_mark(axes, line, at, view, covered=covered, panel=panel)
         if box is not None:
             covered.append(box)
 
 
-def _name_mark(axes: Axes, line: Series, at: int, view: View, covered: Sequence[Bbox], panel: BboxBase) -> Bbox | None:
+def _name_mark(
+    axes: Axes, line: Series, at: int, view: View, *, covered: Sequence[Bbox], panel: BboxBase
+) -> Bbox | None:
     """Write a name beside the mark at a position of a line, on the first side that is free; return its box, or None."""
     x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
     text = value(along) if at else pairs([str(view.along)], [along])

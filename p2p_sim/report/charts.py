@@ -13,17 +13,17 @@ import pandas as pd
 from matplotlib import rc_context
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import long, pairs, short, value
+from p2p_sim.figures.column_labels import long, pairs, short
 from p2p_sim.figures.point_series import (
     BASELINES,
     REFERENCES,
-    Drawable,
     View,
     apart,
     baseline_of,
     baseline_text,
     caption,
     drawable,
+    facets_of,
     reference_of,
     reference_text,
     series,
@@ -53,13 +53,11 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
         keys: the swept keys, which a point's words name.
         note: what is held fixed.
     """
-    drawn_points = drawable(table, view)
-    finite, names = drawn_points
+    finite, names = drawable(table, view)
     if finite.empty or len(finite) > MOST_POINTS:
         return None
-    column = view.facet
-    facets = list(table[column].unique()) if column else []
-    parts = [finite[finite[column] == facet] for facet in facets] if column else [finite]
+    facets = facets_of(table, finite, view)
+    parts = [facet.points for facet in facets]
     # the keys that are not held fixed, those that make lines first
     varied = [key for key in dict.fromkeys([*view.group, *keys]) if table[key].nunique(dropna=False) > 1]
     return {
@@ -68,18 +66,20 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
         "logs": [wants_log(finite["at"], view.log_x) and names is None, wants_log(finite[view.y], view.log_y)],
         "places": None if names is None else [plain(name, 40) for name in names],
         "joined": names is None,
-        "panels": [plain(f"{short(column)} = {value(facet)}") for facet in facets] if column else [""],
-        "groups": _groups(parts, drawn_points, view, varied),
+        "panels": [plain(facet.heading) for facet in facets],
+        "groups": _groups(parts, finite, names, view, keys=varied),
         "levels": [*_references(parts, view), *_baselines(parts, view)],
         "note": plain(caption(table, finite, view, note), 600),
     }
 
 
-def _groups(parts: Sequence[pd.DataFrame], finite: Drawable, view: View, keys: Sequence[str]) -> list[Chart]:
+def _groups(
+    parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
+) -> list[Chart]:
     """The lines of all panels; the lines of a group in several panels are one, whose points name their panels."""
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
-        for line in apart(series(part, view.group, finite.points), finite.names):
+        for line in apart(series(part, view.group, finite), names):
             label = plain(line.label or short(view.y))
             group = lines.setdefault(line.index, {"label": label, "look": line.index, "points": []})
             group["points"] += [_point(row, panel, view, keys) for row in line.points.to_dict("records")]
@@ -101,7 +101,7 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
     measured = [said_value(point, y), count(len(rows), "replicate")]
     ends = _ends(point, y)
     groups = []
-    for look, (epsilon, text) in enumerate(stated):
+    for look, (text, epsilon) in enumerate(stated.items()):
         label = plain(text, 120)
         words = [f"{label}: ε = {rounded_up(epsilon)}", *measured]
         mark = {"panel": 0, "at": [_number(epsilon), *ends], "said": words}
@@ -169,7 +169,7 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The same learner without privacy: a level with its interval, or a line for each group where groups differ."""
+    """The learner without privacy: a level with its interval, or a line for each group where groups differ."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
         reference = reference_of(part, view)

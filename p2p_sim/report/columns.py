@@ -1,6 +1,7 @@
 """What a report reads of rows, and values as a reader sees them: short, plain, harmless."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -125,17 +126,16 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
     """
     table = points(rows, keys)
     table["replicates"] = table["replicates"].astype(int)
-    counts: dict[str, int] = {}
-    lost: dict[str, dict[str, Any]] = {}
     measured = set(table[POINT])
+    counts = Counter(str(failure.get("point")) for failure in failures)
+    lost = {}
     for failure in failures:
         point = str(failure.get("point"))
-        counts[point] = counts.get(point, 0) + 1
         if point not in measured:
             lost[point] = {POINT: point, "replicates": 0, **{key: failure.get(key) for key in keys}}
     if lost:
         table = pd.concat([table, pd.DataFrame(list(lost.values()))], ignore_index=True)
-    return table.assign(failures=[counts.get(point, 0) for point in table[POINT]])
+    return table.assign(failures=[counts[point] for point in table[POINT]])
 
 
 def worst_bases(rows: pd.DataFrame) -> pd.Series:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.figures.column_labels import loss_text, short
+from p2p_sim.figures.point_series import count_range
 from p2p_sim.measures.baseline import points_not_above, warnings_of
 from p2p_sim.measures.point_means import HIGH, LOW, quality
 from p2p_sim.report.columns import MeanText, number, plain, span, with_interval
@@ -29,16 +30,10 @@ POPULATIONS = {
 }
 
 
-def replicates_text(counts: Sequence[int]) -> str:
-    """How many replicates the points have."""
-    low, high = min(counts), max(counts)
-    return count(low, "replicate") if low == high else f"{low:,d} to {high:,d} replicates"
-
-
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
     """Whether it is a sweep, of how many points, or a run, and the number of replicates."""
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
-    return f"{kind}, {replicates_text(table['replicates'].tolist())}" + (" each" if len(table) > 1 else "")
+    return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
 
 
 def what_was_run(

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -123,35 +124,20 @@ def _environment() -> Environment:
     return environment
 
 
-class FailureLine(NamedTuple):
-    """A line of the table of failures: the point, its swept keys with their values, the replicate, and the error."""
-
-    point: str
-    where: str
-    replicate: str
-    error: str
-
-
-def _failure(failure: Failure, keys: Sequence[str]) -> FailureLine:
+def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
+    """The cells of a line about a failure: its point, the swept keys with their values, the replicate, the error."""
     where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
     error = plain(failure.get("error"), LONGEST_ERROR)
-    return FailureLine(plain(failure.get("point")), where, plain(failure.get("replicate")), error)
+    return [plain(failure.get("point")), where, plain(failure.get("replicate")), error]
 
 
-class ProvenanceLine(NamedTuple):
-    """A line of the table of provenance."""
-
-    name: str
-    text: str
-
-
-def _provenance(manifest: Mapping[str, Any]) -> list[ProvenanceLine]:
+def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The identity, model version, seed and replicates of the results, and the versions of the packages."""
     names = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
-    lines = [ProvenanceLine(name, plain(manifest[key])) for key, name in names if key in manifest]
-    lines.append(ProvenanceLine("replicates of each point", plain(manifest.get("replicates"))))
+    lines = {name: plain(manifest[key]) for key, name in names if key in manifest}
+    lines["replicates of each point"] = plain(manifest.get("replicates"))
     versions = sorted((manifest.get("versions") or {}).items())
-    return lines + [ProvenanceLine(plain(name), plain(version)) for name, version in versions]
+    return lines | {plain(name): plain(version) for name, version in versions}
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -167,11 +153,6 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _cut(listing: list[str]) -> list[str]:
     """As much of a listing as a page can hold."""
-    room = LONGEST_LISTING
-    fitting: list[str] = []
-    for block in listing:
-        room -= len(block)
-        if room < 0:
-            return [*fitting, "# cut here; manifest.json has the rest"]
-        fitting.append(block)
-    return fitting
+    sizes = accumulate(map(len, listing))
+    fitting = [block for block, size in zip(listing, sizes, strict=True) if size <= LONGEST_LISTING]
+    return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -142,6 +142,7 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
         number = all(is_number(value) for value in values if not is_missing(value))
         head = TableColumn(plain(readable(key, points)), plain(key), number, axis=True)
         columns.append(FilledColumn(head, plain_cells(values)))
+    # keys beyond the first five share a column; the first cell of each line has the values of all other keys
     lines = points[list(keys)].to_dict("records")
     if beyond := keys[MOST_AXES:]:
         texts = ["; ".join(f"{key} = {plain(line[key], 20)}" for key in beyond) for line in lines]

@@ -9,7 +9,6 @@ from xml.etree.ElementTree import ParseError
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
 from p2p_sim.base.plugins import member
 from p2p_sim.base.whole_files import write_whole
 from p2p_sim.measures.point_means import points, quality
@@ -163,11 +162,12 @@ def _named(column: str | None) -> str:
 
 def _behind(results: Results, means: bool) -> str:
     """How many replicates each point of a figure stands for, and which interval it has if it is a mean."""
+    from p2p_sim.figures.point_series import count_range
+
     counts = results.rows.groupby("scenario").size()
-    low, high = int(counts.min()), int(counts.max())
-    replicates = f"{low:,d} to {high:,d} replicates" if low < high else count(low, "replicate")
+    replicates = count_range(counts, "replicate")
     each = "Each point" if results.axes else "The result"
-    kind = "the mean and its 95% confidence interval (Student's t)" if high > 1 else "no interval"
+    kind = "the mean and its 95% confidence interval (Student's t)" if counts.max() > 1 else "no interval"
     return f"{each} stands for {replicates}" + (f": {kind}." if means else ".")
 
 

@@ -54,19 +54,17 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
+    # an ε: the worst of each side where both have replicates of a point
     if between is None:
-        cells = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
+        cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
         scale = max(abs(difference.first), abs(difference.second))
         cells = _interval_cells(between, scale)
         counts = str(between.replicates) if comparison.paired else counts
-    return f"  {_point_name(difference)}", *values, *cells, counts
-
-
-def _point_name(difference: Difference) -> str:
-    if difference.values is None:
-        return "all points"
-    return pairs(list(difference.values), list(difference.values.values())) or "the only one"
+    point = "all points"
+    if difference.values is not None:
+        point = pairs(list(difference.values), list(difference.values.values())) or "the only one"
+    return f"  {point}", *values, *cells, counts
 
 
 def _interval_cells(mean: Mean, scale: float) -> tuple[str, ...]:

@@ -83,11 +83,16 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
     coins = COINS[audit.scope.target]
     where = f", {audit.engine} engine" if audit.engine else ""
-    smallest = f", smallest cluster ({audit.clusters[0]} users)" if audit.clusters else ""
+    smallest, clusters = "", []
+    if audit.clusters:
+        least, most = audit.clusters
+        smallest = f", smallest cluster ({least} users)"
+        sizes = f"of {count(least, 'user')}" if least == most else f"of {least:,d} to {most:,d} users"
+        clusters = [("clusters", sizes)]
     lines: list[Line] = [
         ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
         ("targets", f"{audit.targets:,d} of {audit.users:,d} users, {coins}; error {audit.error:g}"),
-        *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
+        *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
         # proved by this attack ≤ certified, or the audit fails; expected is the former if the noise is as stated
@@ -219,10 +224,6 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
         ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
         ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
     ]
-
-
-def _sizes(smallest: int, largest: int) -> str:
-    return f"of {count(smallest, 'user')}" if smallest == largest else f"of {smallest:,d} to {largest:,d} users"
 
 
 def _share(power: float) -> str:

@@ -66,13 +66,6 @@ def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
         say(f"It is proved. Without p2p-sim: python {verifier} {path}")
 
 
-def _evidence(verdict: "Verdict") -> str:
-    """A counter-example of a claim that fails; else the least and largest ratio of what is claimed to what is true."""
-    if verdict.counterexample is not None:
-        return ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
-    return f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
-
-
 def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
     """One line a claim, the corrections of those that fail, and totals; {"claims": [...]}."""
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
@@ -82,7 +75,10 @@ def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
     corrections = []
     for verdict in verdicts:
         holds = "holds" if verdict.holds else Text("fails", style="bold red")
-        table.add_row(verdict.name, holds, _evidence(verdict))
+        evidence = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
+        if verdict.counterexample is not None:
+            evidence = ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
+        table.add_row(verdict.name, holds, evidence)
         if not verdict.holds:
             corrections += [f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}"]
     # claims of papers, and beliefs that are common without a paper, are counted apart

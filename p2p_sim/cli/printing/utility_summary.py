@@ -10,7 +10,13 @@ from p2p_sim.measures.summary import excess_error, group_means, means
 
 def useful(rows: Any) -> list[Line]:
     """Accuracy, risk and what adversaries and groups lose, beside the same without privacy and without features."""
-    return [*_utility(rows), *_damage(rows), *_groups(rows)]
+    # what adversaries add to the learner's loss
+    damage = _measured_lines(
+        means(rows),
+        ("damage_error_rate", "damage by adversaries, error rate"),
+        ("damage_excess_risk", "  excess risk, nats"),
+    )
+    return [*_utility(rows), *damage, *_groups(rows)]
 
 
 def _utility(rows: Any) -> list[Line]:
@@ -34,48 +40,45 @@ def _utility(rows: Any) -> list[Line]:
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
     """Excess risk under a known law of labels, of those of the three predictors for which it was computed."""
-    texts = (
+    return _measured_lines(
+        values,
         ("excess_risk", heading),
         ("nonprivate_excess_risk", "  the same learner without privacy"),
         ("constant_excess_risk", "  best constant"),
     )
+
+
+def _measured_lines(values: dict[str, Mean], *texts: tuple[str, str]) -> list[Line]:
+    """A line for each column, with its text, that has a mean."""
     return [(text, str(values[column])) for column, text in texts if column in values]
 
 
 def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
     """Squared error and excess risk, where labels are numbers."""
-    lines = [("squared error, exact" if exact else "squared error on rows held out", str(values["squared_error"]))]
-    lines.append(("  the same learner without privacy", str(values["nonprivate_squared_error"])))
-    lines.append(("  of a constant", str(values["constant_squared_error"])))
+    lines = _measured_lines(
+        values,
+        ("squared_error", "squared error, exact" if exact else "squared error on rows held out"),
+        ("nonprivate_squared_error", "  the same learner without privacy"),
+        ("constant_squared_error", "  of a constant"),
+    )
     return [*lines, *_excess_risk(values, "excess risk, squared loss")]
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
     """Distances of released densities from the true ones; a density predicts nothing, and has no accuracy."""
-    texts = (
+    return _measured_lines(
+        values,
         ("half_l1", "half-L1 distance (exact)"),
         ("nonprivate_half_l1", "  without noise"),
         ("cells", "cells released"),
         ("nonprivate_cells", "  that hold users"),
         ("count_error", "largest error of a count"),
     )
-    return [(text, str(values[column])) for column, text in texts if column in values]
 
 
 def _accuracy(errors: Any) -> str:
     mean = mean_interval(1.0 - errors.astype(float))
     return str(mean if mean.replicates < 2 else mean.within(0.0, 1.0))
-
-
-def _damage(rows: Any) -> list[Line]:
-    """What adversaries add to the learner's loss."""
-    values = means(rows)
-    if "damage_error_rate" not in values:
-        return []
-    lines = [("damage by adversaries, error rate", str(values["damage_error_rate"]))]
-    if "damage_excess_risk" in values:
-        lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
-    return lines
 
 
 def _groups(rows: Any) -> list[Line]:
