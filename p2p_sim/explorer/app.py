@@ -90,7 +90,7 @@ class Explorer:
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
             "worth": self._worth,
             "point": lambda request: self._choice(request).point(request.query_params.get("point", "")),
-            "watch": self._progress,
+            "watch": lambda request: self._watch.look(*self._directories.of(request.query_params.get("results", ""))),
             "scenarios": self._scenarios,
         }
         answers = {
@@ -148,10 +148,6 @@ class Explorer:
             return {**choice.offered(), "shown": choice.chart()}
         except InputError as error:
             return {**choice.offered(), "shown": None, "error": str(error), "suggested": choice.suggested()}
-
-    def _progress(self, request: Request) -> dict[str, Any]:
-        [directory] = self._directories.of(request.query_params.get("results", ""))
-        return self._watch.look(directory)
 
     def _scenarios(self, _: Request) -> dict[str, Any]:
         from p2p_sim.explorer.film_page import offered

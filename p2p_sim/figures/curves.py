@@ -165,7 +165,7 @@ def plot_by_trust(
         note: below the legend.
     """
     looks = {
-        label: (_lighter(COLOURS[hue % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
+        label: (_shade(COLOURS[hue % len(COLOURS)], index, len(labels)), MARKERS[index % len(MARKERS)])
         for hue, labels in enumerate(groups.values())
         for index, label in enumerate(labels)
     }
@@ -201,13 +201,9 @@ def _legend(
             text.set_x(-28)
 
 
-def _step(count: int) -> float:
-    """How much lighter each line of a group is than the one before; the last keeps two fifths of its colour."""
-    return min(0.13, 0.6 / max(count - 1, 1))
-
-
-def _lighter(colour: str, share: float) -> str:
-    """A colour mixed with white."""
+def _shade(colour: str, index: int, count: int) -> str:
+    """The colour of one of so many lines of a group: each is lighter than the one before, by at most three fifths."""
+    share = min(0.13, 0.6 / max(count - 1, 1)) * index  # of white
     red, green, blue = (1.0 - (1.0 - part) * (1.0 - share) for part in to_rgb(colour))
     return to_hex((red, green, blue))
 

@@ -11,8 +11,12 @@ import pandas as pd
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import member
 from p2p_sim.base.whole_files import write_whole
+from p2p_sim.figures.column_labels import short
+from p2p_sim.figures.point_series import count_range, reference_text
 from p2p_sim.measures.point_means import points, quality
 from p2p_sim.mechanisms.mechanism import MechanismBase
+from p2p_sim.report.columns import NEEDED, NUMBERS, choices
+from p2p_sim.report.point_table import FIGURES, MORE
 from p2p_sim.results.figure_request import FigureRequest, request_of, view_of
 from p2p_sim.results.plots import draw, titles
 from p2p_sim.results.results_directory import Results, read_results
@@ -80,7 +84,6 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
-    from p2p_sim.figures.point_series import reference_text
     from p2p_sim.figures.privacy_utility import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
 
@@ -135,8 +138,6 @@ def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Ch
 
 def _chosen(results: Results) -> str:
     """The sentence that every figure of a search has if ε does not count its choices; else empty."""
-    from p2p_sim.report.columns import choices
-
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
@@ -155,15 +156,11 @@ def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") ->
 
 
 def _named(column: str | None) -> str:
-    from p2p_sim.figures.column_labels import short
-
     return "a chosen column" if column is None else short(column)
 
 
 def _behind(results: Results, means: bool) -> str:
     """How many replicates each point of a figure stands for, and which interval it has if it is a mean."""
-    from p2p_sim.figures.point_series import count_range
-
     counts = results.rows.groupby("scenario").size()
     replicates = count_range(counts, "replicate")
     each = "Each point" if results.axes else "The result"
@@ -173,9 +170,6 @@ def _behind(results: Results, means: bool) -> str:
 
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, if they have what a report needs, with numbers as numbers."""
-    from p2p_sim.report.columns import NEEDED, NUMBERS
-    from p2p_sim.report.point_table import FIGURES, MORE
-
     missing = [name for name in NEEDED if name not in rows]
     if missing:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")
