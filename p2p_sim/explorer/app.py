@@ -90,7 +90,7 @@ class Explorer:
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
             "worth": self._worth,
             "point": lambda request: self._choice(request).point(request.query_params.get("point", "")),
-            "watch": lambda request: self._watch.look(*self._directories.of(request.query_params.get("results", ""))),
+            "watch": lambda request: self._watch.look(self._directories.of(request.query_params.get("results", ""))[0]),
             "scenarios": self._scenarios,
         }
         answers = {
