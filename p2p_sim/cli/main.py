@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.new import new
@@ -21,6 +22,7 @@ from p2p_sim.cli.options import (
     Note,
     Overrides,
     Quiet,
+    ResultsDir,
     ScenarioFile,
     Split,
     Version,
@@ -32,9 +34,10 @@ from p2p_sim.cli.options import (
     one_of,
 )
 from p2p_sim.cli.points import sweep, tune
-from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
+from p2p_sim.cli.privacy import calibrate, certify
 from p2p_sim.cli.results import compare, explore, plot, report
 from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
+from p2p_sim.replicate.row import privacy
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -59,7 +62,7 @@ p2p-sim --help lists all commands."""
 
 @app.callback()
 def _root(context: typer.Context, version: Version = False) -> None:
-    """Greets whoever names no command."""
+    """Print a greeting where no command is named."""
     if context.invoked_subcommand is None:
         print(GREETING)
 
@@ -78,9 +81,7 @@ def run(
         ),
     ] = None,
     data_dir: DataDir = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
-    ] = None,
+    out: ResultsDir = None,
     json_: AsJson = False,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the releases (.csv, .parquet, .npz).")
@@ -119,7 +120,7 @@ def run(
     from p2p_sim.cli.printing.run_summary import print_json, print_summary
     from p2p_sim.cli.scenarios import against_randomised_response
 
-    written = [(path, write(chosen, path, data_dir)) for path, write in exports]
+    written = [(path, write(chosen, path, data_dir)) for path, write in exports.items()]
     if json_:
         print_json(chosen, finished)
     else:
@@ -129,30 +130,37 @@ def run(
 
 def _exports(
     scenario: "Scenario", export: Path | None, transcript: Path | None
-) -> list[tuple[Path, "Callable[[Scenario, Path, Path | None], int]"]]:
-    """What is written besides the results, and by whom; refused before anything runs if it cannot be."""
+) -> dict[Path, "Callable[[Scenario, Path, Path | None], int]"]:
+    """What writes the files of --export and --transcript, and returns the number of their lines.
+
+    Raises:
+        InputError: a file cannot be written, or the scenario has not what belongs there; before anything runs.
+    """
     if export is None and transcript is None:
-        return []
-    from p2p_sim.results.release_export import check_destination, check_release, check_transcript
-    from p2p_sim.results.release_export import export_release as release
-    from p2p_sim.results.release_export import export_transcript as messages
+        return {}
+    from p2p_sim.results import release_export
 
-    found: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
-    for option, path, write in (("--export", export, release), ("--transcript", transcript, messages)):
+    # the paths first, then whether the scenario has what belongs there
+    exports: dict[Path, Callable[[Scenario, Path, Path | None], int]] = {}
+    for option, path, write in (
+        ("--export", export, release_export.export_release),
+        ("--transcript", transcript, release_export.export_transcript),
+    ):
         if path is not None:
-            check_destination(option, path)
-            found.append((path, write))
+            release_export.check_destination(option, path)
+            exports[path] = write
     if export is not None:
-        check_release(scenario)
-    if export is not None and export == transcript:
-        raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
-    if transcript is not None and scenario.engine == "vectorised":
-        raise InputError(f"--transcript {transcript}: needs engine = 'events' or 'processes', not 'vectorised'")
+        release_export.check_release(scenario)
     if transcript is not None:
-        check_transcript(scenario)
-    return found
+        if transcript == export:
+            raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
+        if scenario.engine == "vectorised":
+            raise InputError(f"--transcript {transcript}: needs engine = 'events' or 'processes', not 'vectorised'")
+        release_export.check_transcript(scenario)
+    return exports
 
 
+# commands stand in the help in the order in which they are added
 for command in (new, sweep, tune, plot, compare, report, explore, scenarios, data, cite):
     app.command()(command)
 
@@ -172,9 +180,9 @@ def validate(
     failed = False
     for file in files:
         try:
-            found = _checked(file, overrides, data_dir)
+            lines = _checked(file, overrides, data_dir)
             if not quiet:
-                print("\n  ".join([f"{file}: ok, {found[0]}", *found[1:]]))
+                print("\n  ".join([f"{file}: ok, {lines[0]}", *lines[1:]]))
         except InputError as error:
             failed = True
             print(*error.mistakes, sep="\n", file=sys.stderr)
@@ -195,12 +203,8 @@ def schema(quiet: Quiet = False) -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
-app.command()(privacy)
-app.command()(calibrate)
-app.command()(certify)
-
-
-app.command()(audit)
+for question in (privacy, calibrate, certify, audit):
+    app.command()(question)
 
 
 @app.command()
@@ -234,19 +238,20 @@ def network(
     from p2p_sim.replicate.replicate import directory_of
     from p2p_sim.results.rows import NETWORK
 
+    # mistakes in the options come to light before the replicate runs
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
     if film is not None:
         check_file("--film", film, (".html", ".htm"))
-    found = observe(chosen, replicate, data_dir)
-    figures = draw(found, directory)
+    observed = observe(chosen, replicate, data_dir)
+    figures = draw(observed, directory)
     if film is not None:
         with writing(film):
-            write_whole(film, film_html(found).encode())
+            write_whole(film, film_html(observed).encode())
         figures.append(film)
-    output = network_output(record(found), figures, found.statement)
+    output = network_output(record(observed), figures, observed.statement)
     if not json_:
         warn_of_oddities(oddities(output.record))
     print_output(output, json_)
@@ -289,14 +294,15 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.sweeps.plan import load_sweep
 
     file = located(file)
+    # the replicates that read a user's own table; advice is about these, since shipped data sets are as they should be
     if "axes" not in read_toml(file):
-        case = Replicate(load(file, overrides, None), data_dir=data_dir)
-        lines, cases = examined(case), [case] if case.scenario.population.own else []
+        replicate = Replicate(load(file, overrides, None), data_dir=data_dir)
+        lines, replicates = examined(replicate), [replicate] if replicate.scenario.population.own else []
     else:
         plan = load_sweep(file, overrides or (), data_dir)
-        lines, cases = [f"a sweep of {count(plan.size, 'point')}"], plan.own_data()
-        lines += [line for case in cases for line in case.scenario.population.remarks(case.places)]
-    for warning in dict.fromkeys(line for case in cases for line in advice(case)):
+        lines, replicates = [f"a sweep of {count(plan.size, 'point')}"], plan.own_data()
+        lines += [line for each in replicates for line in each.scenario.population.remarks(each.places)]
+    for warning in dict.fromkeys(line for each in replicates for line in advice(each)):
         warnings.warn(f"{file}: {warning}", stacklevel=2)
     return lines
 

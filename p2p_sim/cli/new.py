@@ -52,29 +52,29 @@ def new(
 
     Example: p2p-sim new mine --from quickstart
     """
-    from p2p_sim.cli.new import copied, from_table
     from p2p_sim.cli.printing.numbers import say
     from p2p_sim.replicate.replicate import default_directory
 
+    # a copy of a scenario, or a scenario for a table: options of the two do not mix
     if data is None:
         if label is not None:
             raise InputError(f"--label {label}: names a column of a table; give the table with --data FILE")
-        made = copied(name, start or "quickstart")
+        created = copied(name, start or "quickstart")
     elif start is not None:
         raise InputError(f"--from {start}: does not go with --data {data}; choose one")
     else:
-        given = {"separator": separator, "decimal": decimal, "thousands": thousands, "encoding": encoding}
-        made = from_table(name, data, label, {key: value for key, value in given.items() if value is not None})
-    print(made.path)
+        options = {"separator": separator, "decimal": decimal, "thousands": thousands, "encoding": encoding}
+        created = from_table(name, data, label, {key: value for key, value in options.items() if value is not None})
+    print(created.path)
     if quiet:
         return
-    for note in made.notes:
+    for note in created.notes:
         say(f"  {note}")
-    print(f"next: p2p-sim validate {made.path}   p2p-sim run {made.path}")
-    if made.identity is not None:
-        print(f"then: p2p-sim report {default_directory(made.path.stem, made.identity)}")
-    if made.loss:
-        say(made.loss)
+    print(f"next: p2p-sim validate {created.path}   p2p-sim run {created.path}")
+    if created.identity is not None:
+        print(f"then: p2p-sim report {default_directory(created.path.stem, created.identity)}")
+    if created.loss:
+        say(created.loss)
 
 
 COMMENTS = {
@@ -95,7 +95,7 @@ COMMENTS = {
     "standardise": "numbers get mean 0 and standard deviation 1",
     "proposed": "the keys above were chosen by looking at the rows",
 }
-"""What is said beside a key of a table."""
+"""The comment beside each key of a table in the new file."""
 TABLE = """\
 # {data}: what does a learner get from exchanged labels, and what does it find out about any one user?
 name = "{name}"
@@ -127,10 +127,11 @@ MOST_CLUSTERS = 100
 
 
 @dataclass(frozen=True)
-class Made:
-    """A new scenario file; notes: what was seen, a line each; identity: the scenario's, where its data are known.
+class NewScenario:
+    """A scenario file that was written.
 
-    loss: what to do about columns that are left out, if these are many.
+    notes: what it was made from, a line each. identity: of the scenario, where its data are at hand, else None. loss:
+    what to do about columns that are left out, if these are many; else empty.
     """
 
     path: Path
@@ -139,7 +140,7 @@ class Made:
     loss: str = ""
 
 
-def copied(name: str, start: str) -> Made:
+def copied(name: str, start: str) -> NewScenario:
     """A copy of a scenario under another name, in the current directory, with the files that it names.
 
     Args:
@@ -150,6 +151,7 @@ def copied(name: str, start: str) -> Made:
     """
     from p2p_sim.scenario import Scenario
 
+    # the text, with the new name in its first line that sets one
     path, source = _target(name), find_scenario(start)
     text, tree = source.read_text(encoding="utf-8"), read_toml(source)
     if "axes" in tree:
@@ -158,6 +160,7 @@ def copied(name: str, start: str) -> Made:
     if not count:
         raise InputError(f"--from {start}: has no line that begins with name =")
     Scenario.from_tree(parsed(text), source.parent)
+    # files that it names by relative paths go along; absolute ones stay where they are
     files = {Path(named): source.parent / named for named in _paths(tree)}
     files = {into: old for into, old in files.items() if not into.is_absolute() and old.is_file()}
     for into in files:
@@ -167,10 +170,10 @@ def copied(name: str, start: str) -> Made:
         into.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(old, into)
     _write(path, text)
-    return Made(path, (f"a copy of {source.name}", *(f"with {into}" for into in files)))
+    return NewScenario(path, (f"a copy of {source.name}", *(f"with {into}" for into in files)))
 
 
-def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Made:
+def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> NewScenario:
     """A scenario for a user's own table, in the current directory.
 
     Args:
@@ -188,23 +191,23 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     path = _target(name)
     if not data.is_file():
         raise InputError(f"--data {data}: {no_file(data)}")
-    found = look_at(data, label, stated)
-    text = _text(path.stem, data, str(label), found)
-    case = Replicate(Scenario.from_tree(parsed(text)))
-    examined(case)
+    survey = look_at(data, label, stated)
+    text = _text(path.stem, data, str(label), survey)
+    replicate = Replicate(Scenario.from_tree(parsed(text)))
+    examined(replicate)
     _write(path, text)
-    count, users = proposed(found.rows)
+    count, users = proposed(survey.rows)
     note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
     loss = ""  # which columns are left out, why, and what to do, where these are more than half
-    if len(found.lost) > len(found.keys.get("features", ())):
+    if len(survey.lost) > len(survey.keys.get("features", ())):
         loss = (
-            f"{found.loss(str(label))}; correct them in the table, or list those that are meant in population.features"
+            f"{survey.loss(str(label))}; correct them in the table, or list those that are meant in population.features"
         )
-    return Made(path, (*found.notes, note), case.identity, loss)
+    return NewScenario(path, (*survey.notes, note), replicate.identity, loss)
 
 
 def proposed(rows: int) -> tuple[int, int]:
-    """How many clusters are proposed for a table, and of how many users: √users clusters, at most 100.
+    """How many clusters are proposed for a table, and for how many users: √users clusters, at most 100.
 
     There are about as many clusters as users in each. Labels have no part in it, so that it costs no privacy.
 
@@ -215,19 +218,19 @@ def proposed(rows: int) -> tuple[int, int]:
     return min(MOST_CLUSTERS, math.isqrt(users)), users
 
 
-def _text(name: str, data: Path, label: str, found: "Look") -> str:
-    count, users = proposed(found.rows)
+def _text(name: str, data: Path, label: str, survey: "Look") -> str:
+    count, users = proposed(survey.rows)
     delta = f"1e-{len(str(users)) + 1}"
-    keys = {"path": str(data), "label": label, **found.keys}
-    lines = [f"{f'{key} = {_toml(keys[key])}':<30} # {said}" for key, said in COMMENTS.items() if key in keys]
-    shown = data.name if data.name.isprintable() else "A table"
-    return TABLE.format(data=shown, name=name, keys="\n".join(lines), count=count, delta=delta)
+    keys = {"path": str(data), "label": label, **survey.keys}
+    lines = [f"{f'{key} = {_toml(keys[key])}':<30} # {comment}" for key, comment in COMMENTS.items() if key in keys]
+    heading = data.name if data.name.isprintable() else "A table"
+    return TABLE.format(data=heading, name=name, keys="\n".join(lines), count=count, delta=delta)
 
 
 def _toml(value: Any) -> str:
     """A value in TOML, which writes texts, numbers, truth values and lists as JSON does."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, dict):  # an inline table
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(item)}' for key, item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""What several commands share: help texts, options, and what is said when one is stopped."""
+"""What several commands share: the form of the help, options, checks of files, and how a stopped command ends."""
 
 import os
 import sys
@@ -35,6 +35,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments by their name alone; an option's value as the help names it."""
+        # an argument's record has its metavar twice, so that its name is taken from the parameter
         parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -53,9 +54,9 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """A line or more for each command."""
-        found = [(name, command) for name, command in self.commands.items() if not command.hidden]
+        visible = [(name, command) for name, command in self.commands.items() if not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in found])
+            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in visible])
 
 
 class App(typer.Typer):
@@ -65,7 +66,7 @@ class App(typer.Typer):
         super().__init__(cls=Commands, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """As in typer."""
+        """Register a command, whose help has the form of `Command`."""
         return super().command(name, **{"cls": Command, **settings})
 
 
@@ -114,14 +115,17 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]"),
 ]
+ResultsDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
+]
 
 
 class Note(UserWarning):
-    """What is said on standard error as it stands, and is no warning."""
+    """A message on standard error as it stands, without the word "warning"."""
 
 
 def _hush(quiet: bool) -> bool:
-    """No warnings, if nothing is to be said."""
+    """Switch warnings off for the rest of the command, if --quiet is set."""
     if quiet:
         warnings.simplefilter("ignore")  # until `main` ends
     return quiet

@@ -12,6 +12,7 @@ from p2p_sim.cli.options import (
     DataDir,
     Overrides,
     Quiet,
+    ResultsDir,
     ScenarioFile,
     Split,
     Workers,
@@ -31,9 +32,7 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the base scenario, or replicates=N."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
-    ] = None,
+    out: ResultsDir = None,
     data_dir: DataDir = None,
     workers: Workers = None,
     dask: Dask = None,
@@ -56,6 +55,7 @@ def sweep(
     from p2p_sim.sweeps.plan import load_sweep
     from p2p_sim.sweeps.run_sweep import run_sweep
 
+    # plan: which points and replicates there are, and which of them are on disk already
     plan = load_sweep(where, overrides or (), data_dir)
     directory = out or default_directory(plan.name, plan.sweep_identity)
     executor = for_sweep(plan, workers, dask, split)
@@ -139,11 +139,12 @@ def tune(
     from p2p_sim.tuning.run_search import tune as run_search
     from p2p_sim.tuning.search_space import read_search
 
-    wanted = Goal(goal, epsilon, accuracy)
-    tuning = make_tuning(chosen, wanted, None if search is None else read_search(search), look, data_dir)
+    space = None if search is None else read_search(search)
+    tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)
     executor = for_tune(chosen, workers, dask)
     try:
         with shown(chosen.name, "trials", trials, quiet=quiet) as report:
+            # a curator's search pays for its looks at the labels, with a number of trials drawn at random
             search_with = tune_privately if look == "curator" else run_search
             tuned = search_with(tuning, trials, out, executor, report)
     except KeyboardInterrupt as stop:

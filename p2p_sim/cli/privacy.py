@@ -65,10 +65,10 @@ def privacy(
         cluster_size, flip_prob, sampling_rate, observer, members,
         rounds=rounds, fresh=fresh, num_classes=num_classes, degree=degree, peers=peers,
     )  # fmt: skip
-    found = answer(question, delta, epsilon)
+    figures = answer(question, delta, epsilon)
     if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
         warnings.warn(beware, stacklevel=2)
-    print_output(privacy_output(question, found), json_)
+    print_output(privacy_output(question, figures), json_)
 
 
 def calibrate(
@@ -106,6 +106,7 @@ def calibrate(
     from p2p_sim.privacy.target_questions import calibrated, enough_neighbours
     from p2p_sim.privacy.wording import exposed
 
+    # with a flip probability the number of neighbours is what is looked for, in one cluster
     if flip_prob is not None:
         if degree is not None:
             raise InputError(f"--degree {degree}: does not go with --flip-prob, which asks for the smallest degree")
@@ -116,20 +117,13 @@ def calibrate(
         question = Question(cluster_size[0], flip_prob, sampling_rate, observer, members, num_classes=num_classes)
         print_output(neighbours_output(enough_neighbours(question, epsilon, delta)), json_)
         return
-    found = calibrated(
-        cluster_size,
-        num_classes,
-        sampling_rate,
-        epsilon=epsilon,
-        delta=delta,
-        observer=observer,
-        members=members,
-        degree=degree,
-        peers=peers,
-    )
+    calibration = calibrated(
+        cluster_size, num_classes, sampling_rate, epsilon=epsilon, delta=delta,
+        observer=observer, members=members, degree=degree, peers=peers,
+    )  # fmt: skip
     if beware := exposed(observer, max(cluster_size), delta, members or 1):
         warnings.warn(beware, stacklevel=2)
-    print_output(calibration_output(found), json_)
+    print_output(calibration_output(calibration), json_)
 
 
 def certify(
@@ -160,6 +154,7 @@ def certify(
     from p2p_sim.cli.printing.privacy_answers import print_certified
     from p2p_sim.privacy.questions import Question, certified, verifier_source
 
+    # both files must be new, which is checked before the proof, since that may take long
     _check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name
     if program is not None:
@@ -176,6 +171,7 @@ def certify(
 
 
 def _check_new(option: str, path: Path) -> None:
+    """Refuse a path at which no new file can be written."""
     if path.exists():
         raise InputError(f"{option} {path}: exists already; choose another name")
     if not path.parent.is_dir():
@@ -239,16 +235,17 @@ def audit(
     check_data_dir(data_dir)
     if figure is not None:
         check_figure(figure)
-    done = attack(
+    # a figure that cannot be written is refused above, since an attack may take minutes
+    result = attack(
         load(scenario, overrides, engine), observer, members, trials,
         cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir,
     )  # fmt: skip
     if figure is not None:
         from p2p_sim.cli.printing.one_run_audits import draw_one_run
 
-        draw_one_run(done, figure)
-    output = audit_output(done, asked=cluster_size is not None)
+        draw_one_run(result, figure)
+    output = audit_output(result, size_requested=cluster_size is not None)
     print_output(output, json_)
-    if not done.passed:
+    if not result.passed:
         print(f"p2p-sim: {output.failure}", file=sys.stderr)
         raise typer.Exit(1)

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from p2p_sim.cli.options import AsJson, DataDir, Note, Overrides, Quiet, check_d
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
+    from p2p_sim.population.data_sets import DataSet
     from p2p_sim.sweeps.run_scenario import Finished
 
 EXAMPLE = EXAMPLES / "own_mechanism"
@@ -111,18 +113,18 @@ def against_randomised_response(
     changes.append(f"mechanism.{f'flip_prob={alpha.iloc[0]!s}' if same else f'target_epsilon={target}'}")
     changes += ["mechanism.debias=true"] * getattr(chosen.mechanism, "debias", False)
     # faults and adversaries are of messages, which randomised response does not have
-    changes += [] if chosen.network.ideal else ["network={}"]
+    changes += ["network={}"] * (not chosen.network.ideal)
     changes += ["adversaries={}"] * bool(chosen.adversaries.active)
     try:
         if load_scenario(file, changes).engine != chosen.engine:
             changes.append(f"engine={chosen.engine}")
-        other = directory_of(load_scenario(file, changes), data_dir)
+        rival_directory = directory_of(load_scenario(file, changes), data_dir)
     except InputError:
         return ""
     options = [word for change in changes for word in ("--set", change)]
     options += [] if data_dir is None else ["--data-dir", str(data_dir)]
     first = shlex.join(["p2p-sim", "run", str(file), *options, "--quiet"])
-    return f"{first} && {shlex.join(['p2p-sim', 'compare', str(finished.directory), str(other)])}"
+    return f"{first} && {shlex.join(['p2p-sim', 'compare', str(finished.directory), str(rival_directory)])}"
 
 
 def cite(
@@ -144,21 +146,19 @@ def cite(
     from p2p_sim.cli.printing.lists import print_citation, print_citation_json
     from p2p_sim.sweeps.catalogue import cited
 
-    packages = {name: version for one in chosen for name, version in one.packages.items()}
+    packages = {name: version for scenario in chosen for name, version in scenario.packages.items()}
     (print_citation_json if json_ else print_citation)(cited(chosen), packages)
 
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
     """The scenario of a file; of a sweep, some whose parts are those of all its points."""
-    from p2p_sim.base.shipped_files import find_scenario
     from p2p_sim.base.toml import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):
         return [load(path, overrides, None)]
     from p2p_sim.sweeps.plan import load_sweep
 
-    plan = load_sweep(path, overrides or ())
-    return list(plan.examples())
+    return list(load_sweep(path, overrides or ()).examples())
 
 
 ACTIONS = ("list", "where", "check", "fetch")
@@ -185,31 +185,47 @@ def data(
 
     Example: p2p-sim data list
     """
-    from p2p_sim.cli.printing import lists as printing
-    from p2p_sim.population.data_sets import check, data_set, data_sets, fetch
+    from p2p_sim.cli.printing.lists import print_list, print_where
+    from p2p_sim.population.data_sets import check, data_set, data_sets
     from p2p_sim.replicate.replicate import data_directory
 
     if action != "fetch":  # which makes the directory
         check_data_dir(data_dir)
     if action not in ACTIONS:
         raise InputError(f"data {action}: must be one of {', '.join(ACTIONS)}")
-    chosen = [data_set(name) for name in names] if names else list(data_sets().values())
+    chosen = list(map(data_set, names)) if names else list(data_sets().values())
     directory = data_directory(data_dir)
     places = () if directory is None else (directory,)
     if action == "list":
-        printing.print_list(chosen, in_full=bool(names))
+        print_list(chosen, in_full=bool(names))
     elif action == "where":
-        printing.print_where([(one, check(one, places, read=False)) for one in chosen], directory)
+        print_where([(data_set, check(data_set, places, read=False)) for data_set in chosen], directory)
     elif action == "check":
-        if directory is None:
-            raise InputError("data check: no directory of data files is named; use --data-dir DIR or set P2P_SIM_DATA")
-        faults = printing.print_check(((one, check(one, places)) for one in chosen), directory, named=bool(names))
-        if faults:
-            raise typer.Exit(1)
+        _check_files(chosen, directory, named=bool(names))
     else:
-        if directory is None or not names:
-            raise InputError(
-                "data fetch: needs the names of data sets, and their directory: --data-dir DIR or P2P_SIM_DATA"
-            )
-        for one in chosen:
-            printing.print_fetched(one, fetch(one, directory))
+        _fetch_files(chosen if names else [], directory)
+
+
+def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: bool) -> None:
+    """Compare all files with their check figures, and end with status 1 if there are faults."""
+    from p2p_sim.cli.printing.lists import print_check
+    from p2p_sim.population.data_sets import check
+
+    if directory is None:
+        raise InputError("data check: no directory of data files is named; use --data-dir DIR or set P2P_SIM_DATA")
+    checks = ((data_set, check(data_set, (directory,))) for data_set in data_sets)  # each is printed when it is read
+    if print_check(checks, directory, named):
+        raise typer.Exit(1)
+
+
+def _fetch_files(data_sets: "Sequence[DataSet]", directory: Path | None) -> None:
+    """Get the files of named data sets that are not in the directory."""
+    from p2p_sim.cli.printing.lists import print_fetched
+    from p2p_sim.population.data_sets import fetch
+
+    if directory is None or not data_sets:
+        raise InputError(
+            "data fetch: needs the names of data sets, and their directory: --data-dir DIR or P2P_SIM_DATA"
+        )
+    for data_set in data_sets:
+        print_fetched(data_set, fetch(data_set, directory))

@@ -22,12 +22,13 @@ from starlette.routing import Route
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.packages import version
 from p2p_sim.base.written_values import finite
-from p2p_sim.explorer.directories import Place, ReadableDirectories
+from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.guard import Guard
 from p2p_sim.explorer.worker_process import Asker, Superseded
 
 if TYPE_CHECKING:
     from p2p_sim.explorer.progress_page import Watch
+    from p2p_sim.explorer.results_page import Worth
     from p2p_sim.explorer.runs_page import RunsTable
 
 HERE = Path(__file__).parent
@@ -49,7 +50,7 @@ FILM_HEADERS = {
 }
 """A film runs its own script, alone: it can neither ask the explorer nor anybody else."""
 MOST_FILMS = 4
-"""Films that are kept; an older one is played anew."""
+"""Films that are held in memory; an older one is played anew."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -57,11 +58,11 @@ class Explorer:
     """What the explorer serves.
 
     Args:
-        places: results directories that may be read. lanes: who answers the questions of each kind.
+        directories: results directories that may be read. lanes: what answers the questions of each kind.
     """
 
-    def __init__(self, places: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
-        self._places, self._lanes = places, lanes
+    def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
+        self._directories, self._lanes = directories, lanes
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
         loader = FileSystemLoader(HERE / "templates")
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -69,33 +70,36 @@ class Explorer:
 
     @cached_property
     def _watch(self) -> "Watch":
-        from p2p_sim.explorer.progress_page import (
-            Watch,  # late, as all that loads pandas: the first page is there sooner
-        )
+        # imported late, as all that loads pandas: the first page is there sooner
+        from p2p_sim.explorer.progress_page import Watch
 
         return Watch()
 
     @cached_property
     def _runs(self) -> "RunsTable":
-        from p2p_sim.explorer.runs_page import RunsTable  # late, as above
+        from p2p_sim.explorer.runs_page import RunsTable  # imported late, since it loads pandas
 
-        return RunsTable(self._places)
+        return RunsTable(self._directories)
 
     @property
     def routes(self) -> list[Route]:
         """Addresses, after the token."""
+        # computed in a thread of this process; the questions of LANES, which may take minutes, in processes
+        computed: dict[str, Callable[[Request], dict[str, Any]]] = {
+            "results": self._results,
+            "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
+            "worth": self._worth,
+            "point": lambda request: self._choice(request).point(request.query_params.get("point", "")),
+            "watch": lambda request: self._watch.look(self._directories.of(request.query_params.get("results", ""))[0]),
+            "scenarios": self._scenarios,
+        }
         answers = {
             **{f"/{name}": self._page(name) for name in PAGES},
-            "/api/results": _answering(self._results),
-            "/api/runs": _answering(self._table_of_runs),
-            "/api/worth": _answering(self._worth),
-            "/api/point": _answering(self._point),
+            **{f"/api/{name}": _answering(_in_thread(function)) for name, function in computed.items()},
+            **{f"/api/{name}": _answering(self._worker_answer(name)) for name in LANES if name != "film"},
             "/api/download": _answering(self._download),
-            "/api/watch": _answering(self._watched),
-            **{f"/api/{name}": _answering(self._asked(name)) for name in LANES if name != "film"},
-            "/api/scenarios": _answering(self._scenarios),
             "/api/film": _answering(self._film),
-            "/film/{name}": self._shown_film,
+            "/film/{name}": self._film_page,
             "/static/{name}": self._file,
         }
         return [Route(path, answer, methods=["GET"]) for path, answer in answers.items()]
@@ -114,77 +118,49 @@ class Explorer:
             return JSONResponse({"error": "there is no such file"}, 404)
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
-    def _asked(self, task: str) -> Answer:
-        async def asked(request: Request) -> Response:
+    def _worker_answer(self, task: str) -> Answer:
+        """Answers requests by a process that computes, with the request's fields."""
+
+        async def answer(request: Request) -> Response:
             return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
-        return asked
+        return answer
 
-    async def _results(self, request: Request) -> Response:
-        def listed() -> dict[str, Any]:
-            places = [
-                {"key": place.key, "name": place.name, "label": place.label, "published": place.published,
-                 "running": place.state == "running", "finished": place.state == "finished"}
-                for place in self._places.all()
-            ]  # fmt: skip
-            return {"results": places, "left_out": self._places.left_out()}
+    def _results(self, _: Request) -> dict[str, Any]:
+        lines = [
+            {"key": directory.key, "name": directory.name, "label": directory.label,
+             "published": directory.published, "running": directory.state == "running",
+             "finished": directory.state == "finished"}
+            for directory in self._directories.all()
+        ]  # fmt: skip
+        return {"results": lines, "left_out": self._directories.left_out()}
 
-        return _json(await run_in_threadpool(listed))
+    def _choice(self, request: Request) -> "Worth":
+        """The results and columns that a request names, as the pages about results and downloads read them."""
+        from p2p_sim.explorer.results_page import Worth
 
-    async def _table_of_runs(self, request: Request) -> Response:
-        return _json(await run_in_threadpool(self._runs.table, request.query_params.get("since", "")))
+        directories = self._directories.of(*request.query_params.getlist("results"))
+        return Worth(directories, request.query_params, self._runs.results)
 
-    def _chosen(self, request: Request) -> list[Place]:
-        return self._places.of(*request.query_params.getlist("results"))
+    def _worth(self, request: Request) -> dict[str, Any]:
+        choice = self._choice(request)
+        try:
+            return {**choice.offered(), "shown": choice.chart()}
+        except InputError as error:
+            return {**choice.offered(), "shown": None, "error": str(error), "suggested": choice.suggested()}
 
-    async def _worth(self, request: Request) -> Response:
-        def worth() -> dict[str, Any]:
-            from p2p_sim.explorer.results_page import Worth
+    def _scenarios(self, _: Request) -> dict[str, Any]:
+        from p2p_sim.explorer.film_page import offered
 
-            made = Worth(self._chosen(request), request.query_params, self._runs.results)
-            try:
-                return {**made.offered(), "shown": made.shown()}
-            except InputError as error:
-                return {**made.offered(), "shown": None, "error": str(error), "suggested": made.suggested()}
-
-        return _json(await run_in_threadpool(worth))
-
-    async def _point(self, request: Request) -> Response:
-        def point() -> dict[str, Any]:
-            from p2p_sim.explorer.results_page import Worth
-
-            made = Worth(self._chosen(request), request.query_params, self._runs.results)
-            return made.point(request.query_params.get("point", ""))
-
-        return _json(await run_in_threadpool(point))
+        return {"scenarios": offered()}
 
     async def _download(self, request: Request) -> Response:
         format_ = request.query_params.get("format", "")
+        content = await run_in_threadpool(lambda: self._choice(request).written(format_))
+        from p2p_sim.explorer.results_page import FORMATS  # loaded by now
 
-        def written() -> tuple[bytes, str]:
-            from p2p_sim.explorer.results_page import FORMATS, Worth
-
-            made = Worth(self._chosen(request), request.query_params, self._runs.results)
-            return made.written(format_), FORMATS[format_]
-
-        content, kind = await run_in_threadpool(written)
         name = f'attachment; filename="p2p-sim.{format_}"'
-        return Response(content, media_type=kind, headers={"content-disposition": name})
-
-    async def _watched(self, request: Request) -> Response:
-        def watched() -> dict[str, Any]:
-            [place] = self._places.of(request.query_params.get("results", ""))
-            return self._watch.look(place)
-
-        return _json(await run_in_threadpool(watched))
-
-    async def _scenarios(self, request: Request) -> Response:
-        def offered() -> list[dict[str, str]]:
-            from p2p_sim.explorer.film_page import offered
-
-            return offered()
-
-        return _json({"scenarios": await run_in_threadpool(offered)})
+        return Response(content, media_type=FORMATS[format_], headers={"content-disposition": name})
 
     async def _film(self, request: Request) -> Response:
         fields = dict(request.query_params)
@@ -193,15 +169,24 @@ class Explorer:
             self._films[name] = await self._lanes["film"].ask("film", fields)
         return _json({"name": self._films[name]["name"], "film": name})
 
-    async def _shown_film(self, request: Request) -> Response:
+    async def _film_page(self, request: Request) -> Response:
         film = self._films.get(request.path_params["name"])
         if film is None:
             return HTMLResponse("<!DOCTYPE html><title>Film</title><p>This film is no longer kept; play it anew.", 404)
         return HTMLResponse(film["film"], headers=FILM_HEADERS)
 
 
+def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
+    """Answers with what a function returns that may take long; it runs in a thread, so that the server goes on."""
+
+    async def answer(request: Request) -> Response:
+        return _json(await run_in_threadpool(function, request))
+
+    return answer
+
+
 def _answering(answer: Answer) -> Answer:
-    """The same, with a mistake in the input as one line of JSON."""
+    """An answer that gives an error as one line of JSON: 400 for a mistake in the input, else a status of its own."""
 
     async def answering(request: Request) -> Response:
         try:
@@ -214,8 +199,8 @@ def _answering(answer: Answer) -> Answer:
             return JSONResponse({"error": "the explorer has ended"}, 503)
         except Exception as error:
             logging.getLogger("uvicorn.error").exception("the explorer failed")
-            said = InputError(f"the explorer failed ({type(error).__name__}: {error}); its terminal shows where")
-            return JSONResponse({"error": str(said)}, 500)
+            message = InputError(f"the explorer failed ({type(error).__name__}: {error}); its terminal shows where")
+            return JSONResponse({"error": str(message)}, 500)
 
     return answering
 
@@ -226,7 +211,7 @@ def _json(content: dict[str, Any]) -> Response:
 
 
 def application(
-    places: ReadableDirectories,
+    directories: ReadableDirectories,
     lanes: Mapping[str, Asker],
     token: str,
     host: str,
@@ -235,7 +220,8 @@ def application(
     """The explorer behind its guard.
 
     Args:
-        places: results directories that may be read. lanes: who answers. token: secret, the beginning of every path.
+        directories: results directories that may be read. lanes: what answers the questions of each kind.
+        token: secret, the beginning of every path.
         host: address and port. started: runs from the start of the server.
     """
 
@@ -246,4 +232,4 @@ def application(
             yield
             beside.cancel_scope.cancel()
 
-    return Guard(Starlette(routes=Explorer(places, lanes).routes, lifespan=life), token, host)
+    return Guard(Starlette(routes=Explorer(directories, lanes).routes, lifespan=life), token, host)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped_files import PACKAGE
@@ -63,9 +63,8 @@ class Directories:
         except (OSError, RuntimeError) as error:  # Python below 3.13 has the latter for a link to itself
             yield _damaged(path, f"cannot be read ({getattr(error, 'strerror', None) or error})")
             return
-        if any(entry.name == MANIFEST for entry in entries):
-            if (listed := self._listed(path, root, entries)) is not None:
-                yield listed
+        if path / MANIFEST in entries:
+            yield from self._listed(path, root, entries)
             return
         for entry in entries:
             if os.path.islink(entry):  # never raises, as Path.is_symlink may
@@ -74,8 +73,8 @@ class Directories:
             elif os.path.isdir(entry) and depth < DEEPEST:
                 yield from self._below(entry, root, depth + 1)
 
-    def _listed(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The line of a directory that has a manifest; None where it is left out."""
+    def _listed(self, path: Path, root: Path, entries: list[Path]) -> list[Listed]:
+        """The line of a directory that has a manifest; none where the directory is left out."""
 
         def looked() -> Listed | None:
             for entry in entries:
@@ -83,10 +82,11 @@ class Directories:
                     return None
             return self._state(path, entries)
 
-        return _or_damaged(path, looked)
+        line = _or_damaged(path, looked)
+        return [] if line is None else [line]
 
     def _state(self, path: Path, entries: list[Path]) -> Listed | None:
-        """As `_listed`.
+        """The line of a directory whose files all lie below the root; None if its manifest is of no run and no sweep.
 
         Raises:
             Exception: the directory is damaged.
@@ -94,6 +94,7 @@ class Directories:
         from p2p_sim.results.results_directory import described
         from p2p_sim.results.rows import read_manifest
 
+        # a directory whose files have not changed since it was read keeps its line, unless somebody writes to it now
         _check_files(path)
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
@@ -102,6 +103,7 @@ class Directories:
         manifest = read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
+        # raises where a key has the wrong type, or a text cannot be written as UTF-8
         described(path, manifest)
         json.dumps(manifest, ensure_ascii=False).encode()
         if is_running(path):
@@ -126,9 +128,27 @@ def _check_files(path: Path) -> None:
             raise InputError(f"{name}: is {'a link to itself' if _leads_to_itself(file) else 'not a file'}")
 
 
-def promised_rows(manifest: Mapping[str, Any]) -> tuple[int, int]:
-    """Points and replicates that a manifest promises, which `p2p_sim.results.results_directory.described` has taken."""
-    return math.prod(len(axis["values"]) for axis in manifest.get("axes") or []), manifest.get("replicates") or 1
+class PromisedRows(NamedTuple):
+    """How many points a sweep has, and how many replicates each of them."""
+
+    points: int
+    replicates: int
+
+    @property
+    def total(self) -> int:
+        """Rows of the finished sweep."""
+        return self.points * self.replicates
+
+
+def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
+    """What a manifest promises, which `p2p_sim.results.results_directory.described` has checked."""
+    points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
+    return PromisedRows(points, manifest.get("replicates") or 1)
+
+
+def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
+    """The keys along the axes of a sweep; none of a run."""
+    return [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
 
 
 def is_running(path: Path) -> bool:
@@ -151,23 +171,24 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
     from p2p_sim.results.results_directory import check_cells, read_results
     from p2p_sim.results.rows import ROWS, TABLE
 
-    failed, done = len(read_failures(path)), 0
+    failed, written = len(read_failures(path)), 0
     rows = path / ROWS
+    # lines of a large file are counted, and read only when somebody chooses the directory
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
-            done = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
+            written = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
     elif rows.exists():
-        done = check_cells(path, [key for axis in manifest.get("axes") or [] for key in axis["keys"]])
+        written = check_cells(path, swept_keys(manifest))
     elif (path / TABLE).exists():
-        done = len(read_results(path).rows)
-    promised = math.prod(promised_rows(manifest))
-    if done + failed < promised:
-        return Listed(path, "incomplete", f"incomplete: {done:,} of {promised:,} rows")
+        written = len(read_results(path).rows)
+    promised = promised_rows(manifest).total
+    if written + failed < promised:
+        return Listed(path, "incomplete", f"incomplete: {written:,} of {promised:,} rows")
     return Listed(path, "finished")
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """What `look` finds, or the line that says what of a directory it could not read."""
+    """What `look` returns; where it raises, the line of a damaged directory, with the reason."""
     try:
         return look()
     except InputError as error:
@@ -204,14 +225,15 @@ LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",
 }
-"""Why a published study is not offered, by whether it has a table with a certified ε and with intervals."""
+"""The reason for which a published study is not offered, by whether it has a table with a certified ε and intervals."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A results directory.
+class ReadableDirectory:
+    """A results directory that the explorer may read.
 
-    key: what a browser calls it; name: what people read; published: of a published study; state, reason: as `Listed`.
+    key: its name in requests. name: its name on pages. published: whether it is of a published study. state: whether it
+    is running, finished, incomplete or damaged. reason: why it is not simply finished, in words; else empty.
     """
 
     key: str
@@ -247,50 +269,53 @@ class ReadableDirectories:
         if published is not None and published.is_dir():
             self._roots.append((published, published.resolve(), True))
 
-    def all(self) -> list[Place]:
+    def all(self) -> list[ReadableDirectory]:
         """Every results directory there is now, in the order of the roots and then of the names; damaged ones last."""
-        places: dict[Path, Place] = {}
+        directories: dict[Path, ReadableDirectory] = {}
         with self._lock:
-            for given, root, published in self._roots:
+            for unresolved, root, published in self._roots:
                 for listed in self._directories.below(root):
-                    if listed.path not in places and len(places) < MOST:
+                    if listed.path not in directories and len(directories) < MOST:
                         below = listed.path.relative_to(root).as_posix()
-                        name = given.name or given.as_posix() if below == "." else below
-                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]
-                        # what is no text, or would break the line, is escaped
-                        text = os.fsencode(name).decode(errors="backslashreplace")
-                        reason = listed.reason or "its name is not UTF-8" * (text != name)
-                        name = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-                        places[listed.path] = Place(
-                            key, name, listed.path, published, state=listed.state, reason=reason
-                        )
-        return sorted(places.values(), key=lambda place: place.state == "damaged")
+                        name = unresolved.name or unresolved.as_posix() if below == "." else below
+                        directories[listed.path] = _readable(listed, name, published)
+        return sorted(directories.values(), key=lambda directory: directory.state == "damaged")
 
     def left_out(self) -> dict[str, list[str]]:
         """Published studies without rows of scenarios, by the reason for which they are not offered."""
         if self._published is None or not self._published.is_dir():
             return {}
-        offered = {place.name.split("/")[0] for place in self.all() if place.published}
-        found: dict[str, list[str]] = {}
+        offered = {directory.name.split("/")[0] for directory in self.all() if directory.published}
+        studies: dict[str, list[str]] = {}
         for path in sorted(self._published.iterdir()):
             if path.is_dir() and path.name not in offered:
-                found.setdefault(LEFT_OUT[_has_epsilon(path)], []).append(path.name)
-        return found
+                studies.setdefault(LEFT_OUT[_has_epsilon(path)], []).append(path.name)
+        return studies
 
-    def of(self, *keys: str) -> list[Place]:
+    def of(self, *keys: str) -> list[ReadableDirectory]:
         """The directories with these keys, each once.
 
         Raises:
             InputError: one is not among those that may be read, or it is damaged.
         """
-        by_key = {place.key: place for place in self.all()}
+        by_key = {directory.key: directory for directory in self.all()}
         if not set(keys) <= set(by_key):
             raise InputError("results: there is no such results directory among those named at the start")
-        places = [by_key[key] for key in dict.fromkeys(keys)]
-        for place in places:
-            if place.state == "damaged":
-                raise InputError(f"{place.name}: {place.reason}")
-        return places
+        directories = [by_key[key] for key in dict.fromkeys(keys)]
+        for directory in directories:
+            if directory.state == "damaged":
+                raise InputError(f"{directory.name}: {directory.reason}")
+        return directories
+
+
+def _readable(listed: Listed, name: str, published: bool) -> ReadableDirectory:
+    """A listed directory under a key that does not show its path, and a name that is printable UTF-8."""
+    key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]
+    # bytes that are no UTF-8, and letters that would break the line, are escaped
+    text = os.fsencode(name).decode(errors="backslashreplace")
+    reason = listed.reason or "its name is not UTF-8" * (text != name)
+    printable = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return ReadableDirectory(key, printable, listed.path, published, state=listed.state, reason=reason)
 
 
 def _has_epsilon(path: Path) -> bool:

@@ -34,7 +34,7 @@ def _users(path: Path) -> object:
 
 
 def _refusal(users: object) -> str:
-    """Why a population of this size is not played; nothing if it is."""
+    """Why a population of this size is not played; empty if it is played."""
     if not isinstance(users, int) or users <= MOST_USERS:
         return ""
     return f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
@@ -61,8 +61,9 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
     """The scenario that a browser asks for, on the event engine.
 
     Raises:
-        InputError: as `film`.
+        InputError: there is no such scenario, it does not fit, or it names files.
     """
+    # the tree of a text from the browser, or of a shipped file, which alone may name files in its folder
     text, name = fields.get("text", ""), fields.get("scenario", "")
     if len(text) > LONGEST_TEXT:
         raise InputError(f"scenario: has {len(text):,} characters, at most {LONGEST_TEXT:,} are read from a browser")
@@ -78,6 +79,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         raise InputError(f"scenario {name[:60]}: nothing of p2p-sim has this name")
     if "axes" in tree:
         raise InputError("scenario: this is a sweep; a film shows one scenario")
+    # fields for faults, then the changed keys
     set_faults(tree, fields)
     for key, value in _changes(fields.get("changes", "")):
         _check_no_file({key.split(".")[-1]: value})
@@ -100,25 +102,27 @@ def _changes(text: str) -> list[tuple[str, Any]]:
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > MOST_CHANGES:
         raise InputError(f"changes: {len(lines)} lines, at most {MOST_CHANGES} are read")
-    found, wrong = [], []
+    changes, wrong = [], []
     for number, line in lines:
         try:
-            found.append(parse_override(line))
+            changes.append(parse_override(line))
         except InputError as error:
-            said = str(error).removeprefix("--set ")
+            # the message names an option of the command line, which a reader of the page does not have
+            mistake = str(error).removeprefix("--set ")
             if comma := re.search(r"=\s*(-?\d+),(\d+)\s*$", line):
-                said = f"{line.strip()}: use a point, {comma[1]}.{comma[2]}"
-            wrong.append(f"line {number}, {said}")
+                mistake = f"{line.strip()}: use a point, {comma[1]}.{comma[2]}"
+            wrong.append(f"line {number}, {mistake}")
     if wrong:
         raise InputError("; ".join(wrong))
     try:
-        check_either(found)
+        check_either(changes)
     except InputError as error:
         raise InputError(str(error).replace("--set ", "")) from None
-    return found
+    return changes
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
+    """Refuse a tree that names files: a browser must not make this machine read any."""
     for key in _keys(tree):
         if key in ("path", "file", "files"):
             raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
@@ -134,62 +138,74 @@ def _keys(node: object) -> Iterator[str]:
 
 
 RETRIES = ("never", "same_peer", "redraw")
+RULES: dict[str, tuple[str, str, Callable[[float], bool]]] = {
+    "loss": ("Loss", "at least 0 and below 1", lambda share: 0.0 <= share < 1.0),
+    "timeout": ("Time limit", "above 0, in seconds", lambda seconds: 0.0 < seconds <= 1e9),
+    "attempts": ("Requests in all", "a whole number from 2 to 10", lambda requests: requests in range(2, 11)),
+}
+"""The label of each field, what is allowed in words, and whether a number is."""
 ATTEMPTS, TIMEOUT_S = 3, 0.5
 """Requests in all, and seconds until a request expires, where neither a field nor the scenario says so."""
 
 
+def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
+    """The numbers of the fields loss, timeout and attempts, None of empty ones; retry fits them.
+
+    Raises:
+        InputError: a field is wrong; it names every such field.
+    """
+    wrong: list[str] = []
+    numbers = {name: _number(texts[name], *rule, wrong) for name, rule in RULES.items()}
+    if texts["retry"] not in ("", *RETRIES):
+        wrong.append(f"Retry: {texts['retry'][:20]} must be {', '.join(RETRIES[:-1])} or {RETRIES[-1]}")
+    if numbers["attempts"] is not None and texts["retry"] in ("", "never"):
+        wrong.append("Requests in all: choose under Retry whom a user asks again")
+    if wrong:
+        raise InputError("; ".join(wrong))
+    return numbers
+
+
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
-    """Set the keys of a scenario `tree` that fields ask for; an empty field leaves them as they are.
+    """Set the keys of a scenario `tree`, in place, that fields ask for; an empty field leaves them as they are.
 
     Args:
-        tree: the scenario, changed in place.
         fields: loss, the share of messages that are lost; retry, one of RETRIES; attempts, requests in all, the first
             included; timeout, seconds until a request expires.
 
     Raises:
         InputError: a field is wrong; it names every such field.
     """
-    given = {name: fields.get(name, "").strip() for name in ("loss", "retry", "attempts", "timeout")}
-    wrong: list[str] = []
-    loss = _number("Loss", given["loss"], "at least 0 and below 1", lambda value: 0.0 <= value < 1.0, wrong)
-    timeout = _number("Time limit", given["timeout"], "above 0, in seconds", lambda value: 0.0 < value <= 1e9, wrong)
-    attempts = _number(
-        "Requests in all", given["attempts"], "a whole number from 2 to 10", lambda value: value in range(2, 11), wrong
-    )
-    retry = given["retry"]
-    if retry not in ("", *RETRIES):
-        wrong.append(f"Retry: {retry[:20]} must be {', '.join(RETRIES[:-1])} or {RETRIES[-1]}")
-    if attempts is not None and retry in ("", "never"):
-        wrong.append("Requests in all: choose under Retry whom a user asks again")
-    if wrong:
-        raise InputError("; ".join(wrong))
-    if loss is not None:
-        set_key(tree, "network.loss", loss)
-    if timeout is not None:
-        set_key(tree, "network.request_timeout_s", timeout)
+    texts = {name: fields.get(name, "").strip() for name in (*RULES, "retry")}
+    numbers, retry = _checked_faults(texts), texts["retry"]
+    attempts = numbers["attempts"]
+    for name, key in (("loss", "network.loss"), ("timeout", "network.request_timeout_s")):
+        if numbers[name] is not None:
+            set_key(tree, key, numbers[name])
+    if not retry:
+        return
+    set_key(tree, "network.on_timeout.retry", retry)
     if retry == "never":
-        set_key(tree, "network.on_timeout.retry", "never")
         set_key(tree, "network.on_timeout.attempts", 1)
-    elif retry:  # users ask again; what neither the field nor the scenario says is set
-        set_key(tree, "network.on_timeout.retry", retry)
-        if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
-            set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
-        if tree["network"].get("request_timeout_s") is None:
-            set_key(tree, "network.request_timeout_s", TIMEOUT_S)
+        return
+    # users ask again: attempts and time limit are set that neither a field nor the scenario sets
+    if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
+        set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
+    if tree["network"].get("request_timeout_s") is None:
+        set_key(tree, "network.request_timeout_s", TIMEOUT_S)
 
 
-def _number(label: str, text: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
+def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
     """The number of a field, or None if it is empty; a line is added to `wrong` if it does not fit."""
     if not text:
         return None
-    shown = text[:20]
+    excerpt = text[:20]
     try:
         value = float(text)
     except ValueError:
         point = "; use a point" if text.replace(",", "", 1).isdecimal() and "," in text else ""
-        wrong.append(f"{label}: {shown} must be a number{point}")
+        wrong.append(f"{label}: {excerpt} must be a number{point}")
         return None
     if not fits(value):
-        wrong.append(f"{label}: {shown} must be {allowed}")
+        wrong.append(f"{label}: {excerpt} must be {allowed}")
         return None
     return value

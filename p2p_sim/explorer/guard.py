@@ -20,7 +20,7 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""Of every response that has none of its own; the address, which holds the token, is told to nobody."""
+"""Headers of every response that has none of its own; no other site learns the address, which holds the token."""
 REFUSED = (
     "refused: this is no address of a running explorer. If the explorer was restarted: open its new address, which "
     "p2p-sim explore printed.\n"

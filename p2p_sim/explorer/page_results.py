@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import bound_text
 from p2p_sim.base.toml import value_at
-from p2p_sim.explorer.directories import Place
+from p2p_sim.explorer.directories import ReadableDirectory
 from p2p_sim.figures.column_labels import value
 from p2p_sim.measures.point_means import POINT, is_privacy
 from p2p_sim.results.results_directory import Results
@@ -21,44 +22,55 @@ RESULTS = "results"
 """The column that says, of several directories, from which one a point is."""
 MOST_PLACES, MOST_NAMED = 100, 3
 """Results directories that are shown at a time, and those that a heading names."""
-Reading = Callable[[Place], Results]
+Reading = Callable[[ReadableDirectory], Results]
 
 
-def gathered(places: Sequence[Place], read_at: Reading) -> Results:
+def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Results:
     """One or several results directories as one; several have the column `results`.
 
     Raises:
         InputError: none is named, or one cannot be read.
     """
-    if not places:
+    if not directories:
         raise InputError("results: choose at least one results directory")
-    if len(places) > MOST_PLACES:
-        raise InputError(f"results: {len(places):,} directories are chosen, at most {MOST_PLACES} are shown at a time")
-    read = [read_at(place) for place in places]
+    if len(directories) > MOST_PLACES:
+        many = f"{len(directories):,} directories are chosen"
+        raise InputError(f"results: {many}, at most {MOST_PLACES} are shown at a time")
+    read = [read_at(directory) for directory in directories]
     if len(read) == 1:
         return read[0]
-    axes = list(dict.fromkeys(axis for one in read for axis in one.axes))
-    keys = list(dict.fromkeys(key for axis in axes for key in axis))
-    parts = []
-    for place, one in zip(places, read, strict=True):
-        part = one.rows.copy()
-        for key in keys:
-            if key not in part:
-                part[key] = pd.Series([_held(one.scenario, key)] * len(part), part.index)
-        part[RESULTS], part[POINT] = place.name, place.key + ":" + part[POINT].astype(str)
-        parts.append(part)
-    rows = pd.concat([part.dropna(axis="columns", how="all") for part in parts], ignore_index=True)
+    # every key that any of them sweeps has a column in all
+    axes = list(dict.fromkeys(chain.from_iterable(results.axes for results in read)))
+    keys = list(dict.fromkeys(chain.from_iterable(axes)))
+    parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
+    rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        if key not in rows:
-            rows[key] = None
-        if rows[key].dtype == object and not rows[key].map(lambda cell: isinstance(cell, str)).all():
-            rows[key] = [cell if isinstance(cell, str) else value(cell) for cell in rows[key]]
-    name = ", ".join(place.name for place in places) if len(places) <= MOST_NAMED else f"{len(places)} runs"
+        rows[key] = _of_one_kind(rows, key)
+    named = ", ".join(directory.name for directory in directories[:MOST_NAMED])
+    name = named if len(directories) <= MOST_NAMED else f"{len(directories)} runs"
     return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
 
 
+def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
+    """The rows of one of several directories, with all keys, and with points whose names are of this directory."""
+    part = results.rows.copy()
+    for key in keys:
+        if key not in part:
+            part[key] = pd.Series([_held(results.scenario, key)] * len(part), part.index)
+    part[RESULTS], part[POINT] = directory.name, directory.key + ":" + part[POINT].astype(str)
+    return part.dropna(axis="columns", how="all")  # an empty column has no type of its own
+
+
+def _of_one_kind(rows: pd.DataFrame, key: str) -> pd.Series:
+    """A column whose cells can be compared: where numbers and texts are mixed, or cells are missing, all are texts."""
+    cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
+    if cells.dtype != object or cells.map(lambda cell: isinstance(cell, str)).all():
+        return cells
+    return pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
+
+
 def _held(scenario: Mapping[str, Any], key: str) -> object:
-    """What a scenario that was not swept along a key says of it."""
+    """The value of a key in a scenario that was not swept along it: a kind for a table, None for anything else."""
     node = value_at(scenario, key)
     if isinstance(node, Mapping):
         return str(node.get("kind", ""))

@@ -3,12 +3,12 @@
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conversions import certified_delta
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.questions import Question, advantage, answer, answering, check_given, observer_of
@@ -19,6 +19,9 @@ from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_line
 from p2p_sim.report.scenario_listing import toml
 
 Fields = Mapping[str, str]
+Options = list[tuple[str, Any]]
+"""Options of a command with their values, of which None is left out."""
+NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
 """Values of ε behind a trade-off curve: of a coalition, of several classes or rounds, and of the other observers."""
@@ -30,8 +33,8 @@ COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "
 """Where a row has the ε of an observer, of those whose ε is in a row of the exchange without faults."""
 
 
-def told(fields: Fields) -> dict[str, Any]:
-    """ε at δ, or δ at ε, with all that the command prints but the gain, which is told with the curve.
+def privacy_answer(fields: Fields) -> dict[str, Any]:
+    """ε at δ, or δ at ε, with all that the command prints but the gain, which comes with the curve.
 
     Args:
         fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
@@ -40,17 +43,18 @@ def told(fields: Fields) -> dict[str, Any]:
     Raises:
         InputError: a field that is no number, or out of its range.
     """
-    question, delta, epsilon = _question(fields)
-    found = answer(question, delta, epsilon)
-    bound = found.bound
+    question, delta, epsilon = _question(fields), _number(fields, "delta"), _number(fields, "epsilon")
+    figures = answer(question, delta, epsilon)
+    bound = figures.bound
+    # a question of δ at an ε names no δ; the scenario that is offered then has 1e-5
     return {
-        "lines": answer_lines(question, found),
+        "lines": answer_lines(question, figures),
         "figures": {
             **whole(bound),
-            "delta_lower": found.delta_lower,
-            "delta_upper": found.delta_upper,
-            "epsilon_local": found.local,
-            "epsilon_paper_lemma9": found.lemma9.epsilon,
+            "delta_lower": figures.delta_lower,
+            "delta_upper": figures.delta_upper,
+            "epsilon_local": figures.local,
+            "epsilon_paper_lemma9": figures.lemma9.epsilon,
         },
         "beware": exposed(question.observer, question.cluster_size, delta, (question.members or 1) * question.rounds),
         "protects": protects(bound),
@@ -67,14 +71,15 @@ def curve(fields: Fields) -> dict[str, Any]:
     The curve has, at each type I error, the least type II error of any test of one label against another.
 
     Raises:
-        InputError: as `told`.
+        InputError: a field that is no number, or out of its range.
     """
-    question, delta, epsilon = _question(fields)
+    question, delta, epsilon = _question(fields), _number(fields, "delta"), _number(fields, "epsilon")
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
     with answering():
-        profile, largest, points = _profile(question, delta, epsilon)
-        grid = np.linspace(0.0, min(max(largest, 1e-3), 30.0), points).tolist()
-        type_two = LossLaw.of(grid, [bracket.upper for bracket in profile(grid)]).tradeoff(type_one)
+        # a curve from upper ends of δ at some ε: the true curve lies on it or above
+        profile = _profile(question, delta, epsilon)
+        grid = np.linspace(0.0, min(max(profile.largest, 1e-3), 30.0), profile.points).tolist()
+        type_two = LossLaw.of(grid, [bracket.upper for bracket in profile.delta(grid)]).tradeoff(type_one)
     more_often = advantage(question, delta, epsilon)
     return {
         "advantage_uniform": more_often,
@@ -84,73 +89,83 @@ def curve(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _profile(
-    question: Question, delta: float | None, epsilon: float | None
-) -> tuple[Callable[[Sequence[float]], Sequence[Bracket]], float, int]:
-    """δ(ε), the largest ε that is worth asking for, and at how many ε to ask."""
-    if question.fresh and question.rounds > 1:  # the composition is known at this δ alone
-        bound = answer(question, delta, epsilon).bound
-        top = bound.epsilon_upper
-        return lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2
+class Profile(NamedTuple):
+    """δ as a function of ε.
+
+    delta: brackets of δ at some ε. largest: the largest ε at which it is worth evaluating. points: at how many ε.
+    """
+
+    delta: Callable[[Sequence[float]], Sequence[Bracket]]
+    largest: float
+    points: int
+
+
+def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
+    """The profile behind the trade-off curve of a question."""
+    if question.fresh and question.rounds > 1:
+        return _composed_profile(answer(question, delta, epsilon).bound)
     check_given(question, delta, epsilon)
     observer = observer_of(question)
     delta = max(delta or 0.0, LEAST_DELTA)
     if question.num_classes > 2:  # lower ends take long, and a curve needs none
         missed = lambda e: not observer.satisfies(e, delta)  # noqa: E731
         _, largest = cross(missed, question.flip_prob, 0.02, question.num_classes)
-        profile, few = lambda grid: [Bracket(0.0, certified_delta(observer, e)) for e in grid], FEWER
-    else:
-        largest, profile = observer.epsilon(delta).epsilon_upper, observer.profile
-        few = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY
-    return profile, largest if math.isfinite(largest) else 0.0, few
+        return Profile(lambda grid: [Bracket(0.0, certified_delta(observer, e)) for e in grid], largest, FEWER)
+    largest = observer.epsilon(delta).epsilon_upper
+    points = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY
+    return Profile(observer.profile, largest if math.isfinite(largest) else 0.0, points)
+
+
+def _composed_profile(bound: PrivacyBound) -> Profile:
+    """The profile of rounds with fresh noise, whose composition is known at one δ alone; at smaller ε δ counts as 1."""
+    top = bound.epsilon_upper
+    return Profile(lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2)
 
 
 def needed(fields: Fields) -> dict[str, Any]:
-    """The smallest flip probability that certifies a target, as `p2p-sim calibrate` finds it.
+    """The smallest flip probability that certifies a target, as `p2p-sim calibrate` computes it.
 
     Args:
-        fields: as of `told`, with both epsilon and delta; flip_prob, rounds and fresh play no part.
+        fields: cluster_size, sampling_rate, epsilon, delta, observer, members and num_classes, as text; others play no
+            part.
+
+    Raises:
+        InputError: a field that is no number, out of its range, or missing.
     """
-    size, classes = _whole(fields, "cluster_size"), _whole(fields, "num_classes") or 2
-    theta, epsilon, delta = (_number(fields, name) for name in ("sampling_rate", "epsilon", "delta"))
+    number, classes = _whole(fields, "cluster_size"), _whole(fields, "num_classes") or 2
+    theta, target, at = (_number(fields, name) for name in ("sampling_rate", "epsilon", "delta"))
     observer, members = fields.get("observer", "learner"), _whole(fields, "members")
-    for name, value in (("--cluster-size", size), ("--epsilon", epsilon), ("--delta", delta)):
-        if value is None:
-            raise InputError(f"{name}: is missing")
-    assert size is not None and epsilon is not None and delta is not None  # noqa: PT018
+    # all fields are numbers by now; then those that may not be missing
+    size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
-    found = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
-    options: list[tuple[str, Any]] = [
-        ("cluster-size", size),
-        ("epsilon", epsilon),
-        ("delta", delta),
-        ("sampling-rate", theta),
-    ]
+    calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
+    options: Options = [("cluster-size", size), ("epsilon", epsilon), ("delta", delta), ("sampling-rate", theta)]
     options += [("observer", observer)] * (observer != "learner") + [("members", members)] * (members is not None)
     options += [("num-classes", classes)] * (classes != 2)
-    asked = f"n = {size:,}, {observer}" + (f" of {members} members" if members is not None else "")
+    beware = exposed(observer, size, delta, members or 1)
+    question = f"n = {size:,}, {observer}" + (f" of {members} members" if members is not None else "")
     return {
-        "asked": f"For {asked}, θ = {1.0 if theta is None else theta:g}, K = {classes}, δ = {delta:g}.",
-        "flip_prob": found.flip_prob,
-        "lines": calibration_lines(found),
-        "note": " ".join([ADDS_NOTHING] * found.noise_alone + [exposed(observer, size, delta, members or 1)]).strip(),
+        "asked": f"For {question}, θ = {1.0 if theta is None else theta:g}, K = {classes}, δ = {delta:g}.",
+        "flip_prob": calibration.flip_prob,
+        "lines": calibration_lines(calibration),
+        "note": " ".join(filter(None, [ADDS_NOTHING * calibration.noise_alone, beware])),
         "command": _command("calibrate", options),
     }
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command that prints the same."""
+    """The command `p2p-sim privacy` that answers a question, with no more options than it needs."""
     q = question
-    options: list[tuple[str, Any]] = [("cluster-size", q.cluster_size), ("flip-prob", q.flip_prob)]
+    options: Options = [("cluster-size", q.cluster_size), ("flip-prob", q.flip_prob)]
     options += [("sampling-rate", q.sampling_rate), ("delta", delta), ("epsilon", epsilon)]
     options += [("observer", q.observer)] * (q.observer != "learner") + [("members", q.members)]
     options += [("rounds", q.rounds)] * (q.rounds != 1) + [("num-classes", q.num_classes)] * (q.num_classes != 2)
     return _command("privacy", options) + " --fresh" * q.fresh
 
 
-def _command(name: str, options: Sequence[tuple[str, Any]]) -> str:
-    given = [f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None]
-    return " ".join(["p2p-sim", name, *given])
+def _command(name: str, options: Options) -> str:
+    words = [f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None]
+    return " ".join(["p2p-sim", name, *words])
 
 
 def scenario(question: Question, delta: float) -> str:
@@ -164,6 +179,7 @@ def scenario(question: Question, delta: float) -> str:
         return ""
     if q.cluster_size > (LARGEST_SCENARIO if q.members is None else LARGEST_WITH_COALITION):
         return ""
+    # the event engine is the one that knows what a coalition fetched
     tree: dict[str, Any] = {
         "name": "explored",
         "replicates": 10,
@@ -177,14 +193,13 @@ def scenario(question: Question, delta: float) -> str:
     return toml(tree)
 
 
-def _question(fields: Fields) -> tuple[Question, float | None, float | None]:
-    """A question with its δ or ε."""
+def _question(fields: Fields) -> Question:
+    """The question of a browser's fields; an empty field has the default of the command's option."""
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob"), _number(fields, "sampling_rate")
-    if flip_prob is None:
-        raise InputError("--flip-prob: is missing")
+    flip_prob = _present(flip_prob, "flip-prob")
     rounds, classes = _whole(fields, "rounds"), _whole(fields, "num_classes")
-    question = Question(
+    return Question(
         _whole(fields, "cluster_size"),
         flip_prob,
         1.0 if rate is None else rate,
@@ -194,26 +209,28 @@ def _question(fields: Fields) -> tuple[Question, float | None, float | None]:
         fresh=fields.get("fresh") == "1",
         num_classes=2 if classes is None else classes,
     )
-    return question, _number(fields, "delta"), _number(fields, "epsilon")
+
+
+def _present(number: NumberT | None, option: str) -> NumberT:
+    """The number of a field that may not be empty."""
+    if number is None:
+        raise InputError(f"--{option}: is missing")
+    return number
 
 
 def _number(fields: Fields, name: str) -> float | None:
-    """A number; None where nothing is given."""
-    text = fields.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be a number") from None
+    """The number of a field; None where the field is empty."""
+    return _parsed(fields, name, float, "a number")
 
 
 def _whole(fields: Fields, name: str) -> int | None:
-    """A whole number; None where nothing is given."""
+    """The whole number of a field; None where the field is empty."""
+    return _parsed(fields, name, int, "a whole number")
+
+
+def _parsed(fields: Fields, name: str, kind: Callable[[str], NumberT], allowed: str) -> NumberT | None:
     text = fields.get(name, "").strip()
-    if not text:
-        return None
     try:
-        return int(text)
+        return kind(text) if text else None
     except ValueError:
-        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be a whole number") from None
+        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be {allowed}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from p2p_sim.base.errors import LONGEST_LINE, InputError
-from p2p_sim.explorer.directories import Place, is_running, promised_rows
+from p2p_sim.explorer.directories import ReadableDirectory, is_running, promised_rows, swept_keys
 from p2p_sim.explorer.page_results import Tail, shown_cell
 from p2p_sim.figures.column_labels import pairs, short
 from p2p_sim.report.results_report import read_failures
@@ -19,13 +19,17 @@ State = Literal["running", "finished", "stopped"]
 LAST = 30
 """Rows and failures that are shown."""
 WINDOW_S = 60.0
-"""The time left follows from the speed of this many last seconds."""
+"""The time to the end follows from the speed of this many last seconds."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
 @dataclass
-class _Seen:
-    """What was read of a directory's rows. speed: times and counts, of which the time left follows."""
+class _RowsRead:
+    """The rows of a directory that were read so far.
+
+    lines: reads those that are added. count: of all. last: the lines of the last ones. speed: times and counts of the
+    last minute, from which the time to the end follows.
+    """
 
     lines: Tail = field(default_factory=Tail)
     count: int = 0
@@ -46,10 +50,10 @@ class Watch:
     """Looks at results directories again and again; a row is read once."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, _Seen] = {}
+        self._rows: dict[Path, _RowsRead] = {}
 
-    def look(self, place: Place, now: float | None = None) -> dict[str, Any]:
-        """Where a sweep stands.
+    def look(self, directory: ReadableDirectory, now: float | None = None) -> dict[str, Any]:
+        """How far a sweep is: its state, counts, time to the end, last rows and failures.
 
         Args:
             place: its results directory. now: seconds of a steady clock; default: this machine's.
@@ -57,35 +61,36 @@ class Watch:
         Raises:
             InputError: the directory cannot be read, or is damaged.
         """
-        manifest, seen = read_manifest(place.path), self._seen.setdefault(place.path, _Seen())
+        manifest, rows = read_manifest(directory.path), self._rows.setdefault(directory.path, _RowsRead())
         try:
-            seen.read_on(place.path / ROWS)
+            rows.read_on(directory.path / ROWS)
         except OSError as error:
-            raise InputError(f"{place.path / ROWS}: cannot be read ({error.strerror})") from None
-        failures = read_failures(place.path)
-        done = seen.count if (place.path / ROWS).exists() else table_rows(place.path / TABLE)
-        points, replicates = promised_rows(manifest)
-        total = max(points * replicates, done)
-        running = is_running(place.path)
-        state: State = "running" if running else "finished" if done + len(failures) >= total else "stopped"
-        keys = [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
+            raise InputError(f"{directory.path / ROWS}: cannot be read ({error.strerror})") from None
+        failures = read_failures(directory.path)
+        # published results have a table alone
+        count = rows.count if (directory.path / ROWS).exists() else table_rows(directory.path / TABLE)
+        promised = promised_rows(manifest)
+        total = max(promised.total, count)
+        running = is_running(directory.path)
+        state: State = "running" if running else "finished" if count + len(failures) >= total else "stopped"
+        keys, now = swept_keys(manifest), time.monotonic() if now is None else now
         return {
-            "name": str(manifest.get("name", place.name)),
+            "name": str(manifest.get("name", directory.name)),
             "state": state,
-            "points": points,
-            "replicates": replicates,
+            "points": promised.points,
+            "replicates": promised.replicates,
             "total": total,
-            "done": done,
+            "done": count,
             "failed": len(failures),
-            "left_s": _left(seen, done, total - len(failures), time.monotonic() if now is None else now, running),
+            "left_s": _seconds_left(rows, count, total - len(failures), now, running),
             "columns": [short(name) for name in ("replicate", *keys, *FIGURES)],
-            "rows": [_cells(line, keys) for line in reversed(seen.last)],
-            "failures": [_failure(one, keys) for one in failures[-LAST:][::-1]],
+            "rows": [_cells(line, keys) for line in reversed(rows.last)],
+            "failures": [_failure(failure, keys) for failure in failures[-LAST:][::-1]],
         }
 
 
 def table_rows(path: Path) -> int:
-    """Rows of a published table."""
+    """The number of rows of a table in Parquet; 0 if there is no such file."""
     from pyarrow import ArrowInvalid, parquet
 
     try:
@@ -94,21 +99,22 @@ def table_rows(path: Path) -> int:
         raise InputError(f"{path}: cannot be read ({error})") from None
 
 
-def _left(seen: _Seen, done: int, total: int, now: float, running: bool) -> float | None:
+def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: bool) -> float | None:
     """Seconds to the end by the speed of the last minute; None while it is not known, or nothing runs."""
     if not running:
-        seen.speed.clear()
+        rows.speed.clear()
         return None
-    seen.speed.append((now, done))
-    while len(seen.speed) > 2 and now - seen.speed[1][0] > WINDOW_S:
-        seen.speed.popleft()
-    begin, before = seen.speed[0]
-    if now <= begin or done <= before:
+    rows.speed.append((now, count))
+    while len(rows.speed) > 2 and now - rows.speed[1][0] > WINDOW_S:
+        rows.speed.popleft()
+    begin, before = rows.speed[0]
+    if now <= begin or count <= before:
         return None
-    return (total - done) * (now - begin) / (done - before)
+    return (total - count) * (now - begin) / (count - before)
 
 
 def _cells(line: bytes, keys: list[str]) -> list[str]:
+    """A row as people read it: its replicate, the swept keys, the figures."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -122,7 +128,7 @@ def _cells(line: bytes, keys: list[str]) -> list[str]:
 
 
 def _failure(record: Mapping[str, Any], keys: list[str]) -> str:
-    """What failed and why, in one line."""
-    shown = [key for key in keys if key in record]
-    where = ", ".join([pairs(shown, [record[key] for key in shown]), f"replicate {record.get('replicate')}"])
+    """The point and replicate that failed, and the error, in one line."""
+    swept = [key for key in keys if key in record]
+    where = ", ".join([pairs(swept, [record[key] for key in swept]), f"replicate {record.get('replicate')}"])
     return " ".join(f"{where.removeprefix(', ')}: {record.get('error')}".split())[:LONGEST_LINE]

@@ -15,7 +15,7 @@ import pandas as pd
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.toml import set_key
 from p2p_sim.base.written_values import without_formulas
-from p2p_sim.explorer.directories import Place
+from p2p_sim.explorer.directories import ReadableDirectory
 from p2p_sim.explorer.page_results import RESULTS, Reading, gathered, shown_cell
 from p2p_sim.figures.column_labels import long, pairs, short, value
 from p2p_sim.figures.point_series import (
@@ -56,7 +56,7 @@ class Worth:
     """A choice of columns of some results directories.
 
     Args:
-        places: of the results. chosen: x, y, group, facet and heat, columns or empty; log_x, log_y: "yes", "no" or
+        directories: of the results. chosen: x, y, group, facet and heat, columns or empty; log_x, log_y: "yes", "no" or
             empty; only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
         read_at: reads a directory.
 
@@ -64,8 +64,9 @@ class Worth:
         InputError: a directory cannot be read, or there are too many points.
     """
 
-    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str], read_at: Reading) -> None:
-        whole = gathered(places, read_at)
+    def __init__(self, directories: Sequence[ReadableDirectory], chosen: Mapping[str, str], read_at: Reading) -> None:
+        # the axes are those of all points; rows are then limited to the chosen values
+        whole = gathered(directories, read_at)
         keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
         self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
         rows = whole.rows
@@ -74,13 +75,13 @@ class Worth:
                 rows = rows[rows[key].map(_text) == wanted]
         if rows.empty:
             raise InputError("results: no point has all of these values")
-        self.places, self.results = tuple(places), replace(whole, rows=rows)
+        self.directories, self.results = tuple(directories), replace(whole, rows=rows)
         self.table = points(rows, whole.keys)
         if len(self.table) > MOST_POINTS:
             raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
         self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
         x, y, group, facet, heat = (chosen.get(name) or None for name in ("x", "y", "group", "facet", "heat"))
-        self._asked = FigureRequest(x, y, group, facet, heat)
+        self._request = FigureRequest(x, y, group, facet, heat)
 
     @cached_property
     def view(self) -> View:
@@ -89,41 +90,42 @@ class Worth:
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines.
         """
-        return self._view_of(self._asked)
+        return self._view_of(self._request)
 
-    def _view_of(self, asked: FigureRequest) -> View:
-        found = view_of(asked, self.results, self.table)
-        if not found.group and asked.group is None:  # no line joins mechanisms
-            shown = (found.x, found.facet)
-            named = [key for key in self.results.keys if key not in shown and not is_number(self.table[key])]
-            found = replace(
-                found, group=tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
-            )
-        return replace(found, log_x=self._logs[0], log_y=self._logs[1])
+    def _view_of(self, request: FigureRequest) -> View:
+        view = view_of(request, self.results, self.table)
+        if not view.group and request.group is None:
+            # a line for each value of a key of texts, such as a mechanism, so that no line joins two of them
+            axes = (view.x, view.facet)
+            named = [key for key in self.results.keys if key not in axes and not is_number(self.table[key])]
+            group = tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
+            view = replace(view, group=group)
+        return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """What may be chosen: columns of numbers for y, columns for x and for groups, and swept keys with values."""
+        """The choices: columns of numbers for y, columns for x, groups and panels, and swept keys with values."""
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
         numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
         groups = [name for name in names if 1 < table[name].nunique() <= MOST_SERIES]
         columns = [name for name in names if name in numbers or name in groups]
         return {
-            "numbers": {name: short(name) for name in numbers},
-            "columns": {name: short(name) for name in columns},
-            "groups": {name: short(name) for name in groups},
-            "facets": {name: short(name) for name in groups if table[name].nunique() <= MOST_FACETS},
+            "numbers": _with_labels(numbers),
+            "columns": _with_labels(columns),
+            "groups": _with_labels(groups),
+            "facets": _with_labels([name for name in groups if table[name].nunique() <= MOST_FACETS]),
             "axes": self.axes,
         }
 
-    def shown(self) -> dict[str, Any]:
-        """What the chart draws.
+    def chart(self) -> dict[str, Any]:
+        """What the browser draws: lines of points in panels, or cells of colours, with axes, levels and a caption.
 
         Raises:
-            InputError: as `view`.
+            InputError: a column is not there or not fit for its use, or there are too many lines or cells.
         """
-        if self._asked.heat:
+        if self._request.heat:
             return self._colours()
+        # points whose x and y are finite; places: the names along x if it is no number
         view, table = self.view, self.table
         drawn, places = drawable(table, view)
         lines = [
@@ -132,14 +134,10 @@ class Worth:
         ]
         title, note = titles(self.results, table, f"{short(view.y)} against {short(view.x)}")
         logs = wants_log(drawn["at"], view.log_x), wants_log(drawn[view.y], view.log_y)
-        x, y = (
-            {"column": column, "name": short(column), "label": long(column, table), "log": log}
-            for column, log in zip((view.x, view.y), logs, strict=True)
-        )
         return {
             "title": title,
-            "x": {**x, "names": places},
-            "y": y,
+            "x": {**self._axis(view.x, log=logs[0]), "names": places},
+            "y": self._axis(view.y, log=logs[1]),
             "group": list(view.group),
             "panels": [f"{short(view.facet)} = {value(facet)}" for facet in self._facets] if view.facet else [""],
             "lines": lines,
@@ -154,90 +152,87 @@ class Worth:
         return list(self.table[self.view.facet].unique()) if self.view.facet else []
 
     def _colours(self) -> dict[str, Any]:
-        """What the chart draws where a column is shown as colours over two axes.
+        """What the browser draws where a column is shown as colours over two axes.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
         """
         table = self.table
-        full = self._heat(self._asked)
+        full = self._heat(self._request)
         heat = str(full.heat)
         columns, rows = list(table[full.x].unique()), list(table[full.y].unique())
         if len(columns) * len(rows) > MOST_CELLS:
             raise InputError(f"heat: {len(columns)} by {len(rows)} cells, at most {MOST_CELLS:,} are shown")
+        # a cell for each point with a finite value; the browser picks the colour
         cells = [
             {
                 "x": columns.index(row[full.x]), "y": rows.index(row[full.y]), "value": float(row[heat]),
-                "text": shown_cell(heat, row[heat]), "key": str(row[POINT]), "said": self._said(row),
+                "text": shown_cell(heat, row[heat]), "key": str(row[POINT]), "said": self._point_text(row),
             }
             for _, row in table.iterrows() if np.isfinite(row[heat])
         ]  # fmt: skip
         title, note = titles(self.results, table, f"{short(heat)} over {short(full.x)} and {short(full.y)}")
-        x, y = (
-            {
-                "column": name,
-                "name": short(name),
-                "label": long(name, table),
-                "log": False,
-                "names": list(map(value, all_)),
-            }
-            for name, all_ in ((full.x, columns), (full.y, rows))
-        )
-        told = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
+        remarks = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
         return {
-            "title": title, "x": x, "y": y, "group": [], "panels": [""], "lines": [], "levels": [],
-            "caption": "; ".join(filter(None, told)),
+            "title": title,
+            "x": {**self._axis(full.x), "names": list(map(value, columns))},
+            "y": {**self._axis(full.y), "names": list(map(value, rows))},
+            "group": [], "panels": [""], "lines": [], "levels": [],
+            "caption": "; ".join(filter(None, remarks)),
             "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
         }  # fmt: skip
 
-    def _heat(self, asked: FigureRequest) -> Chosen:
-        full = filled(replace(asked, group=None, facet=None), self.results, self.table)
+    def _axis(self, column: str, log: bool = False) -> dict[str, Any]:
+        return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
+
+    def _heat(self, request: FigureRequest) -> Chosen:
+        full = filled(replace(request, group=None, facet=None), self.results, self.table)
         check_heat(full, self.results, self.table)
         return full
 
     def suggested(self) -> list[dict[str, str]]:
         """Choices of columns that show all points where there are too many lines: a button's text, and the columns."""
-        found, asked = [], replace(self._asked, heat=None)
+        choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
-            choice = replace(asked, facet=key, x=None if asked.x == key else asked.x, group=None)
+            choice = replace(request, facet=key, x=None if request.x == key else request.x, group=None)
             try:
                 self._view_of(choice)
             except InputError:
                 continue
-            found.append({"text": f"A panel for each {short(key)}", "facet": key, "group": ""})
-        figure = asked.y or quality(self.table)
+            choices.append({"text": f"A panel for each {short(key)}", "facet": key, "group": ""})
+        figure = request.y or quality(self.table)
         try:
             full = self._heat(FigureRequest(heat=figure))
         except InputError:
-            return found
+            return choices
         text = f"Colours for {short(figure)} over {short(full.x)} and {short(full.y)}"
-        return [*found, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
+        return [*choices, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
+        """The points of a line, in the order of x, with the texts that the browser shows of each."""
         view = self.view
         ends = [view.y + LOW, view.y + HIGH]
-        known = all(end in part for end in ends)
-        found = []
+        drawn = []
         for _, row in part.iterrows():
-            low, high = (float(row[end]) for end in ends) if known else (np.nan, np.nan)
-            bounded = bool(np.isfinite(low) and np.isfinite(high))
-            found.append({
+            # an ε has no interval, and a mean of a single replicate none that is finite
+            interval = [float(row.get(end, np.nan)) for end in ends]
+            low, high = interval if np.isfinite(interval).all() else (None, None)
+            drawn.append({
                 "panel": self._facets.index(row[view.facet]) if view.facet else 0,
-                "x": float(row["at"]), "y": float(row[view.y]),
-                "low": low if bounded else None, "high": high if bounded else None,
-                "key": str(row[POINT]), "said": self._said(row),
+                "x": float(row["at"]), "y": float(row[view.y]), "low": low, "high": high,
+                "key": str(row[POINT]), "said": self._point_text(row),
                 "x_text": shown_cell(view.x, row[view.x]), "y_text": shown_cell(view.y, row[view.y]),
                 "trust": str(row["trust"]) if isinstance(row.get("trust"), str) else "",
                 "replicates": int(row["replicates"]),
             })  # fmt: skip
-        return found
+        return drawn
 
     @property
     def _measured(self) -> tuple[str, ...]:
         """The columns along the axes, or the one that is shown as colours."""
-        return (self._asked.heat,) if self._asked.heat else (self.view.x, self.view.y)
+        return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
-    def _said(self, row: pd.Series) -> str:
+    def _point_text(self, row: pd.Series) -> str:
         """A point in words."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
         rest = [name for name in dict.fromkeys(self._measured) if name not in keys]
@@ -245,7 +240,7 @@ class Worth:
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """What the same learner reaches without privacy, where that is one number for all points."""
+        """The learner without privacy as a level with its interval, where that is one number for all points."""
         column = REFERENCES.get(self.view.y)
         if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
             return []
@@ -262,20 +257,21 @@ class Worth:
         Raises:
             InputError: there is no such point.
         """
-        found = self.table[self.table[POINT].astype(str) == key]
-        if found.empty:
+        matches = self.table[self.table[POINT].astype(str) == key]
+        if matches.empty:
             raise InputError("point: there is no such point in these results")
-        row = found.iloc[0]
+        row = matches.iloc[0]
         swept = [key for key in self.results.keys if key in row]
         rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
-        known = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
-        lines = [(short(name), self._figure(row, name)) for name in known]
-        place = self.places[0]
-        if len(self.places) > 1:
-            place = next(one for one in self.places if key.startswith(one.key + ":"))
-        return {"name": self._said(row), "lines": lines, "scenario": scenario_of(place, row)}
+        columns = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
+        lines = [(short(name), self._figure(row, name)) for name in columns]
+        directory = self.directories[0]
+        if len(self.directories) > 1:
+            directory = next(each for each in self.directories if key.startswith(each.key + ":"))
+        return {"name": self._point_text(row), "lines": lines, "scenario": scenario_of(directory, row)}
 
     def _figure(self, row: pd.Series, name: str) -> str:
+        """A cell with its interval, if it has one."""
         text = shown_cell(name, row[name])
         if name + LOW in row and np.isfinite(row[name + LOW]):
             text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
@@ -291,27 +287,32 @@ class Worth:
             raise InputError(f"format {format_[:20]}: must be {', '.join(FORMATS)}")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"figure.{format_}"
-            if self._asked.heat:
-                draw(self._asked, self.results, self.table, path)
+            if self._request.heat:
+                draw(self._request, self.results, self.table, path)
             else:
                 title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
                 plot_lines(self.table, self.view, title, note, path)
             return path.read_bytes()
 
 
-def scenario_of(place: Place, row: pd.Series) -> str:
+def scenario_of(directory: ReadableDirectory, row: pd.Series) -> str:
     """The scenario of a point as a file: the base scenario with the values of its axes."""
-    manifest = read_manifest(place.path)
+    manifest = read_manifest(directory.path)
     tree = json.loads(json.dumps(manifest["scenario"]))
     for axis in manifest.get("axes") or []:
         for index, step in enumerate(axis["values"]):
             labels = axis.get("labels")
-            shown = [labels[index]] * len(step) if labels else [_text(part) for part in step]
-            if shown == [_text(row[key]) for key in axis["keys"]]:
+            texts = [labels[index]] * len(step) if labels else [_text(part) for part in step]
+            if texts == [_text(row[key]) for key in axis["keys"]]:
                 for key, part in zip(axis["keys"], step, strict=True):
                     set_key(tree, key, part)
                 break
     return toml(scenario_in_order(tree))
+
+
+def _with_labels(columns: Sequence[str]) -> dict[str, str]:
+    """Columns with the labels by which people choose them."""
+    return {name: short(name) for name in columns}
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.worker_process import Lane
 
 MOST_CONNECTIONS, BACKLOG = 128, 64
-"""Connections that are open at once, and those that are taken from the system in one go: together below the 256 open
+"""Connections that are open at once, and those that are accepted from the system in one go: together below the 256 open
 files that some systems allow a process."""
 HEADERS_S = 5.0
 """Seconds within which a request must be there with all its headers."""
@@ -47,11 +47,11 @@ class Connection(H11Protocol):
         self._since = self.loop.time()
         self._expect()
         connections = [
-            one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()
+            each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()
         ]
         if len(connections) > MOST_CONNECTIONS:
-            idle = [one for one in connections if one._idle]
-            min(idle, key=lambda one: one._since).transport.abort()
+            idle = [each for each in connections if each._idle]
+            min(idle, key=lambda each: each._since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request; until its headers are whole, more bytes gain it no time."""
@@ -92,12 +92,13 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
     Args:
         roots: results directories, or directories of them. port: 0: a free one. open_: open the browser.
-        say: told the explorer's address, with its token, once it answers.
+        say: called with the explorer's address, with its token, once it answers.
 
     Raises:
         InputError: a directory is not there, or the port is taken.
     """
-    places, lanes, token = ReadableDirectories(roots), {name: Lane() for name in LANES}, secrets.token_urlsafe(24)
+    directories, lanes = ReadableDirectories(roots), {name: Lane() for name in LANES}
+    token = secrets.token_urlsafe(24)
     with contextlib.ExitStack() as held, socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -116,7 +117,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             await lanes["told"].warm()
             asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2p_sim.explorer.results_page")
 
-        app = application(places, lanes, token, host, started)
+        app = application(directories, lanes, token, host, started)
         settings = uvicorn.Config(
             app,
             loop="asyncio",

@@ -46,6 +46,7 @@ class Lane:
             InputError: the question cannot be answered, in one line.
             Superseded: a newer question came.
         """
+        # an older question gets little more time; this one waits for its turn, unless a newer one comes meanwhile
         if self._newest is not None:
             self._newest.deadline = min(self._newest.deadline, current_time() + PATIENCE_S)
         with CancelScope() as mine:
@@ -72,7 +73,7 @@ def _load() -> None:
 
 
 def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """The answer of a task: told, curve, needed or film.
+    """The answer of a task: told (a privacy statement), curve, needed or film.
 
     Raises:
         InputError: the question cannot be answered, in one line.
@@ -84,7 +85,7 @@ def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
             return film(fields)
         from p2p_sim.explorer import privacy_page
 
-        tasks = {"told": privacy_page.told, "curve": privacy_page.curve, "needed": privacy_page.needed}
+        tasks = {"told": privacy_page.privacy_answer, "curve": privacy_page.curve, "needed": privacy_page.needed}
         answer: dict[str, Any] = finite(tasks[task](fields))
     except RunFailed as error:
         raise InputError(str(error)) from None

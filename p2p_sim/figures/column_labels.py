@@ -73,7 +73,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
     "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
-"""Short form for legends, and long form for an axis."""
+"""The short form of a column for legends, and the long form for an axis."""
 SAME = {"users": "num_users"}
 """Keys of scenarios whose last part is called otherwise in the rows."""
 EPSILONS = {
@@ -100,11 +100,11 @@ def short(column: str) -> str:
     """A few letters for a legend: a symbol where there is one, else the key's own last words."""
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
-    if (found := figure_of(column)) is not None:
-        return f"{short(found[0])}, {found[1]}"
+    if (figure := figure_of(column)) is not None:
+        return f"{short(figure[0])}, {figure[1]}"
     last = column.rsplit(".", 1)[-1]
-    known = NAMES.get(SAME.get(last, last))
-    return known[0] if known else (".".join(column.split(".")[-2:]) if last == "kind" else last)
+    names = NAMES.get(SAME.get(last, last))
+    return names[0] if names else (".".join(column.split(".")[-2:]) if last == "kind" else last)
 
 
 def long(column: str, table: DataFrame) -> str:
@@ -116,12 +116,12 @@ def long(column: str, table: DataFrame) -> str:
         return f"ε at {at}, {EPSILONS[column].format(adjacency=kinds[0] if len(kinds) == 1 else 'each')}"
     if column in LOCAL:
         return LOCAL[column]
-    if (found := figure_of(column)) is not None:
-        return f"{long(found[0], table)}, {found[1]}"
+    if (figure := figure_of(column)) is not None:
+        return f"{long(figure[0], table)}, {figure[1]}"
     last = column.rsplit(".", 1)[-1]
-    known = NAMES.get(SAME.get(last, last))
-    if known:
-        return known[1].replace("log loss, nats", loss_text(table))
+    names = NAMES.get(SAME.get(last, last))
+    if names:
+        return names[1].replace("log loss, nats", loss_text(table))
     return f"{column.removesuffix('_s')} (seconds)" if column.endswith("_s") else column
 
 
@@ -146,13 +146,13 @@ def loss_text(table: DataFrame) -> str:
     return {"zero_one": "0-1 loss", "squared": "squared loss"}.get(min(losses, default=""), "log loss, nats")
 
 
-def value(found: object) -> str:
+def value(cell: object) -> str:
     """A value as a tick or in a legend."""
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
-        return str(found)
-    if isinstance(found, float) and not math.isfinite(found):
-        return "∞" if found > 0 else "none"
-    return f"{found:,}" if isinstance(found, int) else f"{found:.4g}" if abs(found) < 1e4 else f"{found:,.0f}"
+    if isinstance(cell, bool) or not isinstance(cell, (int, float)):
+        return str(cell)
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return "∞" if cell > 0 else "none"
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
 
 
 def at_most(value: float) -> str:

@@ -37,12 +37,12 @@ class Curve:
         """A line through the rows of a table, with the ends of y's 95% intervals as its band where it has them."""
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
-        return cls(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed)
+        return cls(str(label), part[x].tolist(), part[y].tolist(), low=low, high=high, dashed=dashed)
 
     @classmethod
     def of_means(cls, label: str, x: Sequence[float], means: Sequence[Mean]) -> "Curve":
         """A line through means, with their intervals as its band."""
-        return cls(label, x, [m.value for m in means], [m.low for m in means], [m.high for m in means])
+        return cls(label, x, y=[m.value for m in means], low=[m.low for m in means], high=[m.high for m in means])
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def set_scales(axes: Axes, panel: Panel) -> None:
     if panel.log_x:
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis, min(x), max(x))
-    for place, name in panel.marks:
-        axes.axvline(place, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
-        axes.annotate(name, (place, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom",
+    for x_mark, name in panel.marks:
+        axes.axvline(x_mark, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
+        axes.annotate(name, (x_mark, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom",
                       fontsize=8, color=GREY)  # fmt: skip
     if panel.log_y:
         y = [value for curve in panel.curves for value in (*curve.y, *(curve.low or ())) if value > 0]
@@ -140,8 +140,8 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
     with drawing(path, 3.9 * columns, height, panels=len(panels), columns=columns, title=title) as (figure, grid):
         for axes, panel in zip(grid, panels, strict=True):
-            for place, curve in enumerate(panel.curves):
-                index = place if panel.apart else labels.index(curve.label)
+            for number, curve in enumerate(panel.curves):
+                index = number if panel.apart else labels.index(curve.label)
                 colour, marker = curve.look or (index, index)
                 draw_line(axes, curve, COLOURS[colour % len(COLOURS)], MARKERS[marker % len(MARKERS)])
             set_scales(axes, panel)
@@ -151,7 +151,7 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
 
 
 WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
-"""Of a panel, and of a line of a panel of groups, in inches."""
+"""Width and height of a panel, and height of a line of a panel of groups, in inches."""
 
 
 def plot_by_trust(
@@ -165,8 +165,8 @@ def plot_by_trust(
         note: below the legend.
     """
     looks = {
-        label: (_lighter(COLOURS[place % len(COLOURS)], _step(len(labels)) * index), MARKERS[index % len(MARKERS)])
-        for place, labels in enumerate(groups.values())
+        label: (_shade(COLOURS[hue % len(COLOURS)], index, len(labels)), MARKERS[index % len(MARKERS)])
+        for hue, labels in enumerate(groups.values())
         for index, label in enumerate(labels)
     }
     height = HEIGHT * ((len(panels) + 3) // 3) + 0.6
@@ -194,19 +194,16 @@ def _legend(
             handles.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4))
             names.append(label)
     legend = axes.legend(handles, names, loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3)
+    # headings are bold, and begin where the lines' samples do
     for text in legend.get_texts():
         if text.get_text() in groups:
             text.set_fontweight("bold")
             text.set_x(-28)
 
 
-def _step(count: int) -> float:
-    """How much lighter each line of a group is than the one before; the last keeps two fifths of its colour."""
-    return min(0.13, 0.6 / max(count - 1, 1))
-
-
-def _lighter(colour: str, share: float) -> str:
-    """A colour mixed with white."""
+def _shade(colour: str, index: int, count: int) -> str:
+    """The colour of one of so many lines of a group: each is lighter than the one before, by at most three fifths."""
+    share = min(0.13, 0.6 / max(count - 1, 1)) * index  # of white
     red, green, blue = (1.0 - (1.0 - part) * (1.0 - share) for part in to_rgb(colour))
     return to_hex((red, green, blue))
 
@@ -235,14 +232,16 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
     height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8
     width = WIDTH * min(3, len(panels))
     with drawing(path, width, height, panels=len(panels), title=title, note=note) as (_, grid):
-        for place, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-            _draw(axes, panel, named=place % 3 == 0)
+        for number, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
+            _draw(axes, panel, named=number % 3 == 0)
 
 
 def _draw(axes: Axes, panel: Marks, named: bool) -> None:
+    """Draw the marks of a panel, with the names of its rows if they are not those of the panel on its left."""
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):
+        # few groups stand a little apart in each row, with intervals; many are names in one line
         part = panel.table[panel.table[panel.group] == group]
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
         height = [names.index(name) + shift for name in part[panel.row]]

@@ -11,6 +11,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""Edges that are told apart in one figure."""
+"""Edges that can be distinguished in one figure."""
 MOST_POINTS = 50_000
 """Points of a figure; of more, those that would cover each other are drawn once."""
 
@@ -52,16 +53,16 @@ def plot_overlay(
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
-    place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
+    # of many edges only those that labels travelled along; marks and rims shrink with the number of users
+    places = _layout(graph) if position is None else dict(enumerate(position.tolist()))
     top = _top(epsilon, epsilon_local)
     drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
     if len(drawn_edges) < len(edges):
         note += f"; drawn of {count(len(edges), 'edge')}: the {len(drawn_edges):,} along which a label travelled"
-    thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
         nx.draw_networkx_edges(
-            graph, place, drawn_edges.tolist(), ax=axes, edge_color="#8A8A8A", width=0.7, alpha=0.8,
+            graph, places, drawn_edges.tolist(), ax=axes, edge_color="#8A8A8A", width=0.7, alpha=0.8,
         )  # fmt: skip
         for chosen, look, label in (
             (~member & ~own, USER, "user"),
@@ -72,14 +73,13 @@ def plot_overlay(
             users = np.flatnonzero(chosen)
             if users.size:
                 drawn = nx.draw_networkx_nodes(
-                    graph, place, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
+                    graph, places, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
                     node_color=np.minimum(epsilon[users], top), cmap=COLOUR_MAP, vmin=0.0, vmax=top,
-                    node_shape=look["shape"], edgecolors=look["rim"], linewidths=look["width"] * thin,
+                    node_shape=look["shape"], edgecolors=look["rim"],
+                    linewidths=look["width"] * (1.0 if epsilon.size <= 150 else 0.6),
                 )  # fmt: skip
-                axes.plot(
-                    [], [], marker=look["shape"], markerfacecolor="#D9D9D9", markeredgecolor=look["rim"],
-                    markeredgewidth=look["width"], linestyle="none", label=f"{label} ({users.size})",
-                )  # fmt: skip
+                axes.plot([], [], marker=look["shape"], markerfacecolor="#D9D9D9", markeredgecolor=look["rim"],
+                          markeredgewidth=look["width"], linestyle="none", label=f"{label} ({users.size})")  # fmt: skip
         bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
         if math.isinf(epsilon_local):
             bar.set_ticks([0.0, top], labels=["0", "∞"])
@@ -101,14 +101,15 @@ def plot_epsilon(
         own: (n,) who passed on her own label.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     """
+    # x: the rank of the user's cluster by size; users with about the same ε (a sixtieth of the axis) stand side by side
     sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
-    shown = np.minimum(epsilon, top)
-    where = _swarm(np.repeat(rank, sizes), np.rint(60.0 * shown / top))
+    heights = np.minimum(epsilon, top)
+    abscissas = _swarm(np.repeat(rank, sizes), np.rint(60.0 * heights / top))
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         for index, (chosen, label) in enumerate(((~own, "user"), (own, "user who passed on her own label"))):
-            points = np.stack([where[chosen], shown[chosen]], axis=1)
+            points = np.stack([abscissas[chosen], heights[chosen]], axis=1)
             if len(points) > MOST_POINTS:
                 points = np.unique(np.round(points, 2), axis=0)
             if len(points):
@@ -128,14 +129,10 @@ def plot_epsilon(
 
 def _swarm(cluster: Floats, level: Floats) -> Floats:
     """Places next to each cluster's number, so that users of one cluster on one level stand side by side."""
-    order = np.lexsort((level, cluster))
-    new = np.diff(cluster[order], prepend=-1.0).astype(np.bool_) | np.diff(level[order], prepend=-1.0).astype(np.bool_)
-    first = np.flatnonzero(new)
-    counts = np.diff(np.append(first, order.size))
-    rank = np.arange(order.size) - np.repeat(first, counts) - 0.5 * (np.repeat(counts, counts) - 1)
-    out = np.empty(order.size)
-    out[order] = cluster[order] + rank * np.repeat(np.minimum(0.1, 0.7 / counts), counts)
-    return out
+    groups = pd.Series(level).groupby([cluster, level])
+    counts = groups.transform("size").to_numpy()
+    rank = groups.cumcount().to_numpy() - 0.5 * (counts - 1)
+    return np.asarray(cluster + rank * np.minimum(0.1, 0.7 / counts))
 
 
 def _layout(graph: nx.Graph) -> dict[int, list[float]]:
@@ -192,10 +189,10 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
     for rate in sorted({row.sampling_rate for row in table}, reverse=True):
         curves = []
         for column, label, dashed in DRAWN:
-            found = ((row.cluster_size, getattr(row, column)) for row in table if row.sampling_rate == rate)
-            if known := [(size, epsilon) for size, epsilon in found if epsilon is not None]:
-                sizes, values = zip(*known, strict=True)
-                curves.append(Curve(label, sizes, values, dashed=dashed))
+            epsilons = {row.cluster_size: getattr(row, column) for row in table if row.sampling_rate == rate}
+            epsilons = {size: epsilon for size, epsilon in epsilons.items() if epsilon is not None}
+            if epsilons:
+                curves.append(Curve(label, [*epsilons], [*epsilons.values()], dashed=dashed))
         title = f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}"
         panels.append(Panel("users in the cluster, n", "ε of the learner at δ = 1/n²", curves, title=title))
     plot_panels(panels, path)

@@ -28,35 +28,47 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
         heat: column of numbers.
         note: what is held fixed, for the caption.
     """
+    # cells by row and column; half: half the widths of the intervals
     columns, rows = list(table[x].unique()), list(table[y].unique())
-    place = [[columns.index(v) for v in table[x]], [rows.index(v) for v in table[y]]]
+    cells = [rows.index(v) for v in table[y]], [columns.index(v) for v in table[x]]
     grid, half = (np.full((len(rows), len(columns)), np.nan) for _ in range(2))
-    grid[place[1], place[0]] = table[heat].astype(float)
+    grid[cells] = table[heat].astype(float)
     if heat + HIGH in table:
-        half[place[1], place[0]] = (table[heat + HIGH] - table[heat + LOW]) / 2.0
-    finite = grid[np.isfinite(grid)]
-    logarithmic = wants_log(table[heat].astype(float), None)
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    norm = LogNorm(low, high) if logarithmic else Normalize(low, high if high > low else low + 1e-12 + abs(low) * 1e-6)
+        half[cells] = (table[heat + HIGH] - table[heat + LOW]) / 2.0
+    logarithmic, printed = wants_log(table[heat].astype(float), None), grid.size <= MOST_PRINTED
+    norm = _norm(grid, logarithmic)
     width, height = min(14.0, 2.6 + 0.85 * max(4, len(columns))), min(11.0, 1.9 + 0.6 * max(3, len(rows)))
-    told = _caption(table, heat, half, grid.size <= MOST_PRINTED, note)
-    with drawing(path, width, height, title=title, note=told) as (figure, [axes]):
+    caption = _caption(table, heat, half, printed, note)
+    with drawing(path, width, height, title=title, note=caption) as (figure, [axes]):
         axes.grid(visible=False)
         axes.set_facecolor("#EFEFEF")
+        # a cell that is not finite has the colour of the background
         picture = axes.imshow(np.where(np.isfinite(grid), grid, np.nan), norm=norm, cmap="cividis", aspect="auto",
                               origin="lower")  # fmt: skip
-        text = long(heat, table) + (", log scale" if logarithmic else "")
         bar = figure.colorbar(picture, ax=axes)
-        bar.set_label(wrapped(text, height))
+        bar.set_label(wrapped(long(heat, table) + ", log scale" * logarithmic, height))
         if logarithmic:
-            plain_log_ticks(bar.ax.yaxis, low, high)
-        if grid.size <= MOST_PRINTED:
+            plain_log_ticks(bar.ax.yaxis, *picture.get_clim())
+        if printed:
             _write(axes, grid, half, norm)
-        names = [value(v) for v in columns]
-        axes.set_xticks(range(len(columns)), [textwrap.fill(name, 12, break_long_words=False) for name in names])
-        axes.set_yticks(range(len(rows)), [textwrap.fill(value(v), 20, break_long_words=False) for v in rows])
+        axes.set_xticks(range(len(columns)), [_tick(cell, 12) for cell in columns])
+        axes.set_yticks(range(len(rows)), [_tick(cell, 20) for cell in rows])
         axes.set_xlabel(wrapped(long(x, table), width - 2))
         axes.set_ylabel(wrapped(long(y, table), height))
+
+
+def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
+    """The scale of the colours: from the least finite value to the largest, and a little more if they are the same."""
+    finite = grid[np.isfinite(grid)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if logarithmic:
+        return LogNorm(low, high)
+    return Normalize(low, high if high > low else low + 1e-12 + abs(low) * 1e-6)
+
+
+def _tick(cell: object, characters: int) -> str:
+    """A value in lines of so many characters, in which no word is broken."""
+    return textwrap.fill(value(cell), characters, break_long_words=False)
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:

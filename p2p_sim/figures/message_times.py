@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ MOST_LINES = 40
 MOST_INTERVALS = 200
 """Clusters whose intervals are drawn."""
 MOST_POINTS = 2000
-"""Points of a line; of longer ones, so many are kept, each exact."""
+"""Points of a line; of longer ones, so many are drawn, each exact."""
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -39,6 +40,7 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
         deadline_s: when the learner stops taking submissions, or None.
     """
     with drawing(path, 7.6, 4.4, note=note) as (_, [axes]):
+        # counts in bins that all kinds share; late replies as marks on the axis
         everything = np.concatenate([*times.values(), np.zeros(0)])
         if everything.size == 0:
             axes.text(0.5, 0.5, "no message was delivered", transform=axes.transAxes, ha="center", color=GREY)
@@ -71,6 +73,7 @@ def plot_coverage(
         sampling_rate: θ, or None. deadline_s: when the learner stops taking submissions, or None.
     """
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
+        # shares of all users, so that a line ends below 1 by the share of those who are never served
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
@@ -105,6 +108,7 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
         handled: (n,) messages a user sent or received. answers: (n,) replies she gave.
     """
     with drawing(path, note=note) as (_, [axes]):
+        # a heavy tail: the busiest user handled ten times as many messages as half of the users
         heavy = bool(handled.max() >= 10 * max(1.0, float(np.median(handled))))
         for index, (values, text) in enumerate(((handled, "messages sent or received"), (answers, "answers given"))):
             counts, users = np.unique(values, return_counts=True)
@@ -135,13 +139,15 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
         sizes, submissions: (C,) users of each cluster, and submissions taken from it.
         sampling_rate: θ.
     """
+    # exact intervals of each cluster's rate, and how many of them miss θ and the rate of all users
     bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
     missed, missed_whole = (int(np.count_nonzero((low > r) | (high < r))) for r in (sampling_rate, whole))
+    # how many would miss, by the rate that is tested and the rate at which submissions arrive
     expected, at_whole, of_whole = (
-        f"{expected_misses(sizes, asked, true, TAIL):.2g}"
-        for asked, true in ((sampling_rate, sampling_rate), (sampling_rate, whole), (whole, whole))
+        f"{expected_misses(sizes, tested, true, TAIL):.2g}"
+        for tested, true in ((sampling_rate, sampling_rate), (sampling_rate, whole), (whole, whole))
     )
     with drawing(path, note=note) as (_, [axes]):
         if sizes.size <= MOST_INTERVALS:
@@ -183,24 +189,18 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 def _spread(sizes: Counts) -> Floats:
     """Sizes with equal ones moved apart a little, so that none hides another."""
-    order = np.argsort(sizes, kind="stable")
-    _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    rank = np.empty(sizes.size)
-    rank[order] = np.arange(sizes.size) - np.repeat(np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    groups = pd.Series(sizes).groupby(sizes)
+    rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
-    return sizes + gap * (rank - 0.5 * (counts[inverse] - 1))
+    return np.asarray(sizes + gap * rank)
 
 
 def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
-    axes.step(*_rising(times, end), where="post", label=label, **look)
-
-
-def _rising(times: Floats, end: float) -> tuple[Floats, Floats]:
-    """Times (seconds) and the share of all that lie at or before them, up to `end`."""
+    """Draw the share of all times (seconds; infinity for never) that lie at or before a time, up to `end`."""
     came = np.sort(times[np.isfinite(times)])
-    kept = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
-    last = came.size / times.size
-    return np.array([0.0, *came[kept], end]), np.array([0.0, *((kept + 1) / times.size), last])
+    steps = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
+    shares = [0.0, *((steps + 1) / times.size), came.size / times.size]
+    axes.step(np.array([0.0, *came[steps], end]), np.array(shares), where="post", label=label, **look)
 
 
 def _decades(times: Floats) -> bool:
@@ -221,7 +221,7 @@ def _time_axis(axes: Axes, times: Floats) -> None:
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
-    """Edges for a histogram and the weight of one message; labels the axes."""
+    """Edges of a histogram's bins, seconds, and the weight of one message in them; labels the axes."""
     _time_axis(axes, times)
     if _decades(times):
         low, high = float(times[times > 0].min()), float(times.max())

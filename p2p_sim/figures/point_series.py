@@ -1,13 +1,15 @@
-"""What a figure of points shows: its view of the table, its lines, their places, and its caption. Nothing is drawn."""
+"""The content of a figure of points: its view of the table, its lines, their places, what they are compared with, and
+its caption. Nothing is drawn here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import pairs, value
+from p2p_sim.figures.column_labels import pairs, short, value
 from p2p_sim.measures.point_means import is_privacy
 
 REFERENCES = {
@@ -19,14 +21,14 @@ REFERENCES = {
     "half_l1": "nonprivate_half_l1",
     "cells": "nonprivate_cells",
 }
-"""What the same learner reaches without privacy."""
+"""The column of the same learner without privacy, by the column of a figure."""
 BASELINES = {
     "error_rate": "majority_error_rate",
     "accuracy": "majority_accuracy",
     "excess_risk": "constant_excess_risk",
     "squared_error": "constant_squared_error",
 }
-"""What is reached without features: by always saying the majority class, or the best constant."""
+"""The column of a prediction without features, the majority class or the best constant, by the column of a figure."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,11 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
     """The lines of a table, one a combination of the group's values; `order` fixes their places for several panels."""
     if not group:
         return [Series("", 0, table)]
-    keys = [
-        tuple(row) for row in (table if order is None else order)[[*group]].drop_duplicates().to_numpy(dtype=object)
-    ]
+    ordered = table if order is None else order
+    keys = [tuple(row) for row in ordered[[*group]].drop_duplicates().to_numpy(dtype=object)]
     mine = [tuple(row) for row in table[[*group]].to_numpy(dtype=object)]
-    found = [(key, table[[key == other for other in mine]]) for key in keys]
-    return [Series(pairs(group, key), i, part) for i, (key, part) in enumerate(found) if len(part)]
+    parts = [(key, table[[key == row for row in mine]]) for key in keys]
+    return [Series(pairs(group, key), i, part) for i, (key, part) in enumerate(parts) if len(part)]
 
 
 def wants_log(values: pd.Series, chosen: bool | None) -> bool:
@@ -85,14 +86,29 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
     """The points that can be drawn, with a column "at" along x; and the names of x's values if they are text."""
-    shown = table[np.isfinite(table[view.y])]
+    points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
-        shown = shown[np.isfinite(shown[view.x])]
-        shown = shown.assign(at=shown[view.x].astype(float))
-        along = view.along if view.along and is_number(shown[view.along]) else None if view.along else "at"
-        return (shown.sort_values(along, kind="stable") if along else shown), None
+        points = points[np.isfinite(points[view.x])]
+        points = points.assign(at=points[view.x].astype(float))
+        along = view.along if view.along and is_number(points[view.along]) else None if view.along else "at"
+        return (points.sort_values(along, kind="stable") if along else points), None
     names = [value(v) for v in table[view.x].unique()]
-    return shown.assign(at=[float(names.index(value(v))) for v in shown[view.x]]), names
+    return points.assign(at=[float(names.index(value(v))) for v in points[view.x]]), names
+
+
+class Facet(NamedTuple):
+    """The points of one panel, and its heading; the heading is empty where a figure has a single panel."""
+
+    heading: str
+    points: pd.DataFrame
+
+
+def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
+    """A panel for each value of the view's facet in the table, in its order, with the points that can be drawn."""
+    column = view.facet
+    values = list(table[column].unique()) if column else []
+    facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
+    return facets or [Facet("", drawn)]
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
@@ -107,27 +123,81 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 
 def reference_text(y: str) -> str:
-    """How a legend calls a column of `REFERENCES`."""
+    """The name of the column of `REFERENCES` for a figure of y, in a legend."""
     return "the same cells without noise" if y in ("half_l1", "cells") else "the same learner without privacy"
+
+
+def baseline_text(y: str) -> str:
+    """The name of the column of `BASELINES` for a figure of y, in a legend."""
+    return "the best constant" if y in ("excess_risk", "squared_error") else "always saying the majority class"
+
+
+class ReferenceLines(NamedTuple):
+    """The learner without privacy in one panel: a level for all x, or lines where it differs between points.
+
+    column: of the table. level: a point that has the level and its interval, else None.
+    """
+
+    column: str
+    level: pd.Series | None
+    lines: list[Series]
+
+
+def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
+    """What the points of a panel are compared with; None where it was not measured at all of them."""
+    column = REFERENCES.get(view.y)
+    if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
+        return None
+    # values that rounding alone keeps apart are one level
+    if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
+        return ReferenceLines(column, part.iloc[0], [])
+    # one line for all groups where they agree at each x, else one for each group
+    lines, unique = series(part, view.group), part.drop_duplicates(["at", column])
+    if view.along is None and len(unique) == unique["at"].nunique():
+        lines = [Series("", 0, unique.sort_values("at"))]
+    return ReferenceLines(column, None, lines)
+
+
+def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
+    """The prediction without features in one panel: a level, or the means of the points by x where it differs.
+
+    None where it is not known at all points.
+    """
+    column = BASELINES.get(view.y)
+    if column is None or column not in part or part.empty:
+        return None
+    values = part[column]
+    if not is_number(values) or not np.isfinite(values).all():
+        return None
+    if np.ptp(values) <= 0.02 * abs(values).max():  # drawn as one line: a fiftieth is hardly visible
+        return float(values.mean())
+    means: pd.Series = part.groupby("at")[column].mean()
+    return means
 
 
 def replicates_text(table: pd.DataFrame) -> str:
     """How many replicates the points have."""
-    low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    return f"{low:,} to " * (low < high) + f"{count(high, 'replicate')} per point"
+    return f"{count_range(table['replicates'], 'replicate')} per point"
 
 
-def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> str:
-    """How many replicates, what the intervals are, how ε is taken, what is not drawn."""
+def count_range(counts: pd.Series, noun: str) -> str:
+    """How many of a noun there are, from the fewest to the most.
+
+    >>> count_range(pd.Series([2, 2]), "replicate"), count_range(pd.Series([1, 3]), "replicate")
+    ('2 replicates', '1 to 3 replicates')
+    """
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,} to " * (low < high) + count(high, noun)
+
+
+def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:
+    """The note, the number of replicates, what the intervals are, how ε is taken, and how many points are not drawn."""
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):
-        parts.append(
-            "95% confidence intervals of means"
-            if table["replicates"].min() > 1
-            else "no intervals from a single replicate"
-        )
+        single = table["replicates"].min() <= 1
+        parts.append("no intervals from a single replicate" if single else "95% confidence intervals of means")
     if is_privacy(view.y) or is_privacy(view.x):
         parts.append("ε is the worst over replicates")
-    if missing := len(table) - len(shown):
+    if missing := len(table) - len(drawn):
         parts.append(f"{missing} of {len(table)} points not drawn: not finite")
     return "; ".join(part for part in parts if part)

@@ -3,6 +3,7 @@
 import math
 import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,48 +37,69 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
-    """The same on given axes, without title and legend."""
-    shown_by = quality(rows)
-    if shown_by == "excess_risk":
-        values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
-        label = f"excess risk ({loss_text(rows)})"
-    elif shown_by != "accuracy":
-        values, references = rows[shown_by], rows[f"nonprivate_{shown_by}"]
-        label = long(shown_by, rows)
-    else:
-        values, references = 1.0 - rows["error_rate"], 1.0 - rows["nonprivate_error_rate"].astype(float)
-        label = "accuracy on the holdout"
-    value = mean_interval(values)
-    if references.notna().all():
-        reference = mean_interval(references)
+    """Draw the figure of `plot_privacy_utility` on given axes, without title and legend."""
+    measure = _measure(rows)
+    value = mean_interval(measure.values)
+    # what is reached without privacy, and without features
+    if measure.references.notna().all():
+        reference = mean_interval(measure.references)
         axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
-    _draw_baseline(axes, rows, shown_by == "excess_risk")
-    shown = statements(rows)
+    _draw_baseline(axes, rows, measure.excess)
+    # the same value at every ε that one could state for it, joined by a line
+    stated = statements(rows)
     low, high = _ends(value)
     error = [[value.value - low], [high - value.value]]
-    for index, (epsilon, text) in enumerate(shown):
+    for index, (text, epsilon) in enumerate(stated.items()):
         axes.errorbar(
             [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
             markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
         )  # fmt: skip
-    if len(shown) > 1:
-        span = [min(e for e, _ in shown), max(e for e, _ in shown)]
-        axes.plot(span, [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
+    if len(stated) > 1:
+        axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xscale("log")
-    _wide_limits(axes, [epsilon for epsilon, _ in shown])
-    adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
-    text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
-    if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
-        text += "; for the learner no finite ε is known"
-    axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
-    axes.set_ylabel(label)
+    _wide_limits(axes, [*stated.values()])
+    axes.set_xlabel(textwrap.fill(_epsilon_label(rows), int(14 * inches(axes)[0])))
+    axes.set_ylabel(measure.label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
     replicates = count(value.replicates, "replicate")
     axes.text(
         0.99, 0.02, f"{replicates}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
     )  # fmt: skip
     axes.margins(y=0.25)
+
+
+class _Measure(NamedTuple):
+    """What is learned in each replicate, with privacy and without.
+
+    label: of the axis. excess: whether it is excess risk, whose rival is a constant.
+    """
+
+    values: pd.Series
+    references: pd.Series
+    label: str
+    excess: bool = False
+
+
+def _measure(rows: pd.DataFrame) -> _Measure:
+    """The measure of the rows: excess risk where the law is known, or that of a density, else accuracy."""
+    column = quality(rows)
+    if column == "excess_risk":
+        label = f"excess risk ({loss_text(rows)})"
+        return _Measure(rows[column], rows["nonprivate_excess_risk"], label, excess=True)
+    if column != "accuracy":
+        return _Measure(rows[column], rows[f"nonprivate_{column}"], long(column, rows))
+    references = 1.0 - rows["nonprivate_error_rate"].astype(float)
+    return _Measure(1.0 - rows["error_rate"], references, "accuracy on the holdout")
+
+
+def _epsilon_label(rows: pd.DataFrame) -> str:
+    """The label of the axis of ε: its δ and adjacency, and whether the learner has no finite ε."""
+    adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
+    text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
+    if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
+        text += "; for the learner no finite ε is known"
+    return text
 
 
 def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
@@ -90,19 +112,20 @@ def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
     axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
 
 
-def statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
-    """The finite ε of each kind, the worst over replicates: ε is never averaged."""
-    found = []
+def statements(rows: pd.DataFrame) -> dict[str, float]:
+    """Every finite ε that one could state for a result, by words for whom it holds; the worst over replicates."""
+    stated = {}
     for column, text in STATEMENTS:
         values = rows[column].astype(float) if column in rows else pd.Series([math.nan])
         worst = float(values.max())
         if values.notna().all() and math.isfinite(worst) and worst > 0:
             name = str(rows["mechanism"].iloc[0]).replace("_", " ")
-            found.append((worst, text.format(name=name, basis=rows["basis"].iloc[0])))
-    return found
+            stated[text.format(name=name, basis=rows["basis"].iloc[0])] = worst
+    return stated
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
+    """The ends of a mean's interval; the mean twice where a single replicate gives none."""
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
 
@@ -128,9 +151,9 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
     """
     look = str(trials["look"].iloc[0])
     note = {"oracle": "This search looked at true labels, which no ε here counts."}.get(look, f"Look: {look}.")
-    with drawing(path, width=9.6, panels=2, title=title, note=note) as (_, [left, right]):
-        draw_progress(left, trials, "epsilon_upper" if least_epsilon else column, more and not least_epsilon)
-        draw_front(right, trials, column, more)
+    with drawing(path, width=9.6, panels=2, title=title, note=note) as (_, [progress, trade_off]):
+        draw_progress(progress, trials, "epsilon_upper" if least_epsilon else column, more and not least_epsilon)
+        draw_front(trade_off, trials, column, more)
 
 
 def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
@@ -152,26 +175,25 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
     """The finished trials over ε, and those that no other trial beats in both."""
-    done = trials[trials["state"] == "finished"]
-    done = done[np.isfinite(done["epsilon_upper"].astype(float))]
-    epsilon, values = done["epsilon_upper"].to_numpy(float), done[column].to_numpy(float)
+    finished = trials[trials["state"] == "finished"]
+    finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
+    epsilon, values = finished["epsilon_upper"].to_numpy(float), finished[column].to_numpy(float)
     axes.plot(epsilon, values, "o", color=GREY, label="trials with all replicates")
-    place = front(epsilon, values, more)
-    axes.step(epsilon[place], values[place], "o-", where="post", color=COLOURS[1], label="front")
+    best = front(epsilon, values, more)
+    axes.step(epsilon[best], values[best], "o-", where="post", color=COLOURS[1], label="front")
     axes.set_xlabel("certified ε, largest over replicates")
     axes.set_ylabel(short(column))
     axes.legend(fontsize=8)
 
 
 def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
-    """Places of the points that no other point beats in both ε and value, in ascending order of ε.
+    """Positions of the points that no other point beats in both ε and value, in ascending order of ε.
 
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]
     """
-    sign = -1.0 if more else 1.0
-    found: list[int] = []
-    for place in np.lexsort((sign * values, epsilon)):
-        if not found or sign * values[place] < sign * values[found[-1]]:
-            found.append(int(place))
-    return found
+    # by ascending ε, those whose value is better than that of all before them
+    signed = -values if more else values
+    order = np.lexsort((signed, epsilon))
+    before = np.minimum.accumulate(np.append(np.inf, signed[order]))[:-1]
+    return [int(position) for position in order[signed[order] < before]]

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def drawing(
     path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
 ) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
-    """A new figure with its panels, row by row; it is written when what is drawn within has been drawn.
+    """A new figure with its panels; it is written to the file at the end of the `with` block.
 
     Args:
         path: where it goes; its ending decides the format. width, height: inches. panels: how many axes.
@@ -63,6 +63,7 @@ def drawing(
 
     columns = min(panels, columns)
     with rc_context(RC):
+        # a grid of whole rows, whose last places may stay empty
         figure = new_figure(width, height)
         rows = -(-panels // columns)
         every = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False, width_ratios=widths)
@@ -78,19 +79,19 @@ def drawing(
 
 
 @contextmanager
-def on_axes(given: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
+def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
     """The axes that a caller gave, as they are, or those of a new figure of pyplot, which notebooks show.
 
     Args:
-        given: the axes, or None. width, height: of a new figure, inches.
+        existing: the axes, or None. width, height: of a new figure, inches.
     """
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
 
-    if given is not None:
-        with rc_context({"text.parse_math": False}), _literal(given.xaxis.label, given.yaxis.label):
-            yield given
+    if existing is not None:
+        with rc_context({"text.parse_math": False}), _literal(existing.xaxis.label, existing.yaxis.label):
+            yield existing
         return
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches: nothing else keeps the edges clear
@@ -118,12 +119,8 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """Width and height of axes, as far as the layout is known."""
-    from matplotlib.figure import Figure
-
-    figure = axes.get_figure(root=True)
-    assert isinstance(figure, Figure)
-    size = axes.get_window_extent()
+    """The width and height of axes, as far as the layout is known."""
+    figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
 
@@ -137,32 +134,27 @@ def legend_inside(axes: "Axes") -> None:
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
     """One legend for all panels, each label once, with a note below it."""
-    found = _labels(grid)
-    legend = figure.legend(
-        list(found.values()), list(found), loc="outside lower left", fontsize=size, ncols=columns, alignment="left",
-        title=textwrap.fill(note, int(15 * figure.get_figwidth())), title_fontproperties={"size": 8},
-    )  # fmt: skip
-    legend.get_title().set_color(GREY)
+    title = textwrap.fill(note, int(15 * figure.get_figwidth()))
+    _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
-    """The same where the last panel of the last row is missing."""
-    found, place = _labels(grid), figure.axes[len(grid)]
-    width = figure.get_figwidth() / place.get_gridspec().ncols  # type: ignore[union-attr]
-    legend = place.legend(
-        list(found.values()), list(found), loc="center left", fontsize=9, alignment="left",
-        title=textwrap.fill(note, int(12 * width)), title_fontproperties={"size": 8},
-    )  # fmt: skip
-    legend.get_title().set_color(GREY)
+    """One legend for all panels, each label once, with a note, in the place of the panel that the last row lacks."""
+    empty = figure.axes[len(grid)]
+    width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
+    _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
 
 
-def _labels(grid: Sequence["Axes"]) -> dict[str, Any]:
-    """Every label of the panels with what it belongs to."""
-    found: dict[str, Any] = {}
+def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
+    """A legend of every label of the panels, once, with what has it first."""
+    handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    return found
+            handles.setdefault(label, handle)
+    legend = target.legend(
+        [*handles.values()], [*handles], alignment="left", title=title, title_fontproperties={"size": 8}, **look
+    )
+    legend.get_title().set_color(GREY)
 
 
 def save(figure: "Figure", path: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 
 from p2p_sim.figures.column_labels import long, pairs, short, value
 from p2p_sim.figures.point_series import (
@@ -20,8 +20,12 @@ from p2p_sim.figures.point_series import (
     Series,
     View,
     apart,
+    baseline_of,
+    baseline_text,
     caption,
     drawable,
+    facets_of,
+    reference_of,
     reference_text,
     series,
     wants_log,
@@ -51,36 +55,44 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         view: what to show.
         note: what is held fixed, for the caption.
     """
-    shown, places = drawable(table, view)
-    facets = [(value(v), shown[shown[view.facet] == v]) for v in table[view.facet].unique()] if view.facet else []
-    panels = facets or [("", shown)]
+    drawn, names = drawable(table, view)
+    panels = facets_of(table, drawn, view)
+    # rows of three panels, but four as two by two
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
     with drawing(path, width, height, panels=len(panels), columns=columns, title=title, shared=True) as (figure, grid):
-        for axes, (name, part) in zip(grid, panels, strict=True):
+        for axes, (heading, part) in zip(grid, panels, strict=True):
             draw_reference(axes, part, view)
             draw_baseline(axes, part, view)
-            for line in apart(series(part, view.group, shown), places):
-                draw_series(axes, line, view, places)
-            if view.facet:
-                axes.set_title(f"{short(view.facet)} = {name}")
-        scale(grid[0], shown, view, places)
-        x_text, y_text = long(view.x, table), long(view.y, table) + _scale_text(shown, view.y, view.log_y)
-        if len(panels) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
-            note = f"{note}; along x: {x_text}"
-            x_text = short(view.x)
-        for axes in grid[-columns:]:
-            axes.set_xlabel(wrapped(x_text + _scale_text(shown, view.x, view.log_x), width / columns))
-            axes.tick_params(labelbottom=True)
-        if len(panels) > 1:
-            figure.supylabel(wrapped(y_text, height), fontsize=10)
-        else:
-            grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
+            for line in apart(series(part, view.group, drawn), names):
+                draw_series(axes, line, view, names)
+            if heading:
+                axes.set_title(heading)
+        scale(grid[0], drawn, view, names)
+        note += _label_axes(figure, grid, table, drawn, view, columns=columns)
         named = view.along is not None and len(panels) == 1
-        finish(figure, grid, caption(table, shown, view, note) + (_marks(view) if named else ""))
+        finish(figure, grid, caption(table, drawn, view, note) + (_marks(view) if named else ""))
         if named:
-            _name_marks(grid[0], shown, view)
+            _name_marks(grid[0], drawn, view)
+
+
+def _label_axes(
+    figure: "Figure", grid: Sequence[Axes], table: pd.DataFrame, drawn: pd.DataFrame, view: View, *, columns: int
+) -> str:
+    """Label x below the lowest panels and y once; return what the caption has to say of x where there is no room."""
+    width, height = figure.get_size_inches()
+    x_text, y_text, note = long(view.x, table), long(view.y, table) + _scale_text(drawn, view.y, view.log_y), ""
+    if len(grid) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
+        x_text, note = short(view.x), f"; along x: {x_text}"
+    for axes in grid[-columns:]:
+        axes.set_xlabel(wrapped(x_text + _scale_text(drawn, view.x, view.log_x), width / columns))
+        axes.tick_params(labelbottom=True)
+    if len(grid) > 1:
+        figure.supylabel(wrapped(y_text, height), fontsize=10)
+    else:
+        grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
+    return note
 
 
 def _marks(view: View) -> str:
@@ -97,21 +109,20 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
     Returns:
         The caption, which says what the intervals are and how ε is taken.
     """
-    shown, places = drawable(table, view)
-    draw_reference(axes, shown, view)
-    draw_baseline(axes, shown, view)
-    for line in apart(series(shown, view.group, shown), places):
-        draw_series(axes, line, view, places)
-    scale(axes, shown, view, places)
+    drawn, names = drawable(table, view)
+    draw_reference(axes, drawn, view)
+    draw_baseline(axes, drawn, view)
+    for line in apart(series(drawn, view.group, drawn), names):
+        draw_series(axes, line, view, names)
+    scale(axes, drawn, view, names)
     width, height = inches(axes)
-    x_text, y_text = (
-        long(name, table) + _scale_text(shown, name, log) for name, log in ((view.x, view.log_x), (view.y, view.log_y))
-    )
+    x_text = long(view.x, table) + _scale_text(drawn, view.x, view.log_x)
+    y_text = long(view.y, table) + _scale_text(drawn, view.y, view.log_y)
     axes.set_xlabel(wrapped(x_text, 1.15 * width))
     axes.set_ylabel(wrapped(y_text, height))
     if view.along:
-        _name_marks(axes, shown, view)
-    return caption(table, shown, view, held) + _marks(view)
+        _name_marks(axes, drawn, view)
+    return caption(table, drawn, view, held) + _marks(view)
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
@@ -119,13 +130,15 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
     part = line.points
-    known = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
+    # points with an interval; a band needs at least three of them along a numeric axis
+    bounded = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
     bars = places is not None or view.along is not None or len(part) < 3
-    if len(known) and bars:
-        ends = [known[view.y] - known[view.y + LOW], known[view.y + HIGH] - known[view.y]]
-        axes.errorbar(known["at"], known[view.y], yerr=ends, fmt="none", ecolor=colour, elinewidth=1.0, capsize=3)
-    elif len(known):
-        axes.fill_between(known["at"], known[view.y + LOW], known[view.y + HIGH], color=colour, alpha=0.2, linewidth=0)
+    if len(bounded) and bars:
+        ends = [bounded[view.y] - bounded[view.y + LOW], bounded[view.y + HIGH] - bounded[view.y]]
+        axes.errorbar(bounded["at"], bounded[view.y], yerr=ends, fmt="none", ecolor=colour, elinewidth=1.0, capsize=3)
+    elif len(bounded):
+        low, high = bounded[view.y + LOW], bounded[view.y + HIGH]
+        axes.fill_between(bounded["at"], low, high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(
         part["at"], part[view.y], color=colour, linestyle="none" if places is not None else style, marker=marker,
         markersize=max(4.5, 7.5 - line.index), markeredgecolor="white", markeredgewidth=0.6, linewidth=1.4,
@@ -134,48 +147,41 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """The same learner without privacy: a grey band with a dashed line, or a line a group where groups differ."""
-    column = REFERENCES.get(view.y)
-    if column is None or column not in part or not len(part) or not np.isfinite(part[column]).all():
+    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines where it differs."""
+    reference = reference_of(part, view)
+    if reference is None:
         return
-    text = reference_text(view.y)
-    if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
-        first = part.iloc[0]
-        if np.isfinite(first[column + LOW]):
-            axes.axhspan(first[column + LOW], first[column + HIGH], color=GREY, alpha=0.2, linewidth=0)
-        axes.axhline(first[column], color=GREY, linestyle="--", linewidth=1.2, label=text)
-        return
-    lines = series(part, view.group)
-    one = part.drop_duplicates(["at", column])
-    if view.along is None and len(one) == one["at"].nunique():
-        lines = [Series("", 0, one.sort_values("at"))]
-    for line in lines:
-        points = line.points
+    column, text = reference.column, reference_text(view.y)
+    if reference.level is not None:
+        level, low, high = (reference.level[column + end] for end in ("", LOW, HIGH))
+        if np.isfinite(low):
+            axes.axhspan(low, high, color=GREY, alpha=0.2, linewidth=0)
+        axes.axhline(level, color=GREY, linestyle="--", linewidth=1.2, label=text)
+    # bands of several lines are the lighter the more there are; the legend has one entry for all of them
+    several = len(reference.lines) > 1
+    for number, line in enumerate(reference.lines):
+        points, alpha = line.points, 0.2 / len(reference.lines)
         axes.fill_between(
-            points["at"], points[column + LOW], points[column + HIGH], color=GREY, alpha=0.2 / len(lines), linewidth=0
+            points["at"], points[column + LOW], points[column + HIGH], color=GREY, alpha=alpha, linewidth=0
         )
-        marker = MARKERS[line.index % len(MARKERS)] if len(lines) > 1 else None
         axes.plot(
-            points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2, marker=marker,
-            markerfacecolor="white", markersize=4, label=None if line is not lines[0] else text,
+            points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2,
+            marker=MARKERS[line.index % len(MARKERS)] if several else None,
+            markerfacecolor="white", markersize=4, label=None if number else text,
         )  # fmt: skip
 
 
 def draw_baseline(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """A thin line at what is reached without features, the mean of the points at each place."""
-    column = BASELINES.get(view.y)
-    if column is None or column not in part or not len(part) or not np.isfinite(part[column].astype(float)).all():
-        return
-    text = "the best constant" if view.y in ("excess_risk", "squared_error") else "always saying the majority class"
-    if np.ptp(part[column]) <= 0.02 * abs(part[column]).max():
-        axes.axhline(part[column].mean(), color=GREY, linestyle=":", linewidth=1.0, label=text)
-        return
-    level = part.groupby("at")[column].mean()
-    axes.plot(level.index, level.to_numpy(), color=GREY, linestyle=":", linewidth=1.0, label=text)
+    """Draw a thin line at what is reached without features: a level, or the mean of the points at each x."""
+    baseline, text = baseline_of(part, view), baseline_text(view.y)
+    if isinstance(baseline, float):
+        axes.axhline(baseline, color=GREY, linestyle=":", linewidth=1.0, label=text)
+    elif baseline is not None:
+        axes.plot(baseline.index, baseline.to_numpy(), color=GREY, linestyle=":", linewidth=1.0, label=text)
 
 
-def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
-    """Scales, limits and ticks."""
+def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
+    """Set scales, limits and ticks by the values that are drawn."""
     if places is not None:
         axes.set_xticks(
             range(len(places)),
@@ -183,66 +189,68 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
             parse_math=False,
         )
         axes.set_xlim(-0.5, len(places) - 0.5)
-    elif wants_log(shown["at"], view.log_x):
+    elif wants_log(drawn["at"], view.log_x):
         axes.set_xscale("log")
-        positive = shown["at"][shown["at"] > 0]
+        positive = drawn["at"][drawn["at"] > 0]
         plain_log_ticks(axes.xaxis, positive.min(), positive.max(), inches(axes)[0])
         if positive.min() == positive.max():
             axes.set_xlim(positive.min() / 3.0, positive.min() * 3.0)
-    if wants_log(shown[view.y], view.log_y):
+    if wants_log(drawn[view.y], view.log_y):
         axes.set_yscale("log", nonpositive="clip")
-        names = [
-            c
-            for c in (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y), BASELINES.get(view.y))
-            if c in shown
-        ]
-        drawn = shown[names].to_numpy(dtype=float)
-        drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+        columns = (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y), BASELINES.get(view.y))
+        heights = drawn[[column for column in columns if column in drawn]].to_numpy(dtype=float)
+        heights = heights[np.isfinite(heights) & (heights > 0)]
         # an interval that reaches to 0 or nearly so must not stretch the axis over empty decades
-        low = max(float(drawn.min()), float(shown[view.y][shown[view.y] > 0].min()) / 10.0)
-        axes.set_ylim(low / 1.15, float(drawn.max()) * 1.15)
-        plain_log_ticks(axes.yaxis, low, float(drawn.max()))
-    elif not len(shown):
+        low = max(float(heights.min()), float(drawn[view.y][drawn[view.y] > 0].min()) / 10.0)
+        axes.set_ylim(low / 1.15, float(heights.max()) * 1.15)
+        plain_log_ticks(axes.yaxis, low, float(heights.max()))
+    elif not len(drawn):
         axes.text(0.5, 0.5, "no point has finite values here", transform=axes.transAxes, ha="center", color=GREY)
 
 
-def _name_marks(axes: Axes, shown: pd.DataFrame, view: View) -> None:
+def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     """Write the values of the axis that runs along the lines beside their marks, the first of each with a symbol.
 
     A name that would cover a mark or another name, or would leave the panel, is left out; both ends of each line come
     first, and of a long line they are all. This comes last, since names keep clear of marks by the final layout.
     """
-    figure, lines = axes.get_figure(root=True), series(shown, view.group)
-    assert figure is not None
+    figure, lines = cast("Figure", axes.get_figure(root=True)), series(drawn, view.group)
     figure.draw_without_rendering()
     reach, panel = 3.5 * figure.dpi / 72.0, axes.get_window_extent()  # half the width of a mark: 3.5 points
     covered = [
         Bbox.from_bounds(x - reach, y - reach, 2 * reach, 2 * reach)
-        for x, y in axes.transData.transform(shown[["at", view.y]].to_numpy(float))
+        for x, y in axes.transData.transform(drawn[["at", view.y]].to_numpy(float))
     ]
     ends = [(line, at) for line in lines if len(line.points) for at in dict.fromkeys((0, len(line.points) - 1))]
     inner = [(line, at) for line in lines if len(line.points) <= 12 for at in range(1, len(line.points) - 1)]
     for line, at in (*ends, *inner):
-        x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
-        text = value(along) if at else pairs([str(view.along)], [along])
-        # right of the mark or left of it, above or below: the first that is free
-        for right, above, across, upright in SIDES:
-            name = axes.annotate(
-                text, (x, y), xytext=(right, above), textcoords="offset points",
-                ha=across, va=upright, fontsize=7.5, color=COLOURS[line.index % len(COLOURS)],
-                bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.4},
-            )  # fmt: skip
-            name.set_in_layout(False)
-            box = name.get_window_extent()
-            inside = panel.count_contains(box.corners()) == 4
-            if inside and not box.count_overlaps(covered):
-                covered.append(box)
-                break
-            name.remove()
+        box = _name_mark(axes, line, at, view, covered=covered, panel=panel)
+        if box is not None:
+            covered.append(box)
 
 
-def _scale_text(shown: pd.DataFrame, column: str, chosen: bool | None) -> str:
-    return ", log scale" if wants_log(shown[column], chosen) else ""
+def _name_mark(
+    axes: Axes, line: Series, at: int, view: View, *, covered: Sequence[Bbox], panel: BboxBase
+) -> Bbox | None:
+    """Write a name beside the mark at a position of a line, on the first side that is free; return its box, or None."""
+    x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
+    text = value(along) if at else pairs([str(view.along)], [along])
+    for right, above, across, upright in SIDES:
+        name = axes.annotate(
+            text, (x, y), xytext=(right, above), textcoords="offset points",
+            ha=across, va=upright, fontsize=7.5, color=COLOURS[line.index % len(COLOURS)],
+            bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.4},
+        )  # fmt: skip
+        name.set_in_layout(False)
+        box = name.get_window_extent()
+        if panel.count_contains(box.corners()) == 4 and not box.count_overlaps(covered):
+            return box
+        name.remove()
+    return None
+
+
+def _scale_text(drawn: pd.DataFrame, column: str, chosen: bool | None) -> str:
+    return ", log scale" if wants_log(drawn[column], chosen) else ""
 
 
 def wrapped(text: str, inches: float) -> str:
@@ -282,13 +290,14 @@ def plot_fit(
         fits: fitted to all of the table's points, at most two.
         note: what is held fixed, for the caption.
     """
+    # the fitted values as columns, so that they go with the points that can be drawn
     for fit in fits:
         table = table.assign(**{fit.name: fit.fitted})
-    shown, _ = drawable(table, view)
-    lines = series(shown, view.group)
+    drawn, _ = drawable(table, view)
+    lines = series(drawn, view.group)
     with drawing(path, 7.2, 5.4 + 0.19 * len(lines), title=title) as (figure, [axes]):
-        draw_reference(axes, shown, view)
-        _draw_floor(axes, shown)
+        draw_reference(axes, drawn, view)
+        _draw_floor(axes, drawn)
         for line in lines:
             slope = f": log-log slope {slopes[line.label]}" if line.label in slopes else ""
             draw_series(axes, replace(line, label=(line.label or "measured") + slope), view, None)
@@ -299,17 +308,18 @@ def plot_fit(
                 color="black" if len(lines) == 1 else COLOURS[line.index % len(COLOURS)], linestyle=dashes,
                 linewidth=1.5, zorder=2,
             )  # fmt: skip
-        scale(axes, shown, view, None)
-        axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(shown["at"], view.log_x)), 7.2))
-        axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(shown[view.y], view.log_y)), 4.8))
-        finish(figure, [axes], caption(table, shown, view, note))
+        scale(axes, drawn, view, None)
+        axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(drawn["at"], view.log_x)), 7.2))
+        axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(drawn[view.y], view.log_y)), 4.8))
+        finish(figure, [axes], caption(table, drawn, view, note))
 
 
-def _draw_floor(axes: Axes, shown: pd.DataFrame) -> None:
-    """What infinitely many exchanged labels would leave, where it is known at every point."""
-    if FLOOR not in shown or not np.isfinite(shown[FLOOR].astype(float)).all() or not (shown[FLOOR] > 0).all():
+def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
+    """The excess risk that infinitely many exchanged labels would leave, where it is known at every point."""
+    floor = drawn[FLOOR].astype(float) if FLOOR in drawn else pd.Series([np.nan])
+    if not (np.isfinite(floor) & (floor > 0)).all():
         return
-    line = shown.drop_duplicates(["at", FLOOR]).sort_values("at")
+    line = drawn.drop_duplicates(["at", FLOOR]).sort_values("at")
     if line["at"].is_unique:
         axes.plot(
             line["at"], line[FLOOR].astype(float), color=COLOURS[2], linestyle="-.", linewidth=1.6, zorder=2,

@@ -9,20 +9,22 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import long, pairs, short, value
+from p2p_sim.figures.column_labels import long, pairs, short
 from p2p_sim.figures.point_series import (
     BASELINES,
     REFERENCES,
     View,
     apart,
+    baseline_of,
+    baseline_text,
     caption,
     drawable,
-    is_number,
+    facets_of,
+    reference_of,
     reference_text,
     series,
     wants_log,
@@ -47,55 +49,63 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
 
     Args:
         table: one line a point, as `p2p_sim.measures.point_means.points` gives it.
-        view: what is shown.
+        view: the columns of the axes, lines and panels.
         keys: the swept keys, which a point's words name.
         note: what is held fixed.
     """
-    shown, places = drawable(table, view)
-    if shown.empty or len(shown) > MOST_POINTS:
+    finite, names = drawable(table, view)
+    if finite.empty or len(finite) > MOST_POINTS:
         return None
-    column = view.facet
-    facets = list(table[column].unique()) if column else []
-    parts = [shown[shown[column] == facet] for facet in facets] if column else [shown]
+    facets = facets_of(table, finite, view)
+    parts = [facet.points for facet in facets]
+    # the keys that are not held fixed, those that make lines first
     varied = [key for key in dict.fromkeys([*view.group, *keys]) if table[key].nunique(dropna=False) > 1]
-    lines: dict[int, Chart] = {}
-    for panel, part in enumerate(parts):
-        for line in apart(series(part, view.group, shown), places):
-            label = plain(line.label or short(view.y))
-            group = lines.setdefault(line.index, {"label": label, "look": line.index, "points": []})
-            group["points"] += [_point(row, panel, view, varied) for row in line.points.to_dict("records")]
     return {
-        "x": plain(long(view.x, shown), 200),
-        "y": plain(long(view.y, shown), 200),
-        "logs": [wants_log(shown["at"], view.log_x) and places is None, wants_log(shown[view.y], view.log_y)],
-        "places": None if places is None else [plain(name, 40) for name in places],
-        "joined": places is None,
-        "panels": [plain(f"{short(column)} = {value(facet)}") for facet in facets] if column else [""],
-        "groups": [lines[index] for index in sorted(lines)],
+        "x": plain(long(view.x, finite), 200),
+        "y": plain(long(view.y, finite), 200),
+        "logs": [wants_log(finite["at"], view.log_x) and names is None, wants_log(finite[view.y], view.log_y)],
+        "places": None if names is None else [plain(name, 40) for name in names],
+        "joined": names is None,
+        "panels": [plain(facet.heading) for facet in facets],
+        "groups": _groups(parts, finite, names, view, keys=varied),
         "levels": [*_references(parts, view), *_baselines(parts, view)],
-        "note": plain(caption(table, shown, view, note), 600),
+        "note": plain(caption(table, finite, view, note), 600),
     }
 
 
+def _groups(
+    parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
+) -> list[Chart]:
+    """The lines of all panels; the lines of a group in several panels are one, whose points name their panels."""
+    lines: dict[int, Chart] = {}
+    for panel, part in enumerate(parts):
+        for line in apart(series(part, view.group, finite), names):
+            label = plain(line.label or short(view.y))
+            group = lines.setdefault(line.index, {"label": label, "look": line.index, "points": []})
+            group["points"] += [_point(row, panel, view, keys) for row in line.points.to_dict("records")]
+    return [lines[index] for index in sorted(lines)]
+
+
 def run_chart(rows: pd.DataFrame) -> Chart | None:
-    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, as `sweep_chart` says it.
+    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, in the form of `sweep_chart`.
 
     Args:
         rows: one line a replicate of a single point.
     """
     point = points(rows).iloc[0].to_dict()
     y = quality(rows)
-    found = statements(rows)
-    if not found or not math.isfinite(point[y]):
+    stated = statements(rows)
+    if not stated or not math.isfinite(point[y]):
         return None
+    # one point for each ε that could be stated, all with the same value and interval
     measured = [said_value(point, y), count(len(rows), "replicate")]
-    ends = [_number(point[y + end]) for end in ("", LOW, HIGH)]
-    levels = []
-    for column, label, dash in ((REFERENCES[y], "without privacy", "6 4"), (BASELINES.get(y, ""), _constant(y), "2 3")):
-        if column in point and isinstance(point[column], float) and math.isfinite(point[column]):
-            band = [_number(point[column + end]) for end in ("", LOW, HIGH)]
-            text = f"{label}: {with_interval(*(point[column + end] for end in ('', LOW, HIGH)))[0]}"
-            levels.append({"label": text, "dash": dash, "pieces": [{"panel": 0, "points": [[None, *band]]}]})
+    ends = _ends(point, y)
+    groups = []
+    for look, (text, epsilon) in enumerate(stated.items()):
+        label = plain(text, 120)
+        words = [f"{label}: ε = {rounded_up(epsilon)}", *measured]
+        mark = {"panel": 0, "at": [_number(epsilon), *ends], "said": words}
+        groups.append({"label": label, "look": look, "points": [mark]})
     return {
         "x": f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view",
         "y": plain("accuracy on the holdout" if y == "accuracy" else long(y, rows)),
@@ -103,27 +113,28 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
         "places": None,
         "joined": False,
         "panels": [""],
-        "groups": [
-            {
-                "label": plain(text, 120),
-                "look": look,
-                "points": [
-                    {
-                        "panel": 0,
-                        "at": [_number(epsilon), *ends],
-                        "said": [f"{plain(text, 120)}: ε = {rounded_up(epsilon)}", *measured],
-                    }
-                ],
-            }
-            for look, (epsilon, text) in enumerate(found)
-        ],
-        "levels": levels,
+        "groups": groups,
+        "levels": _run_levels(point, y),
         "note": "95% confidence intervals" if len(rows) > 1 else "no interval from a single replicate",
     }
 
 
-def _constant(y: str) -> str:
-    return "the best constant" if y in ("excess_risk", "squared_error") else "always saying the majority class"
+def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
+    """The levels of a run that are known: the learner without privacy, and a prediction without features."""
+    compared = ((REFERENCES[y], "without privacy", "6 4"), (BASELINES.get(y, ""), baseline_text(y), "2 3"))
+    levels = []
+    for column, label, dash in compared:
+        level = point.get(column)
+        if isinstance(level, float) and math.isfinite(level):
+            mean = with_interval(*(point[column + end] for end in ("", LOW, HIGH))).mean
+            pieces = [{"panel": 0, "points": [[None, *_ends(point, column)]]}]
+            levels.append({"label": f"{label}: {mean}", "dash": dash, "pieces": pieces})
+    return levels
+
+
+def _ends(row: Mapping[Any, Any] | pd.Series, column: str) -> list[float | None]:
+    """A mean and the ends of its interval, as JSON can hold them."""
+    return [_number(row.get(column + end)) for end in ("", LOW, HIGH)]
 
 
 def said_value(row: Mapping[Any, Any], column: str) -> str:
@@ -132,83 +143,69 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
     >>> said_value({"epsilon_upper": 0.74211}, "epsilon_upper"), said_value({"accuracy": 0.75}, "accuracy")
     ('ε at most 0.7422', 'accuracy 0.75')
     """
-    found = row[column]
-    if not isinstance(found, float | int) or isinstance(found, bool):
-        return plain(pairs([column], [found]), LONGEST_CELL)
+    cell = row[column]
+    if not isinstance(cell, float | int) or isinstance(cell, bool):
+        return plain(pairs([column], [cell]), LONGEST_CELL)
     if is_privacy(column) and column != "delta":
         if column == "epsilon_lower":
-            return f"{short(column)} at least {rounded_down(float(found))}"
+            return f"{short(column)} at least {rounded_down(float(cell))}"
         claim = "" if "paper" in column else "at most "  # a paper's bound is the paper's word
-        return f"{short(column)} {claim}{rounded_up(float(found))}"
+        return f"{short(column)} {claim}{rounded_up(float(cell))}"
     low, high = (float(row.get(column + end, math.nan)) for end in (LOW, HIGH))
-    text, interval = with_interval(float(found), low, high)
-    return f"{short(column)} {text} {interval}".strip()
+    text = with_interval(float(cell), low, high)
+    return f"{short(column)} {text.mean} {text.interval}".strip()
 
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
-    """One point: first what is set, then what came out."""
-    said = [plain(pairs([key], [row[key]])) for key in varied]
+    """One point in words: first the keys that vary, then the figures, then the number of replicates."""
+    words = [plain(pairs([key], [row[key]])) for key in varied]
     measured = [view.x] if view.x not in varied else []
-    said += [said_value(row, column) for column in (*measured, view.y)]
+    words += [said_value(row, column) for column in (*measured, view.y)]
     reference = REFERENCES.get(view.y)
     if reference is not None and reference in row and math.isfinite(row[reference]):
-        said.append(said_value(row, reference))
-    said.append(count(int(row["replicates"]), "replicate"))
-    ends = [_number(row.get(view.y + end)) for end in (LOW, HIGH)]
-    return {"panel": panel, "at": [_number(row["at"]), _number(row[view.y]), *ends], "said": said}
+        words.append(said_value(row, reference))
+    words.append(count(int(row["replicates"]), "replicate"))
+    return {"panel": panel, "at": [_number(row["at"]), *_ends(row, view.y)], "said": words}
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The same learner without privacy: a level with its interval, or a line a group where groups differ."""
-    column = REFERENCES.get(view.y)
-    if column is None:
-        return []
+    """The learner without privacy: a level with its interval, or a line for each group where groups differ."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
-        if column not in part or part.empty or not np.isfinite(part[column]).all():
+        reference = reference_of(part, view)
+        if reference is None:
             continue
-        if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
-            first = part.iloc[0]
-            ends = [_number(first[column + end]) for end in ("", LOW, HIGH)]
-            pieces.append({"panel": panel, "points": [[None, *ends]]})
-            continue
-        lines = [line.points for line in series(part, view.group)]
-        one = part.drop_duplicates(["at", column])
-        if view.along is None and len(one) == one["at"].nunique():
-            lines = [one.sort_values("at")]
-        for line in lines:
-            cells = line[["at", column, column + LOW, column + HIGH]].to_numpy(dtype=float)
+        column = reference.column
+        if reference.level is not None:
+            pieces.append({"panel": panel, "points": [[None, *_ends(reference.level, column)]]})
+        for line in reference.lines:
+            cells = line.points[["at", column, column + LOW, column + HIGH]].to_numpy(dtype=float)
             pieces.append({"panel": panel, "points": [[_number(cell) for cell in cells_of] for cells_of in cells]})
     return [{"label": reference_text(view.y), "dash": "6 4", "pieces": pieces}] if pieces else []
 
 
 def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """What is reached without features: a level, or the mean of the points at each place."""
-    column = BASELINES.get(view.y)
-    if column is None:
-        return []
+    """What is reached without features: a level, or the mean of the points at each x."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
-        if column not in part or part.empty or not is_number(part[column]) or not np.isfinite(part[column]).all():
-            continue
-        if np.ptp(part[column]) <= 0.02 * abs(part[column]).max():
-            places = [[None, _number(part[column].mean()), None, None]]
-        else:
-            level = part.groupby("at")[column].mean()
-            places = [[_number(x), _number(y), None, None] for x, y in level.items()]
-        pieces.append({"panel": panel, "points": places})
-    return [{"label": _constant(view.y), "dash": "2 3", "pieces": pieces}] if pieces else []
+        baseline = baseline_of(part, view)
+        if isinstance(baseline, float):
+            pieces.append({"panel": panel, "points": [[None, _number(baseline), None, None]]})
+        elif baseline is not None:
+            level = [[_number(x), _number(y), None, None] for x, y in baseline.items()]
+            pieces.append({"panel": panel, "points": level})
+    return [{"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces}] if pieces else []
 
 
-def _number(found: Any) -> float | None:
+def _number(number: Any) -> float | None:
     """A number with eight digits, or None where JSON has none."""
-    if found is None or not math.isfinite(found):
+    if number is None or not math.isfinite(number):
         return None
-    return float(f"{float(found):.8g}")
+    return float(f"{float(number):.8g}")
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
-"""What Matplotlib says of all elements, in a style sheet that would reach the whole page."""
+"""The style that Matplotlib gives all elements, by a style sheet that would reach the whole page."""
 
 LARGEST = 1.15 * 96 / 72
 """Pixels a point at most, so that letters are no larger than the page's."""
@@ -224,9 +221,9 @@ def drawn(plot: Callable[[Path], object]) -> str:
         ValueError: it cannot be drawn.
     """
     settings: Any = {"svg.fonttype": "none"}
-    with TemporaryDirectory() as place, rc_context(settings), warnings.catch_warnings():
+    with TemporaryDirectory() as folder, rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # of a label in a script that the measuring font lacks
-        path = Path(place) / "figure.svg"
+        path = Path(folder) / "figure.svg"
         plot(path)
         return path.read_text(encoding="utf-8")
 
@@ -239,6 +236,7 @@ def embedded(text: str, prefix: str, alt: str) -> str:
         prefix: of the identifiers, unique in the page.
         alt: what the figure shows, in words.
     """
+    # namespaces go from all names; Matplotlib's style sheet and metadata go, which would reach the whole page
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = _local(element.tag)
@@ -258,6 +256,7 @@ def _local(name: str) -> str:
 
 
 def _prefixed(key: str, value: str, prefix: str) -> str:
+    """The value of an attribute with the prefix before each identifier in it."""
     if key == "id":
         return prefix + value
     if key == "href" and value.startswith("#"):

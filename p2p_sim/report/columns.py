@@ -1,8 +1,9 @@
 """What a report reads of rows, and values as a reader sees them: short, plain, harmless."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -46,10 +47,10 @@ def span(values: Any) -> str:
     >>> span([1.0, 3.0]), span([2, 2])
     ('1 to 3', '2')
     """
-    known = [float(value) for value in values if not math.isnan(float(value))]
-    if not known:
+    numbers = [float(value) for value in values if not math.isnan(float(value))]
+    if not numbers:
         return "–"
-    low, high = (_grouped(extreme(known)) for extreme in (min, max))
+    low, high = (_grouped(extreme(numbers)) for extreme in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
@@ -63,20 +64,30 @@ def decimals(halves: Iterable[float]) -> int | None:
     >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
     (4, None)
     """
-    known = sorted(half for half in halves if math.isfinite(half) and half > 0)
-    return min(8, max(2, 1 - math.floor(math.log10(known[len(known) // 2])))) if known else None
+    finite = sorted(half for half in halves if math.isfinite(half) and half > 0)
+    return min(8, max(2, 1 - math.floor(math.log10(finite[len(finite) // 2])))) if finite else None
 
 
-def with_interval(value: float, low: float, high: float, places: int | None = None) -> tuple[str, str]:
-    """A mean and its interval, empty where there is none, in so many decimals; default: those that it supports.
+class MeanText(NamedTuple):
+    """A mean and its interval as texts; the interval is empty where there is none."""
 
-    >>> with_interval(0.887123, 0.8845, 0.8897), with_interval(0.5, float("nan"), float("nan"))
-    (('0.8871', '[0.8845, 0.8897]'), ('0.5', ''))
+    mean: str
+    interval: str
+
+
+def with_interval(value: float, low: float, high: float, places: int | None = None) -> MeanText:
+    """A mean and its interval in so many decimals; default: those that the interval supports.
+
+    >>> with_interval(0.887123, 0.8845, 0.8897)
+    MeanText(mean='0.8871', interval='[0.8845, 0.8897]')
+    >>> with_interval(0.5, float("nan"), float("nan"))
+    MeanText(mean='0.5', interval='')
     """
     places = decimals([(high - low) / 2]) if places is None else places
     if places is None or not math.isfinite(value):
-        return number(value), ""
-    return f"{value:.{places}f}", f"[{low:.{places}f}, {high:.{places}f}]" if math.isfinite(high - low) else ""
+        return MeanText(number(value), "")
+    interval = f"[{low:.{places}f}, {high:.{places}f}]" if math.isfinite(high - low) else ""
+    return MeanText(f"{value:.{places}f}", interval)
 
 
 WORST = (
@@ -99,8 +110,8 @@ Failure = Mapping[str, Any]
 
 def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
     """Failures whose replicate has not succeeded since, in their order."""
-    done = set(zip(rows[POINT], rows[REPLICATE], strict=True))
-    return [failure for failure in failures if (str(failure.get("point")), failure.get("replicate")) not in done]
+    succeeded = set(zip(rows[POINT], rows[REPLICATE], strict=True))
+    return [failure for failure in failures if (str(failure.get("point")), failure.get("replicate")) not in succeeded]
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
@@ -115,41 +126,40 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
     """
     table = points(rows, keys)
     table["replicates"] = table["replicates"].astype(int)
-    counts: dict[str, int] = {}
-    lost: dict[str, dict[str, Any]] = {}
-    known = set(table[POINT])
+    measured = set(table[POINT])
+    counts = Counter(str(failure.get("point")) for failure in failures)
+    lost = {}
     for failure in failures:
         point = str(failure.get("point"))
-        counts[point] = counts.get(point, 0) + 1
-        if point not in known:
+        if point not in measured:
             lost[point] = {POINT: point, "replicates": 0, **{key: failure.get(key) for key in keys}}
     if lost:
         table = pd.concat([table, pd.DataFrame(list(lost.values()))], ignore_index=True)
-    return table.assign(failures=[counts.get(point, 0) for point in table[POINT]])
+    return table.assign(failures=[counts[point] for point in table[POINT]])
 
 
 def worst_bases(rows: pd.DataFrame) -> pd.Series:
-    """Where the learner's ε of each point comes from: the basis of its worst replicate."""
+    """How the learner's ε of each point was computed: the basis of its worst replicate."""
     order = rows["epsilon_upper"].fillna(float("inf")).sort_values(kind="stable").index
     return rows.loc[order].groupby(POINT, sort=False)["basis"].last()
 
 
-SAID = {
+LOOK_TEXTS = {
     "oracle": "Choices made with the true labels, not paid for by ε",
     "curator": "Runs of a private selection: each ε here is that of one run; the larger ε of the whole selection, "
     "choice included, is in trials.csv",
 }
-"""By the column `look` of a search's rows; other looks cost no ε."""
+"""The sentence for each look of a search whose choices no ε counts, by the column `look`; other looks cost no ε."""
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
     """One sentence for each look whose choices the figures of these rows do not count; none for rows of no search."""
     if "look" not in rows:
         return []
-    every, found = rows[POINT].nunique(), []
-    for look, text in SAID.items():
+    every, sentences = rows[POINT].nunique(), []
+    for look, text in LOOK_TEXTS.items():
         size = rows.loc[rows["look"] == look, POINT].nunique()
         some = "" if size == every else f" (at {size:,d} of {count(every, 'point')})"
         if size:
-            found.append(f"{text}{some}.")
-    return found
+            sentences.append(f"{text}{some}.")
+    return sentences

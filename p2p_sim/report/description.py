@@ -8,9 +8,10 @@ import pandas as pd
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.figures.column_labels import loss_text, short
+from p2p_sim.figures.point_series import count_range
 from p2p_sim.measures.baseline import points_not_above, warnings_of
 from p2p_sim.measures.point_means import HIGH, LOW, quality
-from p2p_sim.report.columns import number, plain, span, with_interval
+from p2p_sim.report.columns import MeanText, number, plain, span, with_interval
 from p2p_sim.report.privacy_statement import Mechanisms, rounded_up
 
 ENGINES = {
@@ -29,16 +30,10 @@ POPULATIONS = {
 }
 
 
-def replicates_text(counts: Sequence[int]) -> str:
-    """How many replicates the points have."""
-    low, high = min(counts), max(counts)
-    return count(low, "replicate") if low == high else f"{low:,d} to {high:,d} replicates"
-
-
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """A sweep of so many points, or a run."""
+    """Whether it is a sweep, of how many points, or a run, and the number of replicates."""
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
-    return f"{kind}, {replicates_text(table['replicates'].tolist())}" + (" each" if len(table) > 1 else "")
+    return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
 
 
 def what_was_run(
@@ -51,25 +46,23 @@ def what_was_run(
     """Paragraphs that say what was simulated, measured and varied; scenario: the base scenario's keys."""
     varied = [str(key) for axis in axes for key in axis["keys"]]
     same = not any(key.startswith("clusters") for key in varied)
-    users = _users(rows) + (_asked_for(rows, scenario.get("clusters")) if same else "")
+    users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
     several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
     text = f"{users} {_mechanism(rows, mechanisms, several)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
     return [text, *([_varied(axes, table)] if axes else [])]
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
-    """What is missing of a sweep or run, or an empty text."""
-    planned = 1
-    for axis in axes:
-        planned *= len(axis["values"])
+    """A sentence on the points and replicates that a sweep or run lacks; empty if it has all."""
+    planned = math.prod(len(axis["values"]) for axis in axes)
     have = int((table["replicates"] > 0).sum())
     short = int((table["replicates"] < (wanted or 0)).sum())
-    found = []
+    gaps = []
     if axes and have < planned:
-        found.append(f"{have:,d} of {count(planned, 'point')} have results")
+        gaps.append(f"{have:,d} of {count(planned, 'point')} have results")
     if short > planned - have:
-        found.append(f"{count(short, 'point')} with fewer than {count(wanted or 0, 'replicate')}")
-    return f"Not everything is there: {'; '.join(found)}." if found else ""
+        gaps.append(f"{count(short, 'point')} with fewer than {count(wanted or 0, 'replicate')}")
+    return f"Not everything is there: {'; '.join(gaps)}." if gaps else ""
 
 
 def _users(rows: pd.DataFrame) -> str:
@@ -82,39 +75,37 @@ def _users(rows: pd.DataFrame) -> str:
     return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
 
 
-def _asked_for(rows: pd.DataFrame, clusters: object) -> str:
-    """Why there are fewer clusters than were asked for."""
-    asked = clusters.get("count") if isinstance(clusters, Mapping) else None
-    if not isinstance(clusters, Mapping) or not isinstance(asked, int) or rows["num_clusters"].min() >= asked:
+def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
+    """A sentence on clusters that were merged, where there are fewer than the scenario asks for; else empty."""
+    if not isinstance(clusters, Mapping):
         return ""
-    return (
-        f" {asked:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were merged "
-        "into their nearest neighbour."
-    )
+    requested = clusters.get("count")
+    if not isinstance(requested, int) or rows["num_clusters"].min() >= requested:
+        return ""
+    small = f"those of fewer than {plain(clusters.get('min_size'))} users"
+    return f" {requested:,d} clusters were asked for; {small} were merged into their nearest neighbour."
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
     """Warnings about what is not clearly more accurate than always saying one class."""
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
-    low, known = points_not_above(rows)
+    low, comparable = points_not_above(rows)
     if not low:
         return []
-    return [
-        f"In {low:,d} of {count(known, 'point')}, what is learned is not clearly more accurate than always saying the "
-        "majority class."
-    ]
+    some = f"In {low:,d} of {count(comparable, 'point')}"
+    return [f"{some}, what is learned is not clearly more accurate than always saying the majority class."]
 
 
 def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str:
     if set(rows["mechanism_kind"]) != {"label_exchange"}:
-        names = {kind: plain(said) for kind, said in mechanisms.items() if said}
-        what = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
-        return f"{what} are privatised by {_kinds(rows, 'mechanism_kind', names)}."
-    noise, what = f"user flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
+        names = {kind: plain(text) for kind, text in mechanisms.items() if text}
+        noun = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
+        return f"{noun} are privatised by {_kinds(rows, 'mechanism_kind', names)}."
+    noise, noun = f"user flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
     if rows["flip_prob"].isna().any():
-        noise, what = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
-    peers, passed = f"the {what} of a random peer", f"that {what}"
+        noise, noun = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
+    peers, passed = f"the {noun} of a random peer", f"that {noun}"
     if several:
         peers, passed = "the noisy labels of one or several random peers", "what most of them say"
     return (
@@ -140,10 +131,9 @@ def _learner(rows: pd.DataFrame) -> str:
 
 def _measure(rows: pd.DataFrame) -> str:
     if rows["learner"].isna().all():
-        known = rows["half_l1"].notna().all()
-        return (
-            "Its half-L1 distance follows from the known law." if known else "The law is not known: cells are counted."
-        )
+        if rows["half_l1"].notna().all():
+            return "Its half-L1 distance follows from the known law."
+        return "The law is not known: cells are counted."
     exact = rows["excess_risk"].notna()
     if exact.all():
         return (
@@ -169,8 +159,8 @@ def _values(axis: Mapping[str, Any], table: pd.DataFrame) -> str:
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in column)
     if len(column) and numeric:
         return f"{size}, {number(float(column.min()))} to {number(float(column.max()))}"
-    shown = [plain(value, 30) for value in dict.fromkeys(column)]
-    return f"{size}: {', '.join(shown[:6])}{', …' if len(shown) > 6 else ''}" if shown else size
+    texts = [plain(value, 30) for value in dict.fromkeys(column)]
+    return f"{size}: {', '.join(texts[:6])}{', …' if len(texts) > 6 else ''}" if texts else size
 
 
 def _kinds(rows: pd.DataFrame, column: str, names: Mapping[str, str]) -> str:
@@ -192,43 +182,45 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     Args:
         points: one line a point, from `with_failures`.
     """
-    done = points[points["replicates"] > 0]
-    shown = quality(done)
-    exact, heading = shown == "excess_risk", short(shown)
-    unit = f", {loss_text(done).removeprefix('log loss, ')}" if exact else ""
-    epsilon = done["epsilon_upper"].fillna(math.inf).astype(float)
-    if len(done) > 1:
-        values = done[shown].dropna().astype(float)
+    # excess risk where the law is known, or a density's measure, else accuracy
+    measured = points[points["replicates"] > 0]
+    column = quality(measured)
+    exact, heading = column == "excess_risk", short(column)
+    unit = f", {loss_text(measured).removeprefix('log loss, ')}" if exact else ""
+    epsilon = measured["epsilon_upper"].fillna(math.inf).astype(float)
+    # several points: ranges over them
+    if len(measured) > 1:
+        values = measured[column].dropna().astype(float)
         low, high = rounded_up(float(epsilon.min())), rounded_up(float(epsilon.max()))
         least, most = number(float(values.min())), number(float(values.max()))
         return [
-            Card("points", f"{len(done):,d}", f"{int(done['replicates'].sum()):,d} replicates in all"),
+            Card("points", f"{len(measured):,d}", f"{int(measured['replicates'].sum()):,d} replicates in all"),
             Card("ε, learner, at most", low if low == high else f"{low} to {high}", "by point, worst replicate"),
-            *_coalition(done, "the largest, worst replicate"),
+            *_coalition(measured, "the largest, worst replicate"),
             Card(f"{heading}{unit}", f"{least} to {most}", "means, by point"),
         ]
-    point = done.iloc[0]
-    reference, at = f"nonprivate_{shown}", f"δ = {number(float(point['delta']))}, worst cluster"
-    cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at), *_coalition(done, at)]
-    cards.append(Card(f"{heading}{unit}", *_mean(point, shown)))
+    # one point: its figures with intervals, and what they are compared with
+    point = measured.iloc[0]
+    reference, at = f"nonprivate_{column}", f"δ = {number(float(point['delta']))}, worst cluster"
+    cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at), *_coalition(measured, at)]
+    cards.append(Card(f"{heading}{unit}", *_mean(point, column)))
     if math.isfinite(point[reference]):
         cards.append(Card(f"{heading} without privacy", *_mean(point, reference)))
-    baseline, said = ("constant_excess_risk", "best constant") if exact else ("majority_accuracy", "majority class")
-    if shown in ("excess_risk", "accuracy") and baseline in point and math.isfinite(point[baseline]):
-        cards.append(Card(f"{heading}, always the {said}", *_mean(point, baseline)))
+    baseline, rival = ("constant_excess_risk", "best constant") if exact else ("majority_accuracy", "majority class")
+    if column in ("excess_risk", "accuracy") and baseline in point and math.isfinite(point[baseline]):
+        cards.append(Card(f"{heading}, always the {rival}", *_mean(point, baseline)))
     alone = point["epsilon_local"]
     if pd.notna(alone):  # a curator's users put no noise on their own labels
         cards.append(Card("ε₀, the noise alone", rounded_up(float(alone)), "whoever sees a noisy label and its owner"))
     return cards
 
 
-def _coalition(done: pd.DataFrame, remark: str) -> list[Card]:
+def _coalition(measured: pd.DataFrame, remark: str) -> list[Card]:
     """ε of a learner who is one of the coalition, where there is one."""
-    known = done["epsilon_coalition_upper"].dropna().astype(float)
+    epsilons = measured["epsilon_coalition_upper"].dropna().astype(float)
     heading = "ε, learner with the coalition, at most"
-    return [Card(heading, rounded_up(float(known.max())), remark)] if len(known) else []
+    return [Card(heading, rounded_up(float(epsilons.max())), remark)] if len(epsilons) else []
 
 
-def _mean(point: pd.Series, name: str) -> tuple[str, str]:
-    value, low, high = (float(point[name + end]) for end in ("", LOW, HIGH))
-    return with_interval(value, low, high)
+def _mean(point: pd.Series, name: str) -> MeanText:
+    return with_interval(float(point[name]), float(point[name + LOW]), float(point[name + HIGH]))

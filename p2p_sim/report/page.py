@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -30,10 +31,11 @@ MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: the text of an SVG file, and a caption that says what it shows and how many replicates are behind it.
+    """A figure of the report.
 
-    A figure that could not be drawn has no text, and the caption says why. chart: its values, if a reader can ask for
-    them in a browser; as `report.chart` makes it.
+    caption: what the figure shows and how many replicates are behind it; why, if it could not be drawn. svg: the text
+    of an SVG file; empty if it could not be drawn. chart: its values, of `p2p_sim.report.charts`, which a browser shows
+    where a reader points at them; None if it is a picture alone.
     """
 
     caption: str
@@ -57,13 +59,14 @@ def report_page(
         manifest: what was run: name, identity, seed, replicates, scenario, axes, plots, versions, model_version.
         failures: replicates without a row: point, replicate, error and the swept keys.
         pictures: figures, in their order.
-        mechanisms: what is known of mechanisms, by kind.
-        terms: what is said of the figures besides the numbers, by the rows' column `statement`.
+        mechanisms: the descriptions of mechanisms, by kind.
+        terms: the conditions of the figures, by the rows' column `statement`.
     """
+    # failed replicates that nobody has run again count as gaps of their points
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
-    left = standing(failures, rows)
-    points = with_failures(rows, keys, left)
+    unresolved = standing(failures, rows)
+    points = with_failures(rows, keys, unresolved)
     name = plain(manifest["name"])
     script, style = (
         "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
@@ -83,8 +86,8 @@ def report_page(
         "ranges": ranges(points),
         "groups": groups_table(points, keys),
         "size": len(points),
-        "failures": [_failure(failure, keys) for failure in left[:MOST_FAILURES]],
-        "all_failures": len(left),
+        "failures": [_failure(failure, keys) for failure in unresolved[:MOST_FAILURES]],
+        "all_failures": len(unresolved),
         **_listings(manifest, name),
         "provenance": _provenance(manifest),
         "style": Markup(style),
@@ -94,12 +97,20 @@ def report_page(
     return _environment().get_template("page.html").render(content)
 
 
-def _embedded(picture: Picture, number: int) -> tuple[str, Markup, str]:
-    """Caption, <svg> element, and the chart's values as JSON or nothing."""
+class EmbeddedPicture(NamedTuple):
+    """A figure in the page: its caption, its <svg> element, and the chart's values as JSON, or nothing."""
+
+    caption: str
+    svg: Markup
+    chart: str
+
+
+def _embedded(picture: Picture, number: int) -> EmbeddedPicture:
+    """A figure in the page, whose identifiers have its number in them."""
     alt = plain(picture.caption, LONGEST_ERROR)
     svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
     values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return alt, svg, values if picture.chart else ""
+    return EmbeddedPicture(alt, svg, values if picture.chart else "")
 
 
 def _environment() -> Environment:
@@ -113,17 +124,20 @@ def _environment() -> Environment:
     return environment
 
 
-def _failure(failure: Failure, keys: Sequence[str]) -> tuple[str, str, str, str]:
+def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
+    """The cells of a line about a failure: its point, the swept keys with their values, the replicate, the error."""
     where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
-    what = plain(failure.get("error"), LONGEST_ERROR)
-    return plain(failure.get("point")), where, plain(failure.get("replicate")), what
+    error = plain(failure.get("error"), LONGEST_ERROR)
+    return [plain(failure.get("point")), where, plain(failure.get("replicate")), error]
 
 
-def _provenance(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The identity, model version, seed and replicates of the results, and the versions of the packages."""
     names = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
-    found = [(text, plain(manifest[key])) for key, text in names if key in manifest]
-    found.append(("replicates of each point", plain(manifest.get("replicates"))))
-    return found + [(plain(name), plain(version)) for name, version in sorted((manifest.get("versions") or {}).items())]
+    lines = {name: plain(manifest[key]) for key, name in names if key in manifest}
+    lines["replicates of each point"] = plain(manifest.get("replicates"))
+    versions = sorted((manifest.get("versions") or {}).items())
+    return lines | {plain(name): plain(version) for name, version in versions}
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -139,11 +153,6 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _cut(listing: list[str]) -> list[str]:
     """As much of a listing as a page can hold."""
-    room = LONGEST_LISTING
-    kept: list[str] = []
-    for block in listing:
-        room -= len(block)
-        if room < 0:
-            return [*kept, "# cut here; manifest.json has the rest"]
-        kept.append(block)
-    return kept
+    sizes = accumulate(map(len, listing))
+    fitting = [block for block, size in zip(listing, sizes, strict=True) if size <= LONGEST_LISTING]
+    return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -13,36 +13,51 @@ from p2p_sim.report.columns import decimals, number, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_up
 
 MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
+
+
+class Figure(NamedTuple):
+    """A figure of a point that the table may show.
+
+    column: of the rows. heading: in words. worst: whether it is an ε, the largest over replicates; else it is a mean.
+    """
+
+    column: str
+    heading: str
+    worst: bool
+
+
 FIGURES = (
-    ("accuracy", "accuracy", False),
-    ("excess_risk", "excess risk", False),
-    ("half_l1", "half-L1 distance", False),
-    ("epsilon_upper", "ε, learner", True),
-    ("epsilon_local", "ε₀, noise alone", True),
-    ("nonprivate_accuracy", "accuracy without privacy", False),
-    ("majority_accuracy", "accuracy of the majority class", False),
-    ("nonprivate_excess_risk", "excess risk without privacy", False),
-    ("constant_excess_risk", "excess risk of the best constant", False),
-    ("nonprivate_half_l1", "half-L1 distance without noise", False),
-    ("cells", "cells released", False),
-    ("effective_sampling_rate", "labels that arrive, share", False),
+    Figure("accuracy", "accuracy", False),
+    Figure("excess_risk", "excess risk", False),
+    Figure("half_l1", "half-L1 distance", False),
+    Figure("epsilon_upper", "ε, learner", True),
+    Figure("epsilon_local", "ε₀, noise alone", True),
+    Figure("nonprivate_accuracy", "accuracy without privacy", False),
+    Figure("majority_accuracy", "accuracy of the majority class", False),
+    Figure("nonprivate_excess_risk", "excess risk without privacy", False),
+    Figure("constant_excess_risk", "excess risk of the best constant", False),
+    Figure("nonprivate_half_l1", "half-L1 distance without noise", False),
+    Figure("cells", "cells released", False),
+    Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""Column, heading, whether it is an ε at its worst; what is learned first; excess risk replaces accuracy if known."""
+"""What is learned comes first; excess risk replaces accuracy where it is known."""
 MORE = (
-    ("epsilon_coalition_upper", "ε, coalition", True),
-    ("epsilon_times_upper", "ε, arrival times", True),
-    ("epsilon_paper", "ε, Theorem 1", True),
-    ("epsilon_paper_lemma9", "ε, Lemma 9", True),
-    ("auc", "AUC", False),
-    ("nonprivate_auc", "AUC without privacy", False),
+    Figure("epsilon_coalition_upper", "ε, coalition", True),
+    Figure("epsilon_times_upper", "ε, arrival times", True),
+    Figure("epsilon_paper", "ε, Theorem 1", True),
+    Figure("epsilon_paper_lemma9", "ε, Lemma 9", True),
+    Figure("auc", "AUC", False),
+    Figure("nonprivate_auc", "AUC without privacy", False),
 )
-"""Shown where they are known and there is room."""
+"""Figures that the table has where they are known and there is room."""
 
 
 class TableCell(NamedTuple):
-    """text: as shown; interval: in smaller type; order: what to sort by, a number in full or the text; empty last.
+    """A cell.
 
-    rest: the values of the other axes, which the first cell of a line shows where there is no room for their columns.
+    text: as it stands in the table. interval: in smaller type after it. order: a number in full or a text, by which the
+    table is sorted; cells without one come last. rest: the values of the other axes, which the first cell of a line
+    shows where there is no room for their columns.
     """
 
     text: str
@@ -52,7 +67,11 @@ class TableCell(NamedTuple):
 
 
 class TableColumn(NamedTuple):
-    """heading: in words, with the unit; keys: of the scenario, or the name in the rows; axis: a swept key."""
+    """The head of a column.
+
+    heading: in words, with the unit. keys: of the scenario, or the name in the rows. number: whether its cells are
+    numbers. axis: whether it is a swept key.
+    """
 
     heading: str
     keys: str
@@ -60,65 +79,84 @@ class TableColumn(NamedTuple):
     axis: bool = False
 
 
-def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The first points of `with_failures`, at most 400, in at most twelve columns, axes first.
+class FilledColumn(NamedTuple):
+    """A column with its cells, one for each line."""
 
-    columns: of `TableColumn`. lines: of cells. left_out: how many points are not shown.
+    head: TableColumn
+    cells: list[TableCell]
+
+
+def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
+    """A table as the page's template reads it.
+
+    columns: of `TableColumn`. lines: of cells. left_out: how many lines of the whole table are not shown.
     """
+    lines = list(zip(*(column.cells for column in columns), strict=True))
+    return {"columns": tuple(column.head for column in columns), "lines": lines, "left_out": left_out}
+
+
+def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
+    """The first points of `with_failures`, at most 400, in at most twelve columns, axes first; a `_table`."""
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
-    shown = points.head(MOST_LINES)
-    found = axis_columns(shown, keys)
+    displayed = points.head(MOST_LINES)
+    columns = axis_columns(displayed, keys)
     for name, heading, worst in chosen:
         unit = f" ({loss_text(points)})" if name.endswith("excess_risk") else ""
-        found.append((TableColumn(heading + unit, name, True), figure_cells(shown, name, worst)))
-    found.append((TableColumn("replicates", "replicates", True), plain_cells(shown["replicates"].tolist())))
+        columns.append(FilledColumn(TableColumn(heading + unit, name, True), figure_cells(displayed, name, worst)))
+    replicates = TableColumn("replicates", "replicates", True)
+    columns.append(FilledColumn(replicates, plain_cells(displayed["replicates"].tolist())))
     if _failed(points):
-        found.append((TableColumn("failed", "failed replicates", True), plain_cells(shown["failures"].tolist())))
-    columns, filled = zip(*found, strict=True)
-    return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(points) - len(shown)}
+        failed = TableColumn("failed", "failed replicates", True)
+        columns.append(FilledColumn(failed, plain_cells(displayed["failures"].tolist())))
+    return _table(columns, len(points) - len(displayed))
 
 
-def figures(points: pd.DataFrame, most: int) -> list[tuple[str, str, bool]]:
+def figures(points: pd.DataFrame, most: int) -> list[Figure]:
     """The most telling figures that some point has, at most so many."""
     risk = points["excess_risk"].notna().all()
     accuracy = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
     skipped = accuracy if risk else ("excess_risk", "nonprivate_excess_risk", "constant_excess_risk")
-    main = [entry for entry in FIGURES if entry[0] not in skipped]
-    return [entry for entry in (*main, *MORE) if entry[0] in points and points[entry[0]].notna().any()][:most]
+    main = [figure for figure in FIGURES if figure.column not in skipped]
+    measured = [figure for figure in (*main, *MORE) if figure.column in points and points[figure.column].notna().any()]
+    return measured[:most]
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
     """Heading, least, median and largest of the figures over all points."""
-    found = []
+    lines = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
-        found.append((heading, *(show(float(v)) for v in (values.min(), values.median(), values.max()))))
-    return found
+        lines.append((heading, *(show(float(v)) for v in (values.min(), values.median(), values.max()))))
+    return lines
 
 
 def _failed(points: pd.DataFrame) -> bool:
     return bool((points["failures"] > 0).any())
 
 
-def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[TableColumn, list[TableCell]]]:
+def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn]:
     """The swept keys, one column each; those beyond five share one. The first has the values of the others too."""
-    found = []
+    columns = []
     for key in keys[:MOST_AXES]:
         values = points[key].tolist()
         number = all(is_number(value) for value in values if not is_missing(value))
-        found.append((TableColumn(plain(readable(key, points)), plain(key), number, axis=True), plain_cells(values)))
+        head = TableColumn(plain(readable(key, points)), plain(key), number, axis=True)
+        columns.append(FilledColumn(head, plain_cells(values)))
+    # keys beyond the first five share a column; the first cell of each line has the values of all other keys
     lines = points[list(keys)].to_dict("records")
     if beyond := keys[MOST_AXES:]:
         texts = ["; ".join(f"{key} = {plain(line[key], 20)}" for key in beyond) for line in lines]
-        found.append((TableColumn("others", plain(", ".join(beyond)), False, axis=True), plain_cells(texts)))
+        head = TableColumn("others", plain(", ".join(beyond)), False, axis=True)
+        columns.append(FilledColumn(head, plain_cells(texts)))
     if len(keys) > 1:
         rest = ["; ".join(f"{short(key)} = {plain(line[key], 20)}" for key in keys[1:]) for line in lines]
-        column, cells = found[0]
-        found[0] = column, [cell._replace(rest=text) for cell, text in zip(cells, rest, strict=True)]
-    return found
+        cells = [cell._replace(rest=text) for cell, text in zip(columns[0].cells, rest, strict=True)]
+        columns[0] = FilledColumn(columns[0].head, cells)
+    return columns
 
 
 def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell]:
+    """The cells of a figure: an ε rounded up, or means with intervals, all in the same number of decimals."""
     values = points[name].astype(float).tolist()
     if worst:
         return [TableCell(rounded_up(v), order=_order(v)) for v in values]
@@ -129,6 +167,7 @@ def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell
 
 
 def plain_cells(values: Sequence[Any]) -> list[TableCell]:
+    """Cells that hold values as they are, sorted as numbers or as texts."""
     orders = ("" if is_missing(v) else _order(v) if is_number(v) else plain(v) for v in values)
     return [TableCell(plain(value), order=order) for value, order in zip(values, orders, strict=True)]
 
@@ -157,25 +196,23 @@ GROUP_FIGURES = (
 
 
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The first lines, at most 400, of a table with a line for each point and each group that was measured there.
-
-    columns: of `TableColumn`. lines: of cells, none where no groups were asked for. left_out:
-    how many lines are not shown.
-    """
+    """A line for each point and each group that was measured there, at most 400; a `_table`, empty without groups."""
+    # the columns of a group under the names of its figures, so that the groups stand below each other
     parts: list[pd.DataFrame] = []
     for group in groups_of(points):
         names = {group.column(figure) + end: figure + end for figure, _ in GROUP_FIGURES for end in ("", LOW, HIGH)}
         part = points.reindex(columns=[*keys, *names]).rename(columns=names)
         part = part[part[ACCURACY].notna()]
         parts.append(part.assign(group=str(group), _place=part.index, _order=len(parts)))
-    if not parts or not sum(map(len, parts)):
+    if not sum(map(len, parts)):
         return {"columns": [], "lines": [], "left_out": 0}
+    # by point, then by group
     table = pd.concat(parts).sort_values(["_place", "_order"], kind="stable").reset_index(drop=True)
-    shown = table.head(MOST_LINES)
-    found = axis_columns(shown, keys)
-    found.append((TableColumn("group", "learner.groups", False), plain_cells(shown["group"].tolist())))
-    found += [
-        (TableColumn(heading, figure, True), figure_cells(shown, figure, False)) for figure, heading in GROUP_FIGURES
-    ]
-    columns, filled = zip(*found, strict=True)
-    return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(table) - len(shown)}
+    displayed = table.head(MOST_LINES)
+    columns = axis_columns(displayed, keys)
+    group_head = TableColumn("group", "learner.groups", False)
+    columns.append(FilledColumn(group_head, plain_cells(displayed["group"].tolist())))
+    for figure, heading in GROUP_FIGURES:
+        head = TableColumn(heading, figure, True)
+        columns.append(FilledColumn(head, figure_cells(displayed, figure, worst=False)))
+    return _table(columns, len(table) - len(displayed))

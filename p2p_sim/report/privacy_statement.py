@@ -1,4 +1,4 @@
-"""What the privacy figures promise, to whom, against whom and on which conditions."""
+"""The promise of the privacy figures: for whom, against whom and on which conditions."""
 
 import math
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ NOT_KEPT = (
 LONGEST = 300
 """Characters of a condition that are shown."""
 Mechanisms = Mapping[str, str]
-"""What mechanisms other than the exchange say of themselves, by kind; it goes after "privatised by"."""
+"""Descriptions of mechanisms by kind, in words that go after "privatised by"; the exchange has none."""
 
 
 class StatementLine(NamedTuple):
@@ -58,21 +58,18 @@ def statement(
     Args:
         rows: one line a point and replicate. table: one line a point, from `with_failures`.
         mechanisms: other than the exchange.
-        terms: what is said of the figures besides the numbers, by the rows' column `statement`.
+        terms: the conditions of the figures, by the rows' column `statement`.
     """
-    done = table[table["replicates"] > 0]
+    # a point all of whose replicates failed has no figures
+    measured = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
-    lines = [_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()]
-    compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
+    paragraphs = (
+        _who(rows), _figure(rows, measured), _guesses(rows), _little(rows), *choices(rows), _caution(rows, measured)
+    )  # fmt: skip
+    lines = [_line(measured, *entry) for entry in OBSERVERS if measured[entry[0]].notna().any()]
+    compared = [_line(measured, *entry) for entry in COMPARED if (measured[entry[0]] > 0).any()]
     return {
-        "promise": (
-            *(
-                _who(rows),
-                *filter(
-                    None, (_figure(rows, done), _guesses(rows), _little(rows), *choices(rows), _caution(rows, done))
-                ),
-            ),
-        ),
+        "promise": tuple(filter(None, paragraphs)),
         "lines": lines,
         "compared": compared,
         "partial": any(line.note for line in (*lines, *compared)),
@@ -83,69 +80,73 @@ def statement(
 
 
 def _who(rows: pd.DataFrame) -> str:
+    """What is protected from whom, and which data sets are neighbours."""
     protected = {
         "label": "Two data sets are neighbours if they differ in the label of one user. Features, clusters and who "
         "takes part are public and not protected.",
         "example": "Two data sets are neighbours if they differ in one whole example, features and label.",
     }
     kinds = dict.fromkeys(map(str, rows["adjacency"]))
-    seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
+    observers = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
     text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
-    what = "Any one whole row" if set(kinds) == {"example"} else "Any one user's label"
+    secret = "Any one whole row" if set(kinds) == {"example"} else "Any one user's label"
     finite = np.isfinite(rows["epsilon_upper"].fillna(math.inf).astype(float))
     if not finite.any():
-        return f"{what} is not protected from the {seen}, who sees what is released. {text}"
+        return f"{secret} is not protected from the {observers}, who sees what is released. {text}"
     some = "" if finite.all() else ", except where ε = ∞,"
-    return f"{what} is{some} protected from the {seen}, who sees what is released. {text}"
+    return f"{secret} is{some} protected from the {observers}, who sees what is released. {text}"
 
 
-def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
-    worst = float(done["epsilon_upper"].fillna(math.inf).max())
-    place = "worst cluster and the worst replicate"
-    if len(done) > 1:
-        place = f"{place} of the worst of {count(len(done), 'point')}"
+def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
+    """The largest ε of the learner as a sentence on probabilities."""
+    worst = float(measured["epsilon_upper"].fillna(math.inf).max())
+    where = "worst cluster and the worst replicate"
+    if len(measured) > 1:
+        where = f"{where} of the worst of {count(len(measured), 'point')}"
     if math.isinf(worst):
-        return (
-            f"In the {place} no finite ε is known to hold: ε = ∞. Nothing is promised there. Each point has its own ε."
-        )
+        unknown = f"In the {where} no finite ε is known to hold: ε = ∞."
+        return f"{unknown} Nothing is promised there. Each point has its own ε."
+    # a factor of e^50 or more stands as a power
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
     changed = "row" if set(rows["adjacency"].astype(str)) == {"example"} else "user's label"
-    each = " Each point has its own ε, in the table." if len(done) > 1 else ""
-    coalition = done["epsilon_coalition_upper"].dropna().astype(float)
+    each = " Each point has its own ε, in the table." if len(measured) > 1 else ""
+    coalition = measured["epsilon_coalition_upper"].dropna().astype(float)
     if len(coalition):
-        each = f" A learner who is one of the scenario's coalition has ε = {rounded_up(float(coalition.max()))}.{each}"
+        largest = rounded_up(float(coalition.max()))
+        each = f" A learner who is one of the scenario's coalition has ε = {largest}.{each}"
     return (
-        f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
+        f"At δ = {span(measured['delta'])}, ε is at most {rounded_up(worst)} in the {where}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
     )
 
 
 def _guesses(rows: pd.DataFrame) -> str:
-    """What the figures come to for somebody who guesses labels; empty for rows of earlier versions."""
-    found = sentences(rows)
-    if found and rows[POINT].nunique() > 1:
-        found = ["Where most is learned of a label:", *found]
-    return " ".join(filter(None, (*found, population(rows) if found else "")))
+    """How often somebody who guesses labels is right; empty for rows of earlier versions."""
+    guesses = sentences(rows)
+    if guesses and rows[POINT].nunique() > 1:
+        guesses = ["Where most is learned of a label:", *guesses]
+    return " ".join(filter(None, (*guesses, population(rows) if guesses else "")))
 
 
 def _little(rows: pd.DataFrame) -> str:
-    """Where the exchange adds little; empty where it adds more at every point."""
+    """A sentence on points at which the exchange lowers ε little below that of the noise alone; empty without them."""
     exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
     worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
     basis = exchanged.groupby(POINT)["basis"].first()
-    said = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"], basis) if text]
-    if not said or rows[POINT].nunique() == 1:
+    texts = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"], basis) if text]
+    if not texts or rows[POINT].nunique() == 1:
         nothing = exchanged["flip_prob"].notna().all() and any(map(adds_nothing, *worst.to_numpy().T))
-        return " ".join([*said, *([DOMINATED] if said and nothing else ())])
+        return " ".join([*texts, *([DOMINATED] if texts and nothing else ())])
     return (
-        f"At {len(said):,d} of {count(rows[POINT].nunique(), 'point')} the exchange adds little: ε is more than "
+        f"At {len(texts):,d} of {count(rows[POINT].nunique(), 'point')} the exchange adds little: ε is more than "
         f"{NEAR_LOCAL:.0%} of ε₀, which the noise on each label gives."
     )
 
 
-def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
+def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
+    """What the figures do not cover: further releases, other networks, what an oracle revealed, real data."""
     text = "Each ε is about one release"
-    if len(done) > 1 or len(rows) > 1:
+    if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"
     conditional = rows["epsilon_others_upper"].notna()  # figures that hold given the network as it turned out
     if conditional.any():
@@ -162,30 +163,36 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     return f"{text}. The noise is simulated: it protects nobody's real data."
 
 
-def _conditions(
-    rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
-) -> list[tuple[str, tuple[str, ...]]]:
+class ConditionGroup(NamedTuple):
+    """Figures with equal conditions, in words, and these conditions; none where a heading alone warns."""
+
+    heading: str
+    conditions: tuple[str, ...]
+
+
+def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> list[ConditionGroup]:
     """The conditions that the rows' statements carry, in groups: figures with equal conditions share one."""
+    # for each mechanism, claimant and set of conditions: the points of each figure that has them
     groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
     texts = dict(OBSERVERS)
-    for point, kind, said in _said(rows, terms):
-        for column, here in said.items():
+    for point, kind, statements in _statement_terms(rows, terms):
+        for column, here in statements.items():
             if "not_applicable" in here or column not in texts:
                 continue
             conditions = tuple(plain(condition["text"], LONGEST) for condition in here["conditions"])
             who = groups.setdefault((kind, here["claimed_by"], conditions), {})
             who.setdefault(column, set()).add(point)
-    found = [
-        (_heading(kind, claimed, who, mechanisms, rows[POINT].nunique()), conditions)
+    headed = [
+        ConditionGroup(_heading(kind, claimed, who, mechanisms, rows[POINT].nunique()), conditions)
         for (kind, claimed, conditions), who in groups.items()
         if conditions
     ]
-    kept = "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
-    return found if kept else [*found, (NOT_KEPT, ())]
+    complete = "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
+    return headed if complete else [*headed, ConditionGroup(NOT_KEPT, ())]
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
-    """Whose figures the conditions are of, and of how many points where it is not all."""
+    """The observers whose figures have the conditions, and at how many points where it is not all of them."""
     text = mechanisms.get(kind, kind)
     about = "" if kind == "label_exchange" else f"{plain(text)}: "
     if claimed:
@@ -199,11 +206,11 @@ def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: M
 
 
 def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
-    """Which bounds of the papers do not apply, and the first condition that fails, with how many points."""
+    """Bounds of the papers that do not apply, each with the first condition that fails and the number of points."""
     points: dict[str, set[str]] = {}
-    for point, _, said in _said(rows, terms):
+    for point, _, statements in _statement_terms(rows, terms):
         for column, text in COMPARED:
-            fails = said.get(column, {}).get("not_applicable")
+            fails = statements.get(column, {}).get("not_applicable")
             if fails is not None:
                 name = text.removesuffix(" would state").removesuffix(" would state, at its own δ")
                 points.setdefault(f"{name} does not apply: {plain(fails['text'], LONGEST)}", set()).add(point)
@@ -212,17 +219,27 @@ def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}{which}." for text, which in zip(points, some, strict=True)]
 
 
-def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, str, Terms]]:
-    """Every point with its mechanism's kind and the terms of its statements; none for rows whose terms are not kept."""
+class PointTerms(NamedTuple):
+    """A point, the kind of its mechanism, and the terms of its statements by column."""
+
+    point: str
+    kind: str
+    terms: Terms
+
+
+def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[PointTerms]:
+    """Every point with the terms of its statements; points whose terms are not on disk are left out."""
     if "statement" not in rows:
         return []
     lines = rows[[POINT, "mechanism_kind", "statement"]].drop_duplicates().astype(str)
-    return [(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms]
+    return [
+        PointTerms(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms
+    ]
 
 
-def _line(done: pd.DataFrame, column: str, who: str) -> StatementLine:
-    values = done[column].dropna().astype(float)
-    note = "" if len(values) == len(done) else f"{len(values):,d} of {count(len(done), 'point')}"
+def _line(measured: pd.DataFrame, column: str, who: str) -> StatementLine:
+    values = measured[column].dropna().astype(float)
+    note = "" if len(values) == len(measured) else f"{len(values):,d} of {count(len(measured), 'point')}"
     show = rounded_down if column == "epsilon_lower" else rounded_up
     return StatementLine(who, show(float(values.min())), show(float(values.max())), note)
 

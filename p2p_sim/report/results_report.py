@@ -9,11 +9,14 @@ from xml.etree.ElementTree import ParseError
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
 from p2p_sim.base.plugins import member
 from p2p_sim.base.whole_files import write_whole
+from p2p_sim.figures.column_labels import short
+from p2p_sim.figures.point_series import count_range, reference_text
 from p2p_sim.measures.point_means import points, quality
 from p2p_sim.mechanisms.mechanism import MechanismBase
+from p2p_sim.report.columns import NEEDED, NUMBERS, choices
+from p2p_sim.report.point_table import FIGURES, MORE
 from p2p_sim.results.figure_request import FigureRequest, request_of, view_of
 from p2p_sim.results.plots import draw, titles
 from p2p_sim.results.results_directory import Results, read_results
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
-"""Figures of a report; lines without panels, and panels, that are drawn unasked."""
+"""Figures of a report; lines without panels, and panels, of figures that the sweep's file does not name."""
 
 
 def write_report(directory: Path, out: Path | None = None) -> Path:
@@ -51,7 +54,7 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
         raise InputError(f"--out {path}: is a directory")
     results, manifest = read_results(directory), read_manifest(directory)
     rows, failures = _checked(directory, results.rows), read_failures(directory)
-    # what the mechanisms say of themselves; those that are not installed say nothing
+    # descriptions of the mechanisms; those of plug-ins that are not installed are missing
     configs = {kind: member(MechanismConfig, kind) for kind in sorted(set(map(str, rows["mechanism_kind"])))}
     mechanisms = {
         kind: config.described or kind
@@ -69,55 +72,58 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
 
 
 def read_failures(directory: Path) -> list[dict[str, Any]]:
-    """What failed, in the order of the file; a half-written last line is left out."""
+    """The records of failed replicates, in the order of the file; a half-written last line is left out."""
     path = directory / FAILURES
-    found = read_lines(path)
-    for failure in found:
+    failures = read_lines(path)
+    for failure in failures:
         nested = not isinstance(failure, dict) or any(isinstance(cell, dict | list) for cell in failure.values())
         if nested or not isinstance(failure.get("replicate"), int):
             raise InputError(f"{path}: damaged (a line is no record)")
-    return found
+    return failures
 
 
 def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
-    from p2p_sim.figures.point_series import reference_text
     from p2p_sim.figures.privacy_utility import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
 
-    shown = quality(results.rows)
+    column = quality(results.rows)
     if not results.axes:
-        title = f"{_named(shown)} beside every ε that one could state for it"
+        title = f"{_named(column)} beside every ε that one could state for it"
         drawing = partial(plot_privacy_utility, results.rows, results.name)
-        note = f"Each ε is the largest over clusters and replicates. Dashed: {reference_text(shown)}."
-        told = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
-        return [_picture(drawing, told, partial(run_chart, results.rows))]
-    requests = [request_of(entry, results) for entry in results.plots] or _usual(results, shown)
+        note = f"Each ε is the largest over clusters and replicates. Dashed: {reference_text(column)}."
+        caption = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
+        return [_picture(drawing, caption, partial(run_chart, results.rows))]
+    requests = [request_of(entry, results) for entry in results.plots] or _usual(results, column)
     table = points(results.rows, results.keys)
     return [_of_sweep(results, table, request) for request in requests[:MOST_FIGURES]]
 
 
-def _usual(results: Results, shown: str) -> list[FigureRequest]:
-    """What is learned and ε, against each other and along the first axis; panels where there would be many lines."""
+def _usual(results: Results, column: str) -> list[FigureRequest]:
+    """The figures of a sweep that names none: what is learned and ε, against each other and along the first axis.
+
+    The key with most values makes panels where there would be more than `MOST_LINES` lines.
+    """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
     sizes = {key: int(results.rows[key].nunique()) for key in others}
     panels = [key for key in others if 1 < sizes[key] <= MOST_PANELS]
     facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
-    pairs = (("epsilon_upper", shown), (first, shown), (first, "epsilon_upper"))
+    pairs = (("epsilon_upper", column), (first, column), (first, "epsilon_upper"))
     return [FigureRequest(x, y, None, facet) for x, y in pairs]
 
 
 def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Picture":
+    """A figure of a sweep with its caption."""
     title = f"{_named(request.y)} against {_named(request.x)}"
     if request.heat:
         title = f"{_named(request.heat)} over {_named(request.x)} and {_named(request.y)}"
     by = "".join(f", by {_named(column)}" for column in (request.group, request.facet) if column)
-    shown = str(request.heat or request.y)
-    told = _behind(results, not shown.startswith("epsilon"))
-    if "epsilon" in f"{request.x} {shown}":
-        told += " ε is the largest over clusters and replicates."
-    caption = f"{title}{by}. {told}{_chosen(results)}"
+    column = str(request.heat or request.y)
+    behind = _behind(results, not column.startswith("epsilon"))
+    if "epsilon" in f"{request.x} {column}":
+        behind += " ε is the largest over clusters and replicates."
+    caption = f"{title}{by}. {behind}{_chosen(results)}"
     return _picture(partial(draw, request, results, table), caption, partial(_chart, results, table, request))
 
 
@@ -131,9 +137,7 @@ def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Ch
 
 
 def _chosen(results: Results) -> str:
-    """What every figure of a search says if ε does not count its choices."""
-    from p2p_sim.report.columns import choices
-
+    """The sentence that every figure of a search has if ε does not count its choices; else empty."""
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
@@ -152,32 +156,26 @@ def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") ->
 
 
 def _named(column: str | None) -> str:
-    from p2p_sim.figures.column_labels import short
-
     return "a chosen column" if column is None else short(column)
 
 
 def _behind(results: Results, means: bool) -> str:
-    """What stands behind each point of a figure."""
+    """How many replicates each point of a figure stands for, and which interval it has if it is a mean."""
     counts = results.rows.groupby("scenario").size()
-    low, high = int(counts.min()), int(counts.max())
-    replicates = f"{low:,d} to {high:,d} replicates" if low < high else count(low, "replicate")
+    replicates = count_range(counts, "replicate")
     each = "Each point" if results.axes else "The result"
-    kind = "the mean and its 95% confidence interval (Student's t)" if high > 1 else "no interval"
+    kind = "the mean and its 95% confidence interval (Student's t)" if counts.max() > 1 else "no interval"
     return f"{each} stands for {replicates}" + (f": {kind}." if means else ".")
 
 
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, if they have what a report needs, with numbers as numbers."""
-    from p2p_sim.report.columns import NEEDED, NUMBERS
-    from p2p_sim.report.point_table import FIGURES, MORE
-
     missing = [name for name in NEEDED if name not in rows]
     if missing:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")
-    shown = [name for name, *_ in (*FIGURES, *MORE) if name in rows]
+    numeric = [name for name, *_ in (*FIGURES, *MORE) if name in rows]
     numbers = {}
-    for name in dict.fromkeys((*NUMBERS, *shown)):
+    for name in dict.fromkeys((*NUMBERS, *numeric)):
         try:
             numbers[name] = rows[name].astype(float)
         except (TypeError, ValueError):

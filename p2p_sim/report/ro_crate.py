@@ -35,6 +35,7 @@ def write_crate(directory: Path) -> Path:
     files, project = _files(directory), references()[PROJECT].fields
     authors, licence = project["author"][0].strip("{}"), project["license"]
     version = str((manifest.get("versions") or {}).get(PACKAGE, "unknown"))
+    # the data set with its parts, the run that made them, and the software with its licence and authors
     parts = [{"@id": file["@id"]} for file in files]
     root = {
         "name": name,
@@ -63,12 +64,13 @@ def write_crate(directory: Path) -> Path:
     return directory / CRATE
 
 
-def _entity(place: str, kind: str, **values: Any) -> dict[str, Any]:
-    return {"@id": place, "@type": kind, **values}
+def _entity(id_: str, kind: str, **values: Any) -> dict[str, Any]:
+    """An entity of JSON-LD."""
+    return {"@id": id_, "@type": kind, **values}
 
 
 def _files(directory: Path) -> list[dict[str, Any]]:
-    """The files of a directory, those apart that a name with a dot hides."""
+    """The files of a directory, without those that a name with a dot hides."""
     files = []
     for path in sorted(directory.glob("[!.]*")):
         if path.is_file() and path.name != CRATE:

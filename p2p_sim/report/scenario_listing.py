@@ -27,7 +27,7 @@ def toml(tree: Mapping[str, Any]) -> str:
     """
     text = tomli_w.dumps(_writable(tree)).rstrip("\n")
     # a list of plain values stands in one line; texts have no line breaks of their own
-    return re.sub(r"\[\n *([^][{}]*),\n *]", lambda found: "[" + re.sub(r"\n *", " ", found[1]) + "]", text)
+    return re.sub(r"\[\n *([^][{}]*),\n *]", lambda match: "[" + re.sub(r"\n *", " ", match[1]) + "]", text)
 
 
 def blocks(tree: Mapping[str, Any]) -> list[str]:
@@ -43,12 +43,12 @@ def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A sweep as its file would say it, beside the base scenario saved under the name of `base_file`."""
+    """The tree of a sweep's file, which names the base scenario by `base_file`."""
     axes = []
     for axis in manifest["axes"]:
         keys, values = axis["keys"], axis["values"]
-        told = {"key": keys[0], "values": [value[0] for value in values]} if len(keys) == 1 else {**axis}
-        axes.append({**told, "labels": axis.get("labels")})
+        entry = {"key": keys[0], "values": [value[0] for value in values]} if len(keys) == 1 else {**axis}
+        axes.append({**entry, "labels": axis.get("labels")})
     head = {"name": manifest["name"], "base": base_file(manifest), "replicates": manifest.get("replicates")}
     return {**head, "axes": axes, "plots": list(manifest.get("plots") or [])}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.explorer.privacy_page import told
+from p2p_sim.explorer.privacy_page import privacy_answer
 from p2p_sim.privacy.questions import OBSERVERS, Question, observer_of
 from p2p_sim.privacy.wording import SEES
 from tests.commands import command, unwrapped
@@ -97,7 +97,7 @@ def test_what_is_printed_of_a_question_is_what_the_accountant_states(count, seed
         else:
             truth = (epsilon, accountant.delta(epsilon).upper)
         check(text, record, question, truth)
-        page = told({name.replace("-", "_"): str(value) for name, value in given.items()})
+        page = privacy_answer({name.replace("-", "_"): str(value) for name, value in given.items()})
         assert all(str(value) in unwrapped(text) for _, value in page["lines"])
         assert page["protects"] in unwrapped(text)
         assert len(page["conditions"]) == len(re.findall(r"^- ", text, re.M))

@@ -17,70 +17,72 @@ ROUNDING = 1e-12
 """Differences below this share of the values are what rounding leaves."""
 
 
-def comparison_output(found: Comparison) -> Output:
+def comparison_output(comparison: Comparison) -> Output:
     """The scenarios, what differs between them, and every difference with its interval."""
-    compared = Verbatim(
-        f"first:  {found.first.directory} ({found.first.name})\nsecond: {found.second.directory} ({found.second.name})"
-    )
-    settings = [f"  {key}: {_shown(one)} in the first, {_shown(two)} in the second" for key, one, two in found.settings]
-    return Output(_record(found), [compared, *settings, _table(found), *_method(found)])
+    first, second = comparison.first, comparison.second
+    compared = Verbatim(f"first:  {first.directory} ({first.name})\nsecond: {second.directory} ({second.name})")
+    settings = [
+        f"  {key}: {_setting_text(before)} in the first, {_setting_text(after)} in the second"
+        for key, before, after in comparison.settings
+    ]
+    return Output(_record(comparison), [compared, *settings, _table(comparison), *_method(comparison)])
 
 
-def _table(found: Comparison) -> Table:
+def _table(comparison: Comparison) -> Table:
     """Every difference, column by column."""
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     table.add_column("point", overflow="fold", min_width=14)
     for heading in ("first", "second", "difference", "95% interval"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("pairs" if found.paired else "replicates", overflow="fold")
+    table.add_column("pairs" if comparison.paired else "replicates", overflow="fold")
     last = None
-    for difference in found.differences:
+    for difference in comparison.differences:
         if last != difference.column:
             table.add_section()
             table.add_row(Text(difference.column, style="bold", no_wrap=True))
         last = difference.column
-        table.add_row(*_line(difference, found))
+        table.add_row(*_line(difference, comparison))
     return table
 
 
-def _line(difference: Difference, found: Comparison) -> tuple[str, ...]:
+def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
+    """The cells of a difference; an ε is never averaged, so that it has no interval."""
     between = difference.difference
     form = number
     if difference.column.startswith("epsilon"):
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
+    # an ε: the worst of each side where both have replicates of a point
     if between is None:
-        shown = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
+        cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
         scale = max(abs(difference.first), abs(difference.second))
-        shown, counts = _interval(between, scale), str(between.replicates) if found.paired else counts
-    return f"  {_place(difference)}", *values, *shown, counts
+        cells = _interval_cells(between, scale)
+        counts = str(between.replicates) if comparison.paired else counts
+    point = "all points"
+    if difference.values is not None:
+        point = pairs(list(difference.values), list(difference.values.values())) or "the only one"
+    return f"  {point}", *values, *cells, counts
 
 
-def _place(difference: Difference) -> str:
-    if difference.values is None:
-        return "all points"
-    return pairs(list(difference.values), list(difference.values.values())) or "the only one"
-
-
-def _interval(mean: Mean, scale: float) -> tuple[str, str]:
-    """A difference of values of some size and its interval; what is left by rounding is 0."""
+def _interval_cells(mean: Mean, scale: float) -> tuple[str, ...]:
+    """Two cells: a mean difference and its interval; ends that only rounding keeps from 0, given the size `scale` of
+    the values, are 0."""
     ends = (mean.value, mean.low, mean.high)
     value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)
     return value, f"[{low}, {high}]" if math.isfinite(mean.low) else "no interval"
 
 
-def _method(found: Comparison) -> tuple[str, ...]:
+def _method(comparison: Comparison) -> tuple[str, ...]:
     """How the intervals came about."""
     text = "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides."
-    if not found.paired:
-        text = (
-            f"NOT paired: the seeds differ ({found.first.seed} and {found.second.seed}), so the intervals are Welch's, "
-            "for independent samples."
-        )
-    of = "the replicates that both have" if found.paired else "equally many replicates of both, the first ones"
+    of = "the replicates that both have"
+    if not comparison.paired:
+        seeds = f"{comparison.first.seed} and {comparison.second.seed}"
+        text = f"NOT paired: the seeds differ ({seeds}), so the intervals are Welch's, for independent samples."
+        of = "equally many replicates of both, the first ones"
     return (
         text,
         "All points are those that both have; replicates are averaged over them first.",
@@ -88,25 +90,25 @@ def _method(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _shown(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def _record(found: Comparison) -> dict[str, Any]:
+def _record(comparison: Comparison) -> dict[str, Any]:
     return {
-        "first": str(found.first.directory),
-        "second": str(found.second.directory),
-        "paired": found.paired,
-        "method": "paired t" if found.paired else "Welch t",
-        "axes": list(found.axes),
-        "settings": [{"key": key, "first": one, "second": two} for key, one, two in found.settings],
-        "differences": [_figures(difference) for difference in found.differences],
+        "first": str(comparison.first.directory),
+        "second": str(comparison.second.directory),
+        "paired": comparison.paired,
+        "method": "paired t" if comparison.paired else "Welch t",
+        "axes": list(comparison.axes),
+        "settings": [{"key": key, "first": first, "second": second} for key, first, second in comparison.settings],
+        "differences": [_figures(difference) for difference in comparison.differences],
     }
 
 
 def _figures(difference: Difference) -> dict[str, Any]:
     between = difference.difference
-    known = between is not None and math.isfinite(between.low)
+    interval = None if between is None or not math.isfinite(between.low) else [between.low, between.high]
     return {
         "column": difference.column,
         "point": difference.values,
@@ -114,6 +116,6 @@ def _figures(difference: Difference) -> dict[str, Any]:
         "first": difference.first,
         "second": difference.second,
         "difference": None if between is None else between.value,
-        "interval_95": [between.low, between.high] if known and between is not None else None,
+        "interval_95": interval,
         "replicates": list(difference.counts),
     }

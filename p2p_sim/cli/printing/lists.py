@@ -11,18 +11,24 @@ from p2p_sim.cli.printing.numbers import Output, say
 from p2p_sim.population.data_sets import Checked, DataSet
 from p2p_sim.sweeps.catalogue import DATA_SET, Entry, is_here, references
 
-Found = tuple[DataSet, list[Checked]]
+DataSetFiles = tuple[DataSet, list[Checked]]
+
+
+def _address(data_set: DataSet) -> str | None:
+    """Where a data set is published; None where it has no public address."""
+    return data_set.source and data_set.source + (data_set.archive or "")
 
 
 def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
     """Each data set: what it is, who reads it, its source; in full, its files with sizes and check figures too."""
-    for one in chosen:
-        size = sum(file.bytes for file in one.files)
-        say(f"{one.kind}: {one.title}")
-        say(f"  read by {one.used}")
-        say(f"  {count(len(one.files), 'file')}, {size:,} bytes when not compressed; licence: {one.licence}")
-        say(f"  source: {one.get if one.source is None else one.source + (one.archive or '')}")
-        for file in one.files if in_full else ():
+    for data_set in chosen:
+        size = sum(file.bytes for file in data_set.files)
+        say(f"{data_set.kind}: {data_set.title}")
+        say(f"  read by {data_set.used}")
+        say(f"  {count(len(data_set.files), 'file')}, {size:,} bytes when not compressed; licence: {data_set.licence}")
+        say(f"  source: {_address(data_set) or data_set.get}")
+        # in full: the SHA-256 of each version that is known to be right
+        for file in data_set.files if in_full else ():
             say(f"  {' or '.join(file.names)}: {file.bytes:,} bytes{' (optional)' * file.optional}")
             for version, figure in file.sha256.items():
                 print(f"    {figure} {version}")
@@ -34,36 +40,34 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
         say("`p2p-sim data list NAME` shows the files with their check figures, `p2p-sim data where` where they go.")
 
 
-def print_where(found: Iterable[Found], directory: Path | None) -> None:
+def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
     """Each file: where it is, or where to put it."""
     if directory is None:
         say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
-    for one, files in found:
-        print(f"{one.kind}:")
+    for data_set, files in checks:
+        print(f"{data_set.kind}:")
+        target, address = (directory or Path("DIR")) / data_set.kind, _address(data_set)
         for held in files:
-            if held.path is not None:
-                print(f"  {held.path}")
-            else:
-                place = (directory or Path("DIR")) / one.kind
-                print(f"  {'optional' if held.file.optional else 'missing'}: put {held.file.name} into {place}")
+            absent = f"{'optional' if held.file.optional else 'missing'}: put {held.file.name} into {target}"
+            print(f"  {held.path or absent}")
         if any(held.path is None for held in files):
-            say(f"  from {one.source + (one.archive or '')}" if one.source else f"  {one.get}")
+            say(f"  from {address}" if address else f"  {data_set.get}")
     say("Each file may be as it is or compressed (.gz). `p2p-sim data fetch NAME` gets what has an address.")
 
 
-def print_check(found: Iterable[Found], directory: Path, named: bool) -> int:
+def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) -> int:
     """Each file that is here: which version it is, or what is wrong; returns the number of faults.
 
     Args:
         named: the user has asked for these data sets, so that a missing file is a fault.
     """
     faults = 0
-    for one, files in found:
+    for data_set, files in checks:
         here = [held for held in files if held.path is not None]
         if not here and not named:
-            print(f"{one.kind}: not in {directory}")
+            print(f"{data_set.kind}: not in {directory}")
             continue
-        print(f"{one.kind}:")
+        print(f"{data_set.kind}:")
         for held in files:
             if held.path is not None:
                 print(f"  {held.path}: {held.version or held.fault}")
@@ -74,10 +78,10 @@ def print_check(found: Iterable[Found], directory: Path, named: bool) -> int:
     return faults
 
 
-def print_fetched(one: DataSet, paths: Sequence[Path]) -> None:
+def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
     """The files that are new."""
     files = f"{count(len(paths), 'file')} fetched and checked"
-    print(f"{one.kind}: {files if paths else 'every file is here already'}")
+    print(f"{data_set.kind}: {files if paths else 'every file is here already'}")
     for path in paths:
         print(f"  {path}")
 
@@ -124,7 +128,7 @@ def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) 
 
 
 def print_citation_json(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print the same as one JSON object."""
+    """Print references and plug-ins as one JSON object."""
     entries = [
         {"key": key, "type": references()[key].type, **references()[key].fields, "used": why}
         for key, why in cited.items()

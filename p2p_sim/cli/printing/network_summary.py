@@ -5,14 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.cli.printing.numbers import (
-    ODDITIES,
-    Line,
-    Output,
-    at_most,
-    number,
-    two_columns,
-)
+from p2p_sim.cli.printing.numbers import ODDITIES, Line, Output, at_most, number, two_columns
 from p2p_sim.privacy.bound import PrivacyBound
 
 
@@ -80,11 +73,11 @@ def _load(r: dict[str, Any]) -> list[Line]:
 
 
 def _observers(r: dict[str, Any]) -> list[Line]:
-    seen = r["observers"]
+    observers = r["observers"]
     lines = [
-        (f"the {who} saw", f"{count(seen[who]['messages'], 'message')} ({count(seen[who]['bytes'], 'byte')})")
+        (f"the {who} saw", f"{count(observers[who]['messages'], 'message')} ({count(observers[who]['bytes'], 'byte')})")
         for who in ("learner", "coalition", "eavesdropper")
-        if who in seen
+        if who in observers
     ]
     if r["held_labels"] is not None:
         share = "" if r["held_share"] is None else f", {r['held_share']:.1%} of all others"

@@ -36,8 +36,8 @@ ODDITIES = {
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     """The row with the largest ε of the learner."""
-    place = int(rows["epsilon_upper"].astype(float).argmax())
-    return {str(column): rows[column].iloc[place] for column in rows}
+    position = int(rows["epsilon_upper"].astype(float).argmax())
+    return {str(column): rows[column].iloc[position] for column in rows}
 
 
 class Verbatim(str):
@@ -46,10 +46,10 @@ class Verbatim(str):
 
 @dataclass(frozen=True)
 class Output:
-    """What a command found.
+    """The results of a command.
 
-    record: all of it, for one JSON object. parts: the same for people, in order: tables, sentences, bounds (of which
-    the conditions are printed) and files.
+    record: all of them, for one JSON object. parts: what people read, in order: tables, sentences, bounds (of which the
+    conditions are printed) and files.
     """
 
     record: Mapping[str, Any]
@@ -100,6 +100,7 @@ def show(table: Table, stderr: bool = False) -> None:
         out.print(table)
         return
     table.box, table.pad_edge, table.padding, table.collapse_padding = None, False, (0, 2, 0, 0), False
+    # the width that the longest words need, measured in a line without end
     out.width = UNLIMITED
     out.width = max(PIPED, Measurement.get(out, out.options, table).minimum)
     with out.capture() as captured:
@@ -125,8 +126,13 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
     """Print a warning for each count, as it is shown, of something odd about the overlay."""
-    for column, shown in counts.items():
-        warnings.warn(f"network.overlay: {shown} {ODDITIES[column]}", stacklevel=2)
+    for column, text in counts.items():
+        warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
+
+
+def more_on_disk(replicates: int) -> str:
+    """How many replicates a results directory has beside those that were asked for; empty if there are none."""
+    return f" ({replicates:,} more on disk)" if replicates else ""
 
 
 def print_conditions(bound: PrivacyBound) -> None:

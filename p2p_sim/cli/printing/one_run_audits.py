@@ -20,7 +20,7 @@ COINS = {"label": "each label a fair coin", "row": "each whole row one of two by
 
 @dataclass(frozen=True)
 class AuditOutput(Output):
-    """What an audit found; failure: why it failed, in one line, if it did."""
+    """The results of an audit; failure: the line that is printed where the audit failed."""
 
     failure: str
 
@@ -51,6 +51,7 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
         "users": audit.users,
         "targets": audit.targets,
         "error": audit.error,
+        # one entry for each ε of a test; right and wrong count the guesses of its attack
         "test_epsilon": audit.epsilons,
         "delta_certified": audit.certified.tolist(),
         "delta_lower_confidence": audit.attacked.tolist(),
@@ -83,13 +84,19 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
     coins = COINS[audit.scope.target]
     where = f", {audit.engine} engine" if audit.engine else ""
-    smallest = f", smallest cluster ({audit.clusters[0]} users)" if audit.clusters else ""
+    smallest, clusters = "", []
+    if audit.clusters:
+        least, most = audit.clusters
+        smallest = f", smallest cluster ({least} users)"
+        sizes = f"of {count(least, 'user')}" if least == most else f"of {least:,d} to {most:,d} users"
+        clusters = [("clusters", sizes)]
     lines: list[Line] = [
         ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
         ("targets", f"{audit.targets:,d} of {audit.users:,d} users, {coins}; error {audit.error:g}"),
-        *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
+        *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
+        # proved by this attack ≤ certified, or the audit fails; expected is the former if the noise is as stated
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -140,17 +147,17 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
             f"{audit.targets:,d} targets in one run; error {audit.error:g}",
         ),
         *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
-        *((f"  {what}", said) for what, said in _power_lines(audit)),
+        *((f"  {label}", text) for label, text in _power_lines(audit)),
     ]
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """Against which leaks there is a stated power, which others are looked for, and which are not."""
-    seen = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
+    """The leaks against which the audit has a stated power, those it looks for too, and those it does not look for."""
+    power = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
     rise = audit.smallest_rise
     smallest = f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
     return [
-        ("power against too little noise only", seen),
+        ("power against too little noise only", power),
         ("  smallest such leak seen in half of the audits", smallest),
         ("  also looked for, without a stated power", audit.scope.looks_for),
         ("  not looked for", audit.scope.overlooks),
@@ -158,21 +165,22 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """What an attack proves beyond what is certified, or which test refuses what a protocol declares."""
+    """The first bound that an attack refutes, or the test that refuses what a protocol declares."""
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
-    found = [
+    # of δ at the ε that were tested, else of ε at the statement's δ
+    violations = [
         f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
         f"{audit.scope.scores[event.attack]}"
         for event, proved, claim in zip(audit.plan.deltas, audit.attacked, audit.certified, strict=True)
         if proved > claim
     ]
-    if not found:
+    if not violations:
         by = audit.scope.scores[audit.plan.ratio.attack]
         most = f"above the certified {at_most(audit.bound.epsilon_upper)}, by {by}"
-        found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
-    return f"proves {found[0]} (error {audit.error:g})"
+        violations.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
+    return f"proves {violations[0]} (error {audit.error:g})"
 
 
 def model_output(audit: ModelAudit) -> AuditOutput:
@@ -196,6 +204,7 @@ def model_output(audit: ModelAudit) -> AuditOutput:
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
     """The audit of a model as one flat record."""
+    # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever its ε at the statement's δ
     return {
         "name": audit.scenario,
         **whole(audit.bound),
@@ -230,10 +239,6 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
         ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
         ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
     ]
-
-
-def _sizes(smallest: int, largest: int) -> str:
-    return f"of {count(smallest, 'user')}" if smallest == largest else f"of {smallest:,d} to {largest:,d} users"
 
 
 def _share(power: float) -> str:

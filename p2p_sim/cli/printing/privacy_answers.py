@@ -19,45 +19,45 @@ if TYPE_CHECKING:
     from p2p_sim.privacy.claims import Verdict
 
 
-def privacy_output(question: Question, found: Answer) -> Output:
+def privacy_output(question: Question, answer: Answer) -> Output:
     """One statement, with its conditions, beside the local figure and the paper's."""
-    ends = {"delta_lower": found.delta_lower, "delta_upper": found.delta_upper}
+    ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
-        **whole(found.bound),
-        **({} if found.delta_upper is None else ends),
-        "epsilon_local": found.local,
-        "epsilon_paper_lemma9": found.lemma9.epsilon,
-        "advantage_uniform": found.advantage,
+        **whole(answer.bound),
+        **({} if answer.delta_upper is None else ends),
+        "epsilon_local": answer.local,
+        "epsilon_paper_lemma9": answer.lemma9.epsilon,
+        "advantage_uniform": answer.advantage,
     }
-    table = two_columns(None, answer_lines(question, found))
-    return Output(record, [table, gain(question, found.advantage), found.bound])
+    table = two_columns(None, answer_lines(question, answer))
+    return Output(record, [table, gain(question, answer.advantage), answer.bound])
 
 
-def calibration_output(found: Calibration) -> Output:
+def calibration_output(calibration: Calibration) -> Output:
     """The flip probability for all clusters, and for each size on its own."""
     record = {
-        "flip_prob": found.flip_prob,
-        "sampling_rate": found.sampling_rate,
-        "members": found.members,
-        "flip_prob_by_size": {str(size): alpha for size, alpha in found.each.items()},
-        **whole(found.bound),
-        "epsilon_local": found.local,
+        "flip_prob": calibration.flip_prob,
+        "sampling_rate": calibration.sampling_rate,
+        "members": calibration.members,
+        "flip_prob_by_size": {str(size): alpha for size, alpha in calibration.each.items()},
+        **whole(calibration.bound),
+        "epsilon_local": calibration.local,
     }
-    remarks = [ADDS_NOTHING] if found.noise_alone else []
-    return Output(record, [two_columns(None, calibration_lines(found)), *remarks, found.bound])
+    remarks = [ADDS_NOTHING] if calibration.noise_alone else []
+    return Output(record, [two_columns(None, calibration_lines(calibration)), *remarks, calibration.bound])
 
 
-def neighbours_output(found: EnoughNeighbours) -> Output:
+def neighbours_output(neighbours: EnoughNeighbours) -> Output:
     """The smallest number of neighbours for a target, or that none is enough."""
     record = {
-        "degree": found.degree,
-        "largest_degree": found.most,
-        "target_epsilon": found.target,
-        **whole(found.bound),
-        "epsilon_everybody": found.everybody.epsilon_upper,
-        "epsilon_local": found.local,
+        "degree": neighbours.degree,
+        "largest_degree": neighbours.most,
+        "target_epsilon": neighbours.target,
+        **whole(neighbours.bound),
+        "epsilon_everybody": neighbours.everybody.epsilon_upper,
+        "epsilon_local": neighbours.local,
     }
-    return Output(record, [two_columns(None, neighbour_lines(found)), found.bound])
+    return Output(record, [two_columns(None, neighbour_lines(neighbours)), neighbours.bound])
 
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
@@ -73,16 +73,19 @@ def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
     table.add_column("claim")
     table.add_column("verdict")
     table.add_column("claimed over true: tightest to loosest; or a counter-example", overflow="fold")
+    corrections = []
     for verdict in verdicts:
-        text = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
+        holds = "holds" if verdict.holds else Text("fails", style="bold red")
+        evidence = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
         if verdict.counterexample is not None:
-            text = ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
-        table.add_row(verdict.name, "holds" if verdict.holds else Text("fails", style="bold red"), text)
-    failed = [verdict for verdict in verdicts if not verdict.holds]
-    corrected = [text for one in failed for text in (f"{one.name}: {one.statement}", f"  instead: {one.corrected}")]
-    claims, beliefs = ([one.holds for one in verdicts if one.belief == belief] for belief in (False, True))
+            evidence = ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
+        table.add_row(verdict.name, holds, evidence)
+        if not verdict.holds:
+            corrections += [f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}"]
+    # claims of papers, and beliefs that are common without a paper, are counted apart
+    claims, beliefs = ([verdict.holds for verdict in verdicts if verdict.belief == belief] for belief in (False, True))
     wrong = beliefs.count(False)
     more = f" Of {count(len(beliefs), 'common belief')}, {wrong} fail{'s' * (wrong == 1)}." if beliefs else ""
-    told = f"{claims.count(True)} hold on every case evaluated, {claims.count(False)} fail"
-    totals = f"{count(len(claims), 'claim')} of papers: {told}.{more}"
-    return Output({"claims": [asdict(verdict) for verdict in verdicts]}, [table, *corrected, totals])
+    counts = f"{claims.count(True)} hold on every case evaluated, {claims.count(False)} fail"
+    totals = f"{count(len(claims), 'claim')} of papers: {counts}.{more}"
+    return Output({"claims": [asdict(verdict) for verdict in verdicts]}, [table, *corrections, totals])

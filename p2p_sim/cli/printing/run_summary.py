@@ -14,6 +14,7 @@ from p2p_sim.cli.printing.numbers import (
     Line,
     at_least,
     at_most,
+    more_on_disk,
     print_conditions,
     print_object,
     print_table,
@@ -41,7 +42,7 @@ XI = (
     "In the paper's lemma, s is the number of users of the smallest cluster, and ξ, which δ sets, is by how many "
     "standard deviations, about, the number of noisy labels that say 1 may deviate."
 )
-"""What further lines of the second group say, and what the lemma's condition is about."""
+"""Sentences that explain further lines of the second group, and the condition of the lemma."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
 """What may change, by adjacency."""
 LARGEST_EXPONENT = 700.0
@@ -64,7 +65,7 @@ SEVERAL = (
     "She requests the noisy labels of {} random peers in her cluster, and with probability θ she passes on to the "
     "learner what most of them say: that is a submission. The learner knows who sent it, and not whose labels they are."
 )
-"""The same where they ask several peers."""
+"""What users do in a label exchange where they ask several peers."""
 
 
 def print_summary(
@@ -94,10 +95,9 @@ def print_summary(
 
 
 def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None:
-    """Three groups of figures, each with the sentences that explain it."""
-    rows = finished.rows
-    more = f" ({finished.more:,} more on disk)" if finished.more else ""
-    say(f"{scenario.name}: {count(len(rows), 'replicate')}, each with fresh random draws{more}")
+    """Three groups of figures, each with the sentences that explain it; the groups' columns are aligned."""
+    rows, replicates = finished.rows, count(len(finished.rows), "replicate")
+    say(f"{scenario.name}: {replicates}, each with fresh random draws{more_on_disk(finished.more)}")
     ran = [*_setting(scenario, rows, verbose), *_network(rows, verbose)]
     private = [*privacy_lines(rows, verbose), *_organisations(rows)]
     if verbose:
@@ -105,9 +105,17 @@ def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None
     gained = useful(rows)
     width = max(len(label) for label, _ in (*ran, *private, *gained))
     _print_group("What ran", ran, width, _described(scenario, rows, verbose))
-    bound = statement_of(worst_row(rows), finished.terms, "epsilon_upper")
-    meant = [meaning(rows)] if bound is None or math.isfinite(bound.epsilon_upper) else []  # else it says so itself
-    _print_group("How private, against whom", private, width, meant)
+    _print_private(scenario, finished, private, width, verbose=verbose)
+    _print_group("How useful, against what", gained, width, measured(rows))
+    print()
+
+
+def _print_private(scenario: Scenario, finished: Finished, lines: list[Line], width: int, *, verbose: bool) -> None:
+    """The group about privacy: its figures, the statement's conditions, and what the figures do not cover."""
+    bound = statement_of(worst_row(finished.rows), finished.terms, "epsilon_upper")
+    # a statement with an infinite ε says itself that nothing is promised
+    finite = bound is None or math.isfinite(bound.epsilon_upper)
+    _print_group("How private, against whom", lines, width, [meaning(finished.rows)] if finite else [])
     if bound is not None:
         print_conditions(bound)
     else:
@@ -115,10 +123,8 @@ def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     if verbose:
-        say(BOTH_ENDS, *([XI] if any("ξ" in text for _, text in private) else ()))
-    say(*reservations(rows, verbose))
-    _print_group("How useful, against what", gained, width, measured(rows))
-    print()
+        say(BOTH_ENDS, *([XI] if any("ξ" in text for _, text in lines) else ()))
+    say(*reservations(finished.rows, verbose))
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
@@ -166,11 +172,12 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
 
 
 def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
-    """What the first group's figures are."""
+    """Sentences that explain the first group's figures."""
     lines, first = [], rows.iloc[0]
-    if first["mechanism_kind"] == "label_exchange":
-        noisy = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED
-        lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {_fetched(scenario)}")
+    if isinstance(scenario.mechanism, LabelExchangeConfig):
+        noisy, asking = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED, scenario.mechanism.asking
+        fetched = SEVERAL.format(" or ".join(str(k) for k, _ in asking.shares)) if asking.several else FETCHED
+        lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {fetched}")
     if verbose:
         lines.append(
             "Heterogeneity φ: how far the label probabilities of a user are from those of her cluster (L1 distance), "
@@ -179,13 +186,6 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
     if verbose and str(first["heterogeneity_basis"]).startswith("estimate"):
         lines.append("From labels alone φ cannot be told; the estimate is of what it is at most.")
     return lines
-
-
-def _fetched(scenario: Scenario) -> str:
-    """What users do with noisy labels."""
-    assert isinstance(scenario.mechanism, LabelExchangeConfig)
-    asking = scenario.mechanism.asking
-    return SEVERAL.format(" or ".join(str(k) for k, _ in asking.shares)) if asking.several else FETCHED
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
@@ -215,18 +215,26 @@ def _finite(value: float | None) -> float:
 
 
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """What others than a learner who sees a set of submissions can tell, where a network was simulated."""
+    """ε of observers who see more than a learner, and of some users alone, where a network was simulated."""
     if worst["epsilon_others_upper"] is None:
         return []
     lines, learner = [], _finite(worst["epsilon_upper"])
-    if "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any() and verbose:
+    # users alone: a sample of them, and those who did not pass on their own label for want of a reply
+    if verbose and "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any():
         lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
         others, fell_back = at_most(worst["epsilon_others_upper"]), span(rows["own_labels"])
         lines.append(("  of users who did not fall back", f"{others} ({fell_back} fell back on their own label)"))
+    # observers: times count only where they raise ε
     times = worst["epsilon_times_upper"]
     if times is not None and (verbose or times > learner):
         lines.append(("ε, learner who also sees their times", f"{at_most(times)} {at}"))
+    return [*lines, *_coalition(rows, worst, at, verbose)]
+
+
+def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
+    """ε of the learner together with passive users, where the scenario has such a coalition."""
+    lines = []
     if worst["epsilon_coalition_upper"] is not None:
         members = f"{span(rows['coalition_members'])} members"
         if rows["coalition_members"].nunique() == 1:
@@ -254,15 +262,15 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """What the learner's figure says."""
+    """The learner's ε as a sentence on probabilities."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):
         return f"Nothing here protects {protected} from the learner, because no finite ε is known."
-    seen = "whatever the learner may see" if exchange else "whatever may be released"
+    output = "whatever the learner may see" if exchange else "whatever may be released"
     factor = at_most(math.exp(learner)) if learner < LARGEST_EXPONENT else "above 1e+300"
     return (
-        f"If {protected} were another, {seen} would be at most e^ε = {factor} times as probable, "
+        f"If {protected} were another, {output} would be at most e^ε = {factor} times as probable, "
         f"plus δ. ε is the largest of all {'clusters and ' * exchange}replicates; a smaller ε is more private."
     )
 
@@ -270,23 +278,25 @@ def meaning(rows: Any) -> str:
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
     """What the learner's figure does not cover, what it takes for granted, and what can be guessed."""
     first = rows.iloc[0]
+    # who else sees something, or must be trusted
     if first["mechanism_kind"] == "label_exchange":
         sees = "noisy labels with their owners: only the noise on each label protects there, and ε₀ is its ε."
         if not math.isfinite(float(rows["epsilon_local"].max())):
             sees = "labels with their owners: they are the true ones, and nothing protects them."
-        said = [f"A peer, or an eavesdropper, sees {sees}"]
+        others = [f"A peer, or an eavesdropper, sees {sees}"]
     else:
-        said = [TRUSTED[first["trust"]]]
+        others = [TRUSTED[first["trust"]]]
     if rows["epsilon_coalition_upper"].notna().all():
-        said.append("With a coalition, ε is of any other user's label: members know their own.")
+        others.append("With a coalition, ε is of any other user's label: members know their own.")
     if rows["oracle"].any():
-        said.append("The mechanism was told φ by an oracle, which ε does not account for.")
+        others.append("The mechanism was told φ by an oracle, which ε does not account for.")
+    # how often somebody's guess of a label is right, with what is released and without
     guesses = sentences(rows, verbose)
     if verbose and guesses and SHARES_KNOWN in guesses[-1]:
         guesses.append("In the last of these, somebody knows beforehand how frequent each label is in each cluster.")
     if guesses:
         guesses.append("This holds for whichever user, even if somebody knows all other labels.")
-    return [*guesses, *said, "The noise is simulated; it protects nobody's real data."]
+    return [*guesses, *others, "The noise is simulated; it protects nobody's real data."]
 
 
 def _organisations(rows: Any) -> list[Line]:
@@ -309,19 +319,19 @@ def _network(rows: Any, verbose: bool) -> list[Line]:
     values = means(rows)
     if "completion_time_s" not in values:
         return []
-    asked, answered = rows["fetches"].sum(), rows["answered"].sum()
-    if asked == 0:  # nobody to ask, as where one organisation is alone
+    requests, answered = rows["fetches"].sum(), rows["answered"].sum()
+    if requests == 0:  # nobody to ask, as where one organisation is alone
         return []
-    lines = [("requests answered", f"{answered / asked:.2%} of {asked:,d}, all replicates")]
-    if asked > answered:
+    lines = [("requests answered", f"{answered / requests:.2%} of {requests:,d}, all replicates")]
+    if requests > answered:
         why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
-        lines.append(("  not answered", f"{asked - answered:,d} ({(asked - answered) / asked:.1%}){why}"))
+        lines.append(("  not answered", f"{requests - answered:,d} ({(requests - answered) / requests:.1%}){why}"))
     if verbose and "effective_sampling_rate" in values:
         lines.append(("submissions for each user", f"{values['effective_sampling_rate']}"))
     if verbose and "arrival_p99_s" in values:
-        what = "submissions" if "effective_sampling_rate" in values else "models"
-        lines.append((f"half of the {what} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
-        lines.append((f"99% of the {what} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
+        messages = "submissions" if "effective_sampling_rate" in values else "models"
+        lines.append((f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
+        lines.append((f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
     return lines
 
 

@@ -28,16 +28,15 @@ from p2p_sim.privacy.statement_record import whole
 AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
 REALISED_BASIS = "mean over the realised networks"
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
-"""Why the cluster that is attacked has its size."""
+"""The reason for the size of the cluster that is attacked, in words after the size."""
 NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
-def audit_output(audit: AnyAudit, asked: bool = True) -> AuditOutput:
+def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
     """Attack, exact or certified value and the paper's bound side by side.
 
     Args:
-        audit: what was found.
-        asked: whether the size of a small cluster was asked for; else the audit chose it.
+        size_requested: whether the user named the size of a small cluster; else the audit chose it.
     """
     match audit:
         case OneRunAudit():
@@ -45,15 +44,15 @@ def audit_output(audit: AnyAudit, asked: bool = True) -> AuditOutput:
         case ModelAudit():
             return model_output(audit)
         case RealisedAudit():
-            return _realised(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
+            return _realised(audit, SIZE_ASKED if size_requested else SIZE_SMALLEST)
         case CuratorAudit():
-            return _curator(audit, SIZE_ASKED if asked else SIZE_POWERFUL)
+            return _curator(audit, SIZE_ASKED if size_requested else SIZE_POWERFUL)
         case Audit():
-            return _exchange(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
+            return _exchange(audit, SIZE_ASKED if size_requested else SIZE_SMALLEST)
 
 
-def _said(bound: PrivacyBound) -> dict[str, Any]:
-    """What is said of a bound besides its numbers."""
+def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
+    """The fields of a statement without ε and δ, which the record of an audit has from its own tests."""
     numbers = ("epsilon_lower", "epsilon_upper", "delta")
     return {key: value for key, value in whole(bound).items() if key not in numbers}
 
@@ -74,10 +73,12 @@ def _exchange(audit: Audit, why: str) -> AuditOutput:
 
 
 def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
+    """The audit of an exchange as one flat record; what a classifier proves is in "learned"."""
+    # two tests: ε at the statement's δ, and δ at test_epsilon; expected: what the attack proves if all is right
     r = audit.result
     return {
         "name": audit.scenario,
-        **_said(bound),
+        **_statement_record(bound),
         "members": audit.members,
         "cluster_size": audit.cluster_size,
         "flip_prob": audit.flip_prob,
@@ -105,6 +106,7 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange_lines(audit: Audit, why: str) -> list[Line]:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
+    # the paper's bound is refuted by an attack, or by exact values of a data set, above it
     possible = max(r.epsilon_exact.lower, r.epsilon_lower_confidence)
     refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
     paper = str(audit.lemma9) + "  (refuted: below what is possible)" * refuted
@@ -131,8 +133,9 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
         0.0, audit.epsilon, audit.delta_certified, "learner",
         adjacency="label", basis=REALISED_BASIS, conditions=conditions, conditional_on=REALISED,
     )  # fmt: skip
-    found = asdict(audit) | {"passed": audit.passed, **_said(bound)}
-    record = {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
+    # the ε of an audit in a faulty network is that at which δ is tested
+    fields = asdict(audit) | {"passed": audit.passed, **_statement_record(bound)}
+    record = {"name": fields.pop("scenario"), "test_epsilon": fields.pop("epsilon"), **fields}
     lines = [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
@@ -152,8 +155,10 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
 
 
 def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
-    figures = audit.epsilon_attained, audit.epsilon_true, 0.0
-    bound = PrivacyBound(*figures, "learner", "label", PURE, CURATOR_CONDITIONS)
+    bound = PrivacyBound(
+        audit.epsilon_attained, audit.epsilon_true, 0.0, "learner",
+        adjacency="label", basis=PURE, conditions=CURATOR_CONDITIONS,
+    )  # fmt: skip
     proved = (
         f"the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the upper bound "
         f"{at_most(audit.epsilon_true)} (error {audit.error:g})"
@@ -163,16 +168,16 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
 
 
 def _curator_record(audit: CuratorAudit, bound: PrivacyBound) -> dict[str, Any]:
-    found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
+    fields = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
     named = {
-        "name": found.pop("scenario"),
-        **_said(bound),
+        "name": fields.pop("scenario"),
+        **_statement_record(bound),
         "delta": 0.0,
-        "epsilon_lower": found.pop("epsilon_attained"),
-        "epsilon_upper": found.pop("epsilon_true"),
-        "epsilon_expected": found.pop("expected"),
+        "epsilon_lower": fields.pop("epsilon_attained"),
+        "epsilon_upper": fields.pop("epsilon_true"),
+        "epsilon_expected": fields.pop("expected"),
     }
-    return named | found
+    return named | fields
 
 
 def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
@@ -191,11 +196,13 @@ def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
 
 
 def _proved(audit: Audit) -> str:
-    """That the attack proves more than the bound allows."""
+    """A sentence for an attack that proves more than the bound allows: of δ if it does so there, else of ε."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
-        proved, most, where = r.delta_lower_confidence, r.delta_exact.upper, f"ε = {r.epsilon:.4g}"
+        claim = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}"
+        exact = at_most(r.delta_exact.upper)
     else:
-        proved, most, where = r.epsilon_lower_confidence, r.epsilon_exact.upper, f"δ = {r.delta:g}"
-    found = f"{'δ' if where[0] == 'ε' else 'ε'} >= {at_least(proved)} at {where}, above the exact {at_most(most)}"
-    return f"the {r.observer}'s attack proves {found} (error {r.error:g}), more than the bound allows"
+        claim = f"ε >= {at_least(r.epsilon_lower_confidence)} at δ = {r.delta:g}"
+        exact = at_most(r.epsilon_exact.upper)
+    proved = f"the {r.observer}'s attack proves {claim}, above the exact {exact}"
+    return f"{proved} (error {r.error:g}), more than the bound allows"

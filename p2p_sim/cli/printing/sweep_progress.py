@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.progress import shown
-from p2p_sim.cli.printing.numbers import print_object, print_table, worst_row
+from p2p_sim.cli.printing.numbers import more_on_disk, print_object, print_table, worst_row
 from p2p_sim.measures.baseline import points_not_above
 from p2p_sim.privacy.statement_record import statement_of, whole
 from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, Key
@@ -22,25 +22,18 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
         held: points and replicates on disk; those that the sweep does not ask for are counted apart.
     """
     total = plan.size * plan.replicates
-    asked = sum(plan.asks_for(point, replicate) for point, replicate in held)
+    present = sum(plan.asks_for(point, replicate) for point, replicate in held)
+    # a line for each axis: its names, and its values, of which long lists show the first four and the last
     lines = []
     for axis, values in zip(plan.axes, plan.steps, strict=True):
         steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
-        shown = (
-            ", ".join(steps) if len(steps) <= 8 else f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
-        )
-        lines.append((" with ".join(axis.names), shown))
-    lines.append(
-        (
-            "replicates",
-            f"{plan.replicates:,} of each point: {total:,}, of which {asked:,} are on disk{_apart(len(held) - asked)}",
-        )
-    )
+        text = ", ".join(steps)
+        if len(steps) > 8:
+            text = f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
+        lines.append((" with ".join(axis.names), text))
+    on_disk = f"of which {present:,} are on disk{more_on_disk(len(held) - present)}"
+    lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, {on_disk}"))
     print_table(f"{plan.name}: a sweep of {count(plan.size, 'point')}", [*lines, ("results", directory)], stderr=True)
-
-
-def _apart(more: int) -> str:
-    return f" ({more:,} more on disk)" if more else ""
 
 
 @contextmanager
@@ -62,9 +55,8 @@ def _rest(state: Progress) -> str:
     """Time to go and failures."""
     text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
-        text += (
-            f"; about {duration(state.remaining_s)} to go ({state.task_s or 0.0:.2g} s each, {state.workers} at a time)"
-        )
+        each = f"{state.task_s or 0.0:.2g} s each, {state.workers} at a time"
+        text += f"; about {duration(state.remaining_s)} to go ({each})"
     return text
 
 
@@ -76,18 +68,19 @@ def duration(seconds: float) -> str:
 
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
-    """What was found, in a line, then every path; the paths alone if `quiet`."""
+    """A line about the rows, then every path; the paths alone if `quiet`. Faults go to standard error in any case."""
     rows, directory = result.rows, result.directory
     if not quiet:
         points = count(rows["scenario"].nunique(), "point")
-        print(f"{plan.name}: {count(len(rows), 'row')} of {points}{_apart(result.more)}")
+        print(f"{plan.name}: {count(len(rows), 'row')} of {points}{more_on_disk(result.more)}")
     if result.failed:
         print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
-    low, known = points_not_above(rows)
+    # points whose accuracy is not clearly above the majority's, of those where both are measured
+    low, comparable = points_not_above(rows)
     if low:
         print(
-            f"p2p-sim: warning: in {low:,} of {count(known, 'point')}, what is learned is not clearly more accurate "
-            "than always saying the majority class (column majority_error_rate)",
+            f"p2p-sim: warning: in {low:,} of {count(comparable, 'point')}, what is learned is not clearly more "
+            "accurate than always saying the majority class (column majority_error_rate)",
             file=sys.stderr,
         )
     for name in (ROWS, TABLE, MANIFEST):
@@ -101,6 +94,7 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
 def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
     """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
+    # the conditions are on disk beside the rows; a row of an old directory may lack them
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
     record = {
         "name": plan.name,

@@ -10,12 +10,18 @@ from p2p_sim.measures.summary import excess_error, group_means, means
 
 def useful(rows: Any) -> list[Line]:
     """Accuracy, risk and what adversaries and groups lose, beside the same without privacy and without features."""
-    return [*_utility(rows), *_damage(rows), *_groups(rows)]
+    # what adversaries add to the learner's loss
+    damage = _measured_lines(
+        means(rows),
+        ("damage_error_rate", "damage by adversaries, error rate"),
+        ("damage_excess_risk", "  excess risk, nats"),
+    )
+    return [*_utility(rows), *damage, *_groups(rows)]
 
 
 def _utility(rows: Any) -> list[Line]:
     values, paired = means(rows), excess_error(rows)
-    exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
+    exact = "excess_risk" in values  # the law of labels is known, so that figures are expectations under it
     if "squared_error" in values:
         return _squared(values, exact)
     if "cells" in values and rows["error_rate"].isna().all():
@@ -28,53 +34,51 @@ def _utility(rows: Any) -> list[Line]:
         lines.append(("  always the majority's label", _accuracy(rows["majority_error_rate"])))
     if "auc" in values and (rows["adjacency"] == "example").all():  # the measure of those who release models
         lines.append(("area under the ROC curve, AUC", str(values["auc"])))
-    if exact:
-        lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
-    if "nonprivate_excess_risk" in values:
-        lines.append(("  the same learner without privacy", str(values["nonprivate_excess_risk"])))
-    if "constant_excess_risk" in values:
-        lines.append(("  best constant", str(values["constant_excess_risk"])))
-    return lines
+    risk = "excess risk, 0-1 loss" if (rows["excess_risk_loss"] == "zero_one").all() else "excess risk, nats"
+    return [*lines, *_excess_risk(values, risk)]
+
+
+def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
+    """Excess risk under a known law of labels, of those of the three predictors for which it was computed."""
+    return _measured_lines(
+        values,
+        ("excess_risk", heading),
+        ("nonprivate_excess_risk", "  the same learner without privacy"),
+        ("constant_excess_risk", "  best constant"),
+    )
+
+
+def _measured_lines(values: dict[str, Mean], *texts: tuple[str, str]) -> list[Line]:
+    """A line for each column, with its text, that has a mean."""
+    return [(text, str(values[column])) for column, text in texts if column in values]
 
 
 def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
-    """Of labels that are numbers."""
-    lines = [("squared error, exact" if exact else "squared error on rows held out", str(values["squared_error"]))]
-    lines.append(("  the same learner without privacy", str(values["nonprivate_squared_error"])))
-    lines.append(("  of a constant", str(values["constant_squared_error"])))
-    if exact:
-        lines.append(("excess risk, squared loss", str(values["excess_risk"])))
-        lines.append(("  the same learner without privacy", str(values["nonprivate_excess_risk"])))
-        lines.append(("  best constant", str(values["constant_excess_risk"])))
-    return lines
+    """Squared error and excess risk, where labels are numbers."""
+    lines = _measured_lines(
+        values,
+        ("squared_error", "squared error, exact" if exact else "squared error on rows held out"),
+        ("nonprivate_squared_error", "  the same learner without privacy"),
+        ("constant_squared_error", "  of a constant"),
+    )
+    return [*lines, *_excess_risk(values, "excess risk, squared loss")]
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Of a density, which predicts nothing."""
-    shown = (
+    """Distances of released densities from the true ones; a density predicts nothing, and has no accuracy."""
+    return _measured_lines(
+        values,
         ("half_l1", "half-L1 distance (exact)"),
         ("nonprivate_half_l1", "  without noise"),
         ("cells", "cells released"),
         ("nonprivate_cells", "  that hold users"),
         ("count_error", "largest error of a count"),
     )
-    return [(text, str(values[column])) for column, text in shown if column in values]
 
 
 def _accuracy(errors: Any) -> str:
-    found = mean_interval(1.0 - errors.astype(float))
-    return str(found if found.replicates < 2 else found.within(0.0, 1.0))
-
-
-def _damage(rows: Any) -> list[Line]:
-    """What adversaries add to the learner's loss."""
-    values = means(rows)
-    if "damage_error_rate" not in values:
-        return []
-    lines = [("damage by adversaries, error rate", str(values["damage_error_rate"]))]
-    if "damage_excess_risk" in values:
-        lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
-    return lines
+    mean = mean_interval(1.0 - errors.astype(float))
+    return str(mean if mean.replicates < 2 else mean.within(0.0, 1.0))
 
 
 def _groups(rows: Any) -> list[Line]:
@@ -90,24 +94,25 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """What the last group's figures are."""
+    """Sentences that explain the figures of the summary's last group."""
     values, replicates = means(rows), len(rows)
-    said = []
+    sentences = []
     if rows["error_rate"].notna().all() and "squared_error" not in values:
         where = "under the known law of labels" if "excess_risk" in values else "among rows that no user holds"
-        said.append(f"Accuracy is the share of right predictions {where}.")
+        sentences.append(f"Accuracy is the share of right predictions {where}.")
     if "nonprivate_error_rate" in values:
-        said.append("Without privacy, the learner has the true label of every user.")
+        sentences.append("Without privacy, the learner has the true label of every user.")
     if "excess_risk" in values:
-        said.append("Excess risk is the expected loss above that of the best model of the learner's class.")
+        sentences.append("Excess risk is the expected loss above that of the best model of the learner's class.")
     uniform = float(rows["guess_uniform"].astype(float).iloc[0]) if "guess_uniform" in rows else 0.0
-    if 1.0 - values["majority_error_rate"].value < uniform - 1e-9 if "majority_error_rate" in values else False:
-        said.append(
+    # a majority among users that is rarer than 1/K among the rows held out; 1e-9 allows for rounding
+    if "majority_error_rate" in values and 1.0 - values["majority_error_rate"].value < uniform - 1e-9:
+        sentences.append(
             f"The majority's label is the commonest among the users; it may be rarer among the rows held out, and is "
             f"right for fewer than 1 in {1.0 / uniform:.0f} of them here."
         )
     if replicates > 1:
-        said.append(
+        sentences.append(
             f"Each of these figures is a mean over {replicates} replicates, with the 95% interval of this mean."
         )
-    return said
+    return sentences
