@@ -88,6 +88,7 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         noise = laplace_nodes(2, scale / n, 24)
         for positive, loss in itertools.product(((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses):
             for beta, lam in ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99)):
+                # the two risks, and what they may differ by, less the rounding of either
                 at_beta, at_lam = (
                     modified_risk(n, positive, loss, beta=beta, lam=rate, threshold=tau, noise=noise)
                     for rate in (beta, lam)

@@ -98,8 +98,10 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     if resampling_prob < 1.0:
         near = (math.ceil(n * threshold + steps * scale) for steps in (0, 1, 2, 4))
         promising = {0, *(min((n - 1) // 2, ones) for ones in near)}
-        views = (_zeros_alone(n, resampling_prob, scale, threshold, ones) for ones in sorted(promising))
-        lower = max(_divergences(view, epsilon).lower for view in views)
+        lower = max(
+            _divergences(_zeros_alone(n, resampling_prob, scale, threshold, ones), epsilon).lower
+            for ones in sorted(promising)
+        )
     return Bracket(max(0.0, min(lower, 1.0)), min(upper, 1.0))
 
 
@@ -182,9 +184,9 @@ def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> B
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
     for side in (0, 1):
-        one, zero = ones[side], zeros[side]
-        first = lam / rate * one + (own * (one + zero) if label else 0.0)
-        second = (lam + (0.0 if label else own)) * zero + balance * ones[side if balance >= 0.0 else 1 - side]
+        a_one, a_zero = ones[side], zeros[side]
+        first = lam / rate * a_one + (own * (a_one + a_zero) if label else 0.0)
+        second = (lam + (0.0 if label else own)) * a_zero + balance * ones[side if balance >= 0.0 else 1 - side]
         bounds.append(np.concatenate([first, np.maximum(second, 0.0)], axis=1))
     return Bracketed(bounds[0], bounds[1], draws.missing)
 
