@@ -19,6 +19,8 @@ from p2p_sim.histograms.partitions import (
     CellNoise,
     CellTable,
     Cubes,
+    Floats,
+    Ints,
     Metric,
     Partition,
     Voronoi,
@@ -28,9 +30,6 @@ from p2p_sim.histograms.partitions import (
 )
 from p2p_sim.privacy.bound import Adjacency, PrivacyBound
 from p2p_sim.privacy.rivals.histograms import counts_epsilon, stability_threshold, vote_epsilon
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class HistogramClassifier(CellClassifier):

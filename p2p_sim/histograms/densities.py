@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cell_estimator import CellDensity, check_parameters, check_points, default_delta
 from p2p_sim.histograms.classifiers import StabilityHistogram
-from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
+from p2p_sim.histograms.partitions import CellTable, Cubes, Floats, Ints, cube_side
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import counts_epsilon
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class CellCounts(NamedTuple):

@@ -10,12 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.cell_estimator import check_labels, check_parameters, check_points
+from p2p_sim.histograms.cell_estimator import Floats, check_labels, check_parameters, check_points
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint
-
-Floats = NDArray[np.float64]
 
 
 class Net(Protocol):

@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.stacking.clipped_rows import check_positive, clip_rows, read_examples, read_rows
+from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
 
-Floats = NDArray[np.float64]
 GRADIENT = 1e-10
 """To which norm the gradient is brought, or to rounding where the weights are so large that this is more."""
 _ROUNDING = 1e-14

@@ -11,6 +11,7 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import (
     FeatureGroups,
+    Floats,
     check_positive,
     check_public,
     clip_rows,
@@ -19,7 +20,6 @@ from p2p_sim.stacking.clipped_rows import (
 )
 from p2p_sim.stacking.plr import PrivateBinaryClassifier, PrivateLogisticRegression, train
 
-Floats = NDArray[np.float64]
 Combiner = Literal["stacked", "majority", "weighted", "mean"]
 COMBINERS = ("stacked", "majority", "weighted", "mean")
 

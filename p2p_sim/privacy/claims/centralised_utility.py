@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
-from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes
+from p2p_sim.privacy.claims.algorithm1_laws import Floats, laplace_nodes
 from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
-
-Floats = NDArray[np.float64]
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:

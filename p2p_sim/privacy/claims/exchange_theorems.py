@@ -143,8 +143,10 @@ def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
         values = []
         for rate in (theta, 1.0):
-            laws = [silent_law(rate, alpha, label) for label in (0, 1)]
-            values.append(pure_epsilon(*laws) if pure else hockey_stick(*laws, local_epsilon(alpha) / 2.0))
+            first, second = (silent_law(rate, alpha, label) for label in (0, 1))
+            values.append(
+                pure_epsilon(first, second) if pure else hockey_stick(first, second, local_epsilon(alpha) / 2.0)
+            )
         # "does not lower": refuted by a value below the one without subsampling
         true, claimed = values
         where = {"theta": theta, "alpha": alpha, "claimed": claimed, "true": true}
