@@ -219,7 +219,7 @@ class CountTargets(CellTargets):
             cells = np.floor((points - release.origin) / release.side).astype(np.int64)
             masses = np.zeros(len(cells))
             if len(release.masses):
-                masses = CellTable.of(release.coordinates)[0].look_up(release.masses, cells)
+                masses = CellTable.of(release.coordinates).look_up(release.masses, cells)
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
 
     def _with_labelled(self, cell: Ints, coin: bool, streams: Streams) -> tuple[Ints, NDArray[np.bool_]]:

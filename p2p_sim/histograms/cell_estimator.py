@@ -1,6 +1,5 @@
 """What the estimators share: input checks and the face of a scikit-learn classifier with the classes 0 and 1."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -93,17 +92,22 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 
 def check_parameters(estimator: Any) -> None:
     """Refuse an ε, δ, side or seed out of range, by the names under which the estimator was given them."""
-    given = estimator.get_params(deep=False)
+    parameters = estimator.get_params(deep=False)
     for name in ("epsilon", "side"):
-        value = given.get(name)
-        if name in given and not (value is None and name == "side") and not 0.0 < value < np.inf:
-            raise InputError(f"{name} = {value}: must be above 0 and finite")
-    delta = given.get("delta")
+        if parameters.get(name) is not None:
+            check_positive(name, parameters[name])
+    delta = parameters.get("delta")
     if delta is not None and not 0.0 < delta < 1.0:
         raise InputError(f"delta = {delta}: must lie strictly between 0 and 1")
-    seed = given.get("random_state", 0)
+    seed = parameters.get("random_state", 0)
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"random_state = {seed}: must be an integer of at least 0, on which the noise depends")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse a value that is not above 0 and finite."""
+    if not 0.0 < value < np.inf:
+        raise InputError(f"{name} = {value}: must be above 0 and finite")
 
 
 def default_delta(delta: float | None, rows: int) -> float:
@@ -115,8 +119,3 @@ def default_delta(delta: float | None, rows: int) -> float:
     if delta is None and rows < 2:
         raise InputError("delta: n^-2 is 1 for a single row; give one between 0 and 1")
     return rows**-2.0 if delta is None else delta
-
-
-def warn(message: str) -> None:
-    """A warning at the line that called the estimator's method."""
-    warnings.warn(message, stacklevel=4)

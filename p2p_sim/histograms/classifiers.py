@@ -8,11 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.histograms.cell_estimator import CellClassifier, check_parameters, check_points, default_delta
+from p2p_sim.histograms.cell_estimator import (
+    CellClassifier,
+    check_parameters,
+    check_points,
+    check_positive,
+    default_delta,
+)
 from p2p_sim.histograms.partitions import (
     CellNoise,
     CellTable,
     Cubes,
+    Floats,
+    Ints,
     Metric,
     Partition,
     Voronoi,
@@ -22,9 +30,6 @@ from p2p_sim.histograms.partitions import (
 )
 from p2p_sim.privacy.bound import Adjacency, PrivacyBound
 from p2p_sim.privacy.rivals.histograms import counts_epsilon, stability_threshold, vote_epsilon
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class HistogramClassifier(CellClassifier):
@@ -42,9 +47,11 @@ class HistogramClassifier(CellClassifier):
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         check_parameters(self)
         self.partition_ = self._partition(points)
-        self.table_, place = CellTable.of(self.partition_.cells(points))
-        self.counts_ = np.bincount(place).astype(np.float64)
-        self.votes_ = np.bincount(place, weights=labels) - 0.5 * self.counts_
+        cells = self.partition_.cells(points)
+        self.table_ = CellTable.of(cells)
+        rows = self.table_.find(cells)
+        self.counts_ = np.bincount(rows).astype(np.float64)
+        self.votes_ = np.bincount(rows, weights=labels) - 0.5 * self.counts_
         return self
 
     def _partition(self, points: Floats) -> Partition:
@@ -64,6 +71,7 @@ class HistogramClassifier(CellClassifier):
         return self._of_public_counts(self.partition_.cells(points))
 
     def _of_public_counts(self, cells: Ints) -> Floats:
+        """1/2 + votes / count in each of the cells (n, k), cut to [0, 1]: the share of ones, if there is no noise."""
         counts = np.maximum(self.table_.look_up(self.counts_, cells), 1.0)
         return np.clip(0.5 + self._votes(cells) / counts, 0.0, 1.0)
 
@@ -90,13 +98,8 @@ class PCL(HistogramClassifier):
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         super()._fit(points, labels)
         self.noise_ = CellNoise.drawn(self.random_state, "votes", 1.0 / self.epsilon)
-        self.usual_count_ = self._usual_count(points)
+        self.usual_count_ = self.partition_.usual_count(*points.shape)
         return self
-
-    def _usual_count(self, points: Floats) -> float:
-        assert isinstance(self.partition_, Cubes)
-        rows, dimensions = points.shape
-        return float(rows * self.partition_.side**dimensions)
 
     def _votes(self, cells: Ints) -> Floats:
         return np.asarray(super()._votes(cells) + self.noise_.at(cells))
@@ -107,10 +110,7 @@ class PCL(HistogramClassifier):
     @property
     def released_cells(self) -> int:
         """All cells of the space, empty ones included: each has a noisy vote."""
-        if isinstance(self.partition_, Voronoi):
-            return len(self.partition_.centres)
-        assert isinstance(self.partition_, Cubes)
-        return int(self.partition_.per_axis**self.n_features_in_)
+        return self.partition_.number(self.n_features_in_)
 
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
         """ε of the noisy votes of all cells, for one example, or for one label if features are public."""
@@ -176,11 +176,6 @@ class PCL2(PCL):
     def _partition(self, points: Floats) -> Partition:
         return packing_cells(self, points, bounded=True)
 
-    def _usual_count(self, points: Floats) -> float:
-        if isinstance(self.partition_, Voronoi):
-            return len(points) / len(self.partition_.centres)
-        return super()._usual_count(points)
-
 
 def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
     """Voronoi cells of a maximal r-packing: of a grid, or of a public reference set.
@@ -191,12 +186,11 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
     """
-    (rows, dimensions), dimension = points.shape, rule.dimension
-    if dimension is not None and not 0.0 < dimension < np.inf:
-        raise InputError(f"dimension = {dimension}: must be above 0 and finite")
-    r = float(rows ** (-1.0 / (4.0 * (dimension or dimensions)))) if rule.radius is None else rule.radius
-    if not 0.0 < r < np.inf:
-        raise InputError(f"radius = {r}: must be above 0 and finite")
+    rows, dimensions = points.shape
+    dimension = dimensions if rule.dimension is None else rule.dimension
+    check_positive("dimension", dimension)
+    r = float(rows ** (-1.0 / (4.0 * dimension))) if rule.radius is None else rule.radius
+    check_positive("radius", r)
     if rule.reference is None:
         # Centres at 0, r, 2r, ... or at r/2, 3r/2, ..., up to 1: a packing lies within its space, and what is beyond
         # the last centre is nearest to it.
@@ -215,14 +209,11 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 class StabilityHistogram:
     """Noisy counts of the cells that passed a threshold (Algorithm 1); every other cell counts 0.
 
-    coordinates: (m, k) cells in lexicographic order. counts: (m,) noisy, each at least the threshold.
-    epsilon, delta: its parameters.
+    table: of the m cells that passed; None if none did. counts: (m,) noisy, each at least the threshold.
     """
 
     table: CellTable | None
     counts: Floats
-    epsilon: float
-    delta: float
 
     @classmethod
     def of(cls, cells: Ints, epsilon: float, delta: float, seed: int, purpose: str = "counts") -> "StabilityHistogram":
@@ -236,13 +227,14 @@ class StabilityHistogram:
         """
         threshold = stability_threshold(epsilon, delta)
         if not len(cells):
-            return cls(None, np.zeros(0), epsilon, delta)
-        table, place = CellTable.of(cells)
-        noisy = np.bincount(place) + CellNoise.drawn(seed, purpose, 2.0 / epsilon).at(table.coordinates)
-        kept = noisy >= threshold
-        if not kept.any():
-            return cls(None, np.zeros(0), epsilon, delta)
-        return cls(CellTable.of(table.coordinates[kept])[0], noisy[kept], epsilon, delta)
+            return cls(None, np.zeros(0))
+        table = CellTable.of(cells)
+        noise = CellNoise.drawn(seed, purpose, 2.0 / epsilon).at(table.coordinates)
+        noisy = np.bincount(table.find(cells)) + noise
+        passed = noisy >= threshold
+        if not passed.any():
+            return cls(None, np.zeros(0))
+        return cls(CellTable.of(table.coordinates[passed]), noisy[passed])
 
     @property
     def coordinates(self) -> Ints:
@@ -252,10 +244,6 @@ class StabilityHistogram:
     def at(self, cells: Ints) -> Floats:
         """The noisy count of each of the cells (n, k)."""
         return np.zeros(len(cells)) if self.table is None else self.table.look_up(self.counts, cells)
-
-    def privacy(self) -> PrivacyBound:
-        """What the counts say of one example, whatever the number of examples."""
-        return counts_epsilon(self.epsilon, self.delta)
 
 
 @dataclass(eq=False, repr=False)
@@ -301,5 +289,5 @@ class PCL2b(CellClassifier):
         return len(self.all_.counts)
 
     def privacy(self) -> PrivacyBound:
-        """What both histograms say of one example: 2ε at 2δ."""
+        """2ε at 2δ of both histograms, for one example."""
         return counts_epsilon(self.epsilon, self.delta_, histograms=2, num_rows=self.num_rows_)

@@ -1,20 +1,25 @@
 """Histogram density estimates: PCDE, and without privacy."""
 
+import warnings
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.histograms.cell_estimator import CellDensity, check_parameters, check_points, default_delta, warn
+from p2p_sim.histograms.cell_estimator import CellDensity, check_parameters, check_points, default_delta
 from p2p_sim.histograms.classifiers import StabilityHistogram
-from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
+from p2p_sim.histograms.partitions import CellTable, Cubes, Floats, Ints, cube_side
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import counts_epsilon
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
+class CellCounts(NamedTuple):
+    """Cells (m, d) and their counts (m,), which may be noisy; all other cells count 0."""
+
+    coordinates: Ints
+    counts: Floats
 
 
 class HistogramDensity(CellDensity):
@@ -26,6 +31,8 @@ class HistogramDensity(CellDensity):
         side: of the cubes; by default n^(-1/(2d)).
     """
 
+    normalise: bool = False  # the counts add up to n
+
     def __init__(self, side: float | None = None) -> None:
         self.side = side
 
@@ -33,17 +40,14 @@ class HistogramDensity(CellDensity):
         check_parameters(self)
         rows, dimensions = points.shape
         self.cubes_ = Cubes(self.side or cube_side(rows, dimensions))
-        coordinates, counts = self._count(self.cubes_.cells(points))
-        self.coordinates_ = coordinates
-        self.masses_ = counts / (counts.sum() if self._normalised() else rows)
+        counted = self._count(self.cubes_.cells(points))
+        self.coordinates_ = counted.coordinates
+        self.masses_ = counted.counts / (counted.counts.sum() if self.normalise else rows)
         return self
 
-    def _count(self, cells: Ints) -> tuple[Ints, Floats]:
-        table, place = CellTable.of(cells)
-        return table.coordinates, np.bincount(place).astype(np.float64)
-
-    def _normalised(self) -> bool:
-        return False  # the counts add up to n
+    def _count(self, cells: Ints) -> CellCounts:
+        table = CellTable.of(cells)
+        return CellCounts(table.coordinates, np.bincount(table.find(cells)).astype(np.float64))
 
     @property
     def heights_(self) -> Floats:
@@ -55,7 +59,7 @@ class HistogramDensity(CellDensity):
         cells = self.cubes_.cells(check_points(X, self.n_features_in_))
         heights = np.zeros(len(cells))
         if len(self.masses_):
-            heights = CellTable.of(self.coordinates_)[0].look_up(self.heights_, cells)
+            heights = CellTable.of(self.coordinates_).look_up(self.heights_, cells)
         with np.errstate(divide="ignore"):
             return np.log(heights)
 
@@ -95,17 +99,14 @@ class PCDE(HistogramDensity):
         self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)
         super()._fit(points)
         if not len(self.masses_):
-            warn(f"no cell of {len(points)} rows passed the threshold: the estimated density is 0 everywhere")
+            message = f"no cell of {len(points)} rows passed the threshold: the estimated density is 0 everywhere"
+            warnings.warn(message, stacklevel=3)  # at the line that called `fit`
         return self
 
-    def _count(self, cells: Ints) -> tuple[Ints, Floats]:
-        histogram = StabilityHistogram.of(cells, self.epsilon, self.delta_, self.random_state)
-        self.histogram_ = histogram
-        return histogram.coordinates, histogram.counts
-
-    def _normalised(self) -> bool:
-        return self.normalise
+    def _count(self, cells: Ints) -> CellCounts:
+        self.histogram_ = StabilityHistogram.of(cells, self.epsilon, self.delta_, self.random_state)
+        return CellCounts(self.histogram_.coordinates, self.histogram_.counts)
 
     def privacy(self) -> PrivacyBound:
-        """What the density says of one example."""
+        """ε at δ of the density, for one example."""
         return counts_epsilon(self.epsilon, self.delta_, num_rows=self.num_rows_)

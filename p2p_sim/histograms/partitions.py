@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,18 @@ FARTHEST = 2.0**62
 
 
 class Partition(Protocol):
-    """Says which cell a point is in."""
+    """A partition of a space into cells."""
 
     def cells(self, points: Floats) -> Ints:
         """Integer coordinates (n, k) of the cells of the points (n, d)."""
+        ...
+
+    def number(self, dimensions: int) -> int:
+        """How many cells a bounded space of so many dimensions has, empty ones included."""
+        ...
+
+    def usual_count(self, rows: int, dimensions: int) -> float:
+        """How many of so many rows a cell holds under the uniform law."""
         ...
 
 
@@ -60,6 +68,14 @@ class Cubes:
         np.clip(np.floor(scaled, out=scaled), -FARTHEST, FARTHEST if not self.unit_cube else self.per_axis - 1, scaled)
         return scaled.astype(np.int64)
 
+    def number(self, dimensions: int) -> int:
+        """Cubes of the unit cube."""
+        return int(self.per_axis**dimensions)
+
+    def usual_count(self, rows: int, dimensions: int) -> float:
+        """n r^d, of a cube of side r."""
+        return float(rows * self.side**dimensions)
+
     @property
     def per_axis(self) -> int:
         """Cubes that [0, 1] meets in one coordinate."""
@@ -90,6 +106,14 @@ class Voronoi:
         """The number of the nearest centre of each of the points (n, d), as (n, 1)."""
         tree: Any = self._tree  # type: ignore[attr-defined]
         return np.asarray(tree.query(points, k=1, return_distance=False), dtype=np.int64)
+
+    def number(self, dimensions: int) -> int:
+        """One cell for each centre, in any dimension."""
+        return len(self.centres)
+
+    def usual_count(self, rows: int, dimensions: int) -> float:
+        """n divided by the number of centres."""
+        return rows / len(self.centres)
 
 
 def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
@@ -143,50 +167,59 @@ def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
         warnings.warn(message, stacklevel=3)
 
 
+class Level(NamedTuple):
+    """One coordinate of a table's cells: its distinct values (v,), ascending, and the distinct codes (c,) up to it.
+
+    The code of a cell is v times the index of its coordinates so far among their codes, plus the index of its value, so
+    that the order of the codes is that of the prefixes; exact in any dimension.
+    """
+
+    values: Ints
+    codes: Ints
+
+
 @dataclass(frozen=True)
 class CellTable:
     """The distinct cells of a sample, in lexicographic order.
 
-    coordinates: (m, k) int64. levels: per coordinate its distinct values, and the distinct codes "place of the
-    coordinates so far, then of this value" (m', ) whose order is that of the prefixes; exact in any dimension.
+    coordinates: (m, k) int64. levels: one for each of the k coordinates.
     """
 
     coordinates: Ints
-    levels: tuple[tuple[Ints, Ints], ...]
+    levels: tuple[Level, ...]
 
     @classmethod
-    def of(cls, cells: Ints) -> tuple["CellTable", Ints]:
-        """The table of cells (n, k), and the place of each row in it (n,)."""
-        place, levels = np.zeros(len(cells), dtype=np.int64), []
+    def of(cls, cells: Ints) -> "CellTable":
+        """The table of cells (n, k)."""
+        rows, levels = np.zeros(len(cells), dtype=np.int64), []
         for column in cells.T:
             values, at = np.unique(column, return_inverse=True)
-            codes, place = np.unique(place * len(values) + at, return_inverse=True)
-            levels.append((values, codes))
-        coordinates = np.empty((len(levels[-1][1]), cells.shape[1]), dtype=np.int64)
-        coordinates[place] = cells
-        return cls(coordinates, tuple(levels)), place
+            codes, rows = np.unique(rows * len(values) + at, return_inverse=True)
+            levels.append(Level(values, codes))
+        coordinates = np.empty((len(levels[-1].codes), cells.shape[1]), dtype=np.int64)
+        coordinates[rows] = cells
+        return cls(coordinates, tuple(levels))
 
     def find(self, cells: Ints) -> Ints:
-        """Place in the table of each of the cells (n, k), or -1."""
-        place = np.zeros(len(cells), dtype=np.int64)
-        known = np.ones(len(cells), dtype=np.bool_)
-        for (values, codes), column in zip(self.levels, cells.T, strict=True):
-            at, there = _position(values, column)
-            known &= there
-            place, there = _position(codes, place * len(values) + at)
-            known &= there
-        return np.where(known, place, -1)
+        """Row in the table of each of the cells (n, k), or -1."""
+        rows = np.zeros(len(cells), dtype=np.int64)
+        present = np.ones(len(cells), dtype=np.bool_)
+        for level, column in zip(self.levels, cells.T, strict=True):
+            at = _position(level.values, column)
+            codes = rows * len(level.values) + at
+            rows = _position(level.codes, codes)
+            present &= (level.values[at] == column) & (level.codes[rows] == codes)
+        return np.where(present, rows, -1)
 
     def look_up(self, values: Floats, cells: Ints) -> Floats:
         """`values` (m,) of the table's cells, at each of the cells (n, k); 0 where the table has none."""
-        place = self.find(cells)
-        return np.where(place >= 0, values[place], 0.0)
+        rows = self.find(cells)
+        return np.where(rows >= 0, values[rows], 0.0)
 
 
-def _position(ordered: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """Where each wanted number stands in an ascending vector, and whether it is there at all."""
-    at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
-    return at, ordered[at] == wanted
+def _position(ordered: Ints, numbers: Ints) -> Ints:
+    """Where in an ascending vector each number stands, if it is there at all."""
+    return np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
 
 
 @dataclass(frozen=True)
@@ -210,13 +243,13 @@ class CellNoise:
 
     def at(self, cells: Ints) -> Floats:
         """The noise of each of the cells (n, k)."""
-        centred = self.numbers.at(_address(cells)) - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
+        centred = self.numbers.at(addresses(cells)) - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 
-def _address(cells: Ints) -> NDArray[np.uint64]:
-    """One 64-bit number a cell: one to one in the last coordinate, the others scrambled into it."""
-    address = cells[:, 0].astype(np.uint64)
+def addresses(cells: Ints) -> NDArray[np.uint64]:
+    """A 64-bit number for each of the cells (n, k): one to one in the last coordinate, the others scrambled into it."""
+    numbers = cells[:, 0].astype(np.uint64)
     for column in cells.T[1:]:
-        address = splitmix64(0, address) + column.astype(np.uint64)
-    return address
+        numbers = splitmix64(0, numbers) + column.astype(np.uint64)
+    return numbers

@@ -10,12 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.cell_estimator import check_labels, check_parameters, check_points
+from p2p_sim.histograms.cell_estimator import Floats, check_labels, check_parameters, check_points
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint
-
-Floats = NDArray[np.float64]
 
 
 class Net(Protocol):
@@ -26,7 +24,7 @@ class Net(Protocol):
         ...
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """What one of them says of the points (n, d)."""
+        """The label (n,) that one of them gives to each of the points (n, d)."""
         ...
 
 
@@ -107,7 +105,7 @@ class IntervalNet:
     high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Errors of every classifier."""
+        """Errors of every classifier, (C(C-1)/2,)."""
         signed = 1 - 2 * labels.astype(np.int64)
         beyond = _wrong_from(points[:, 0], signed, self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
@@ -167,7 +165,14 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """The same of samples with nobody in common, even if they hold equal rows: a refusal would tell of the rows."""
+        """Learn from samples that are known to have nobody in common, even if they hold equal rows.
+
+        `fit` refuses equal samples; here a refusal would tell of the rows.
+
+        Args:
+            points, labels: labelled examples, (m, d) and (m,). others: (n, d) unlabelled points.
+        """
+        # a private density of the unlabelled points, and points drawn from it
         if others.shape[1] != points.shape[1]:
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
@@ -175,6 +180,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = np.zeros((0, points.shape[1]))  # no cell passed: all points are in one class, and none is refused
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
+        # a finite net that tells these apart, and a private choice from it by the labelled examples
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
         self.chosen_ = int(choose(errors, self.epsilon, streams.generator("histogram choice")))
@@ -182,16 +188,16 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """What the chosen classifier says of the points (n, d)."""
+        """The class (n,) that the chosen classifier gives to each of the points (n, d)."""
         return self.net_.predict(self.chosen_, check_points(X, self.n_features_in_)).astype(np.int64)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The same as 0 and 1, (n, 2): the classes hold no probabilities."""
-        said = self.predict(X).astype(np.float64)
-        return np.column_stack([1.0 - said, said])
+        """Probabilities (n, 2) of 0 or 1 of the two classes: the concepts hold no others."""
+        label = self.predict(X).astype(np.float64)
+        return np.column_stack([1.0 - label, label])
 
     def privacy(self) -> PrivacyBound:
-        """What density and classifier say of one example, if nobody is in both samples."""
+        """ε at δ of density and classifier together, for one example, if nobody is in both samples."""
         return disjoint([self.density_.privacy(), choice_epsilon(self.epsilon)])
 
 

@@ -50,7 +50,7 @@ def _count_error(release: DensityRelease, own: DensityRelease, users: int) -> fl
         return None
     counts: NDArray[np.float64] = np.zeros(len(own.masses))
     if len(release.counts):
-        counts = CellTable.of(release.coordinates)[0].look_up(release.counts, own.coordinates)
+        counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
     return float(np.max(np.abs(counts - own.masses * users)))
 
 
@@ -87,8 +87,10 @@ class HistogramConfig(Learner):
         cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):
             return _Cubes(self, cubes, None, np.zeros((1, weights.shape[1])))
-        table, place = CellTable.of(cubes.cells(self._scaled(features)))
-        sums = np.stack([np.bincount(place, w, len(table.coordinates)) for w in weights.T], axis=1)
+        cells = cubes.cells(self._scaled(features))
+        table = CellTable.of(cells)
+        rows = table.find(cells)
+        sums = np.stack([np.bincount(rows, w, len(table.coordinates)) for w in weights.T], axis=1)
         return _Cubes(self, cubes, table, np.vstack([sums, np.zeros(weights.shape[1])]))
 
     def _scaled(self, features: NDArray[np.floating]) -> Floats:

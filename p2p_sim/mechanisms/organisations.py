@@ -294,7 +294,7 @@ class _OrganisationsRun:
         priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
         for stage in self.mechanism.stages[k][: plan.parts]:
             rows, order = order[: stage.rows], order[stage.rows :]
-            made, noise = train_groups(
+            made = train_groups(
                 self.rows[k][rows],
                 self.signs[k][rows],
                 self.groups,
@@ -304,7 +304,7 @@ class _OrganisationsRun:
                 tight=plan.tight,
                 rng=rng,
             )
-            self.ledger.pay(k, fingerprint(made.coefficients), noise.epsilon_upper, stage.part)
+            self.ledger.pay(k, fingerprint(made.coefficients), made.perturbation.epsilon_upper, stage.part)
             found.append(made)
         self.own[k] = tuple(found)
         return self.own[k]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +30,15 @@ def read_rows(estimator: Any, features: ArrayLike, reset: bool = False) -> Float
     return _finite(rows)
 
 
-def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
-    """Features (n, d) and labels (n,) as ±1, +1 for the class that sorts last; sets `classes_`.
+class SignedRows(NamedTuple):
+    """Features (n, d) and labels (n,) as ±1, +1 for the class that sorts last."""
+
+    rows: Floats
+    signs: Floats
+
+
+def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> SignedRows:
+    """Features and labels of two classes; sets the estimator's `classes_`.
 
     Raises:
         ValueError: NaN or infinite features, or other than two classes.
@@ -39,20 +46,21 @@ def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> tup
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import validate_data
 
-    rows, given = validate_data(estimator, features, labels, dtype=np.float64, ensure_all_finite=False)
+    rows, targets = validate_data(estimator, features, labels, dtype=np.float64, ensure_all_finite=False)
     _finite(rows)
-    check_classification_targets(given)
-    classes = np.unique(given)
+    check_classification_targets(targets)
+    classes = np.unique(targets)
     if len(classes) > 2:
-        kind = type_of_target(given)
+        kind = type_of_target(targets)
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}: {classes[:5]}")
     if len(classes) < 2:
         raise ValueError(f"labels: all are of one class, {classes[0]}; two classes are needed")
     estimator.classes_ = classes
-    return rows, np.where(given == classes[1], 1.0, -1.0)
+    return SignedRows(rows, np.where(targets == classes[1], 1.0, -1.0))
 
 
 def _finite(rows: Floats) -> Floats:
+    """The rows, if all values are finite; else ValueError."""
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         raise ValueError(f"features: row {int(np.argmax(bad))} holds NaN or inf; every value must be finite")
@@ -98,19 +106,18 @@ class FeatureGroups:
             if n_groups < 1:
                 raise ValueError(f"n_groups = {n_groups}: must be at least 1")
             groups = [part.tolist() for part in np.array_split(np.arange(num_features), min(n_groups, num_features))]
-        members = tuple(tuple(int(i) for i in group) for group in groups)
+        members = tuple(tuple(map(int, group)) for group in groups)
         _check_members(members, num_features)
         count = len(members)
-        shares = (1.0 / count,) * count if importance is None else tuple(float(q) for q in importance)
-        if len(shares) != count or not all(q > 0.0 for q in shares):
-            raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
-        if abs(sum(shares) - 1.0) > 1e-9:
-            raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
-        given = np.asarray(norm_bound, dtype=np.float64)
-        if given.shape not in ((), (count,)):
+        # importance: alike unless it is stated
+        shares = (1.0 / count,) * count if importance is None else tuple(map(float, importance))
+        _check_importance(shares, count)
+        # norm bounds: one for all groups, or one each
+        norms = np.asarray(norm_bound, dtype=np.float64)
+        if norms.shape not in ((), (count,)):
             raise ValueError(f"norm_bound = {norm_bound}: needs one value, or one for each of the {count} groups")
-        bounds = tuple(float(b) for b in np.broadcast_to(given, (count,)))
-        if not all(0.0 < b < np.inf for b in bounds):
+        bounds = tuple(np.broadcast_to(norms, (count,)).tolist())
+        if not all(0.0 < bound < np.inf for bound in bounds):
             raise ValueError(f"norm_bound = {list(bounds)}: every value must be above 0 and finite")
         return cls(members, shares, bounds)
 
@@ -131,7 +138,16 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
         )
 
 
+def _check_importance(shares: tuple[float, ...], count: int) -> None:
+    """ValueError unless there are so many values above 0, of sum 1."""
+    if len(shares) != count or not all(q > 0.0 for q in shares):
+        raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
+    if abs(sum(shares) - 1.0) > 1e-9:
+        raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
+
+
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
+    """ValueError unless there are groups, none is empty, all features exist, and none is in several groups."""
     if not members or not all(members):
         raise ValueError("groups: there must be at least one, and none may be empty")
     everything = [i for group in members for i in group]

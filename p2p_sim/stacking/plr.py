@@ -7,13 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.stacking.clipped_rows import check_positive, clip_rows, read_examples, read_rows
+from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
 
-Floats = NDArray[np.float64]
 GRADIENT = 1e-10
 """To which norm the gradient is brought, or to rounding where the weights are so large that this is more."""
 _ROUNDING = 1e-14
+"""Rounding of a gradient, relative to the terms that cancel in it."""
 _MOST_STEPS = 200
+"""Newton steps after which the numbers are too large to compute with."""
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
@@ -48,12 +49,14 @@ class PerturbedObjective:
         Raises:
             ArithmeticError: no convergence, which strong convexity excludes but for numbers too large to compute with.
         """
-        n, curvature = len(self.signed_rows), self.l2 + self.extra_l2
+        # the minimiser without the rows
+        n, curvature, norm = len(self.signed_rows), self.l2 + self.extra_l2, np.linalg.norm
         weights = np.asarray((self.l2 * self.prior - noise / n) / curvature)
         gradient = self.gradient(weights, noise)
-        size = float(np.linalg.norm(gradient))
+        size = float(norm(gradient))
         for _ in range(_MOST_STEPS):
-            if size <= max(GRADIENT, _ROUNDING * self._magnitude(weights, noise)):
+            terms = float(curvature * norm(weights) + self.l2 * norm(self.prior) + norm(noise) / n)
+            if size <= max(GRADIENT, _ROUNDING * terms):
                 return weights
             step = self._newton_step(weights, gradient)
             length = 1.0
@@ -61,7 +64,7 @@ class PerturbedObjective:
             while length > 1e-12:
                 new = weights + length * step
                 gradient = self.gradient(new, noise)
-                new_size = float(np.linalg.norm(gradient))
+                new_size = float(norm(gradient))
                 if new_size <= (1.0 - 1e-4 * length) * size:
                     break
                 length /= 2.0
@@ -73,6 +76,7 @@ class PerturbedObjective:
         )
 
     def _newton_step(self, weights: Floats, gradient: Floats) -> Floats:
+        """-H⁻¹ times the gradient, with the Hessian H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I."""
         from scipy.linalg import cho_factor, cho_solve
 
         rows = self.signed_rows
@@ -82,14 +86,9 @@ class PerturbedObjective:
         hessian[np.diag_indices_from(hessian)] += self.l2 + self.extra_l2
         return -np.asarray(cho_solve(cho_factor(hessian), gradient))
 
-    def _magnitude(self, weights: Floats, noise: Floats) -> float:
-        """Of the terms that cancel in the gradient."""
-        norm = np.linalg.norm
-        penalties = (self.l2 + self.extra_l2) * norm(weights) + self.l2 * norm(self.prior)
-        return float(penalties + norm(noise) / len(self.signed_rows))
-
 
 def _sigmoid(scores: Floats) -> Floats:
+    """1/(1 + e^-score), which never overflows."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
 
 

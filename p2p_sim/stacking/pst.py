@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import (
     FeatureGroups,
+    Floats,
     check_positive,
     check_public,
     clip_rows,
@@ -19,7 +20,6 @@ from p2p_sim.stacking.clipped_rows import (
 )
 from p2p_sim.stacking.plr import PrivateBinaryClassifier, PrivateLogisticRegression, train
 
-Floats = NDArray[np.float64]
 Combiner = Literal["stacked", "majority", "weighted", "mean"]
 COMBINERS = ("stacked", "majority", "weighted", "mean")
 
@@ -30,17 +30,29 @@ class GroupModels:
 
     groups: their features, importance and norm bounds.
     coefficients: (K,) weights (d_k,) for rows scaled to norm at most q_k.
-    privacy: of the rows they were learned from, against everybody who gets them, however many.
+    perturbation: noise and regularisation with which all K were learned from the same rows.
     """
 
     groups: FeatureGroups
     coefficients: tuple[Floats, ...]
-    privacy: PrivacyBound
+    perturbation: ObjectivePerturbation
+
+    @property
+    def privacy(self) -> PrivacyBound:
+        """ε of the rows they were learned from, against everybody who gets them, however many."""
+        return self.perturbation.privacy()
 
     def margins(self, rows: Floats) -> Floats:
         """Scores (n, K) of rows (n, d), one column a group."""
         parts = self.groups.scaled(rows)
         return np.stack([part @ w for part, w in zip(parts, self.coefficients, strict=True)], axis=1)
+
+
+class Levels(NamedTuple):
+    """Indices of the rows of the low level, and of those of the high level."""
+
+    low: NDArray[np.intp]
+    high: NDArray[np.intp]
 
 
 @dataclass(eq=False, repr=False)
@@ -59,6 +71,7 @@ class _Stacking(PrivateBinaryClassifier):
     random_state: int | np.random.Generator | None = None
 
     def _check(self) -> None:
+        """ValueError for a parameter of both ways that is out of its range."""
         check_positive(epsilon=self.epsilon, l2=self.l2)
         if self.combiner not in COMBINERS:
             raise ValueError(f"combiner = {self.combiner!r}: must be one of {', '.join(COMBINERS)}")
@@ -67,15 +80,13 @@ class _Stacking(PrivateBinaryClassifier):
                 f"low_share = {self.low_share}: must lie in (0, 1], below 1 where the combiner is 'stacked'"
             )
 
-    def _split(
-        self, num_rows: int, rng: np.random.Generator, parts: int = 1
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows of the low and of the high level, drawn without looking at them."""
+    def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> Levels:
+        """Rows of either level, drawn without looking at them; at least one for each of the low level's parts."""
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
             raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
         order = rng.permutation(num_rows)
-        return order[:low], order[low:]
+        return Levels(order[:low], order[low:])
 
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
@@ -152,16 +163,17 @@ class SampleStacking(_Stacking):
         """
         self._check()
         check_positive(norm_bound=self.norm_bound, n_parts=self.n_parts)
-        given, signs = read_examples(self, X, y)
+        rows, signs = read_examples(self, X, y)
         rng = np.random.default_rng(self.random_state)
-        low, high = self._split(len(given), rng, self.n_parts)
-        rows, no_prior = clip_rows(given / self.norm_bound), np.zeros(given.shape[1])
+        low, high = self._split(len(rows), rng, self.n_parts)
+        # a model of each part, then one of their scores of the high level's rows
+        clipped, no_prior = clip_rows(rows / self.norm_bound), np.zeros(rows.shape[1])
         models, perturbations = [], []
         for part in np.array_split(low, self.n_parts):
             perturbations.append(calibrate_perturbation(self.epsilon, len(part), [self.l2], tight=self.tight))
-            models.append(train(rows[part], signs[part], perturbations[-1], rng=rng, prior=no_prior))
+            models.append(train(clipped[part], signs[part], perturbations[-1], rng=rng, prior=no_prior))
         self.coef_ = np.stack(models)
-        self._combine(self._margins(given[high]), signs[high], tuple(perturbations), rng)
+        self._combine(self._margins(rows[high]), signs[high], tuple(perturbations), rng)
         return self
 
     def _margins(self, rows: Floats) -> Floats:
@@ -182,9 +194,10 @@ class GroupStacking(_Stacking):
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
-        self.models_, self.perturbation_ = train_groups(
+        self.models_ = train_groups(
             rows[low], signs[low], groups, priors=priors, epsilon=self.epsilon, l2=self.l2, tight=self.tight, rng=rng
         )
+        self.perturbation_ = self.models_.perturbation
         self._combine(self.models_.margins(rows[high]), signs[high], (self.perturbation_,), rng)
         return self
 
@@ -252,7 +265,7 @@ def train_groups(
     l2: float,
     tight: bool,
     rng: np.random.Generator,
-) -> tuple[GroupModels, ObjectivePerturbation]:
+) -> GroupModels:
     """The low level of Algorithm 3: a model for each group, ε for all of them together.
 
     Args:
@@ -266,7 +279,7 @@ def train_groups(
         train(part, signs, perturbation, rng=rng, prior=prior, group=k)
         for k, (part, prior) in enumerate(zip(groups.scaled(rows), priors, strict=True))
     )
-    return GroupModels(groups, coefficients, perturbation.privacy()), perturbation
+    return GroupModels(groups, coefficients, perturbation)
 
 
 @dataclass(eq=False, repr=False)
@@ -300,18 +313,17 @@ class TransferStacking(GroupStacking):
         """
         self._check()
         if not isinstance(self.source, GroupModels):
-            given = None if self.source is None else type(self.source).__name__
-            raise ValueError(f"source = {given}: must be the released models of a fitted FeatureStacking (its models_)")
+            kind = None if self.source is None else type(self.source).__name__
+            raise ValueError(f"source = {kind}: must be the released models of a fitted FeatureStacking (its models_)")
         check_public(self.importance, self.importance_is_public)
         rows, signs = read_examples(self, X, y)
         theirs = self.source.groups
         shares = theirs.importance if self.importance is None else self.importance
         groups = FeatureGroups.of(rows.shape[1], 1, theirs.members, shares, theirs.norm_bounds)
+        # u_k, in units of the target's scaled rows
         ratios = np.asarray(theirs.importance) / np.asarray(groups.importance)
-        self._fit(
-            rows, signs, groups, tuple(ratio * w for ratio, w in zip(ratios, self.source.coefficients, strict=True))
-        )
-        return self
+        priors = tuple(ratio * w for ratio, w in zip(ratios, self.source.coefficients, strict=True))
+        return self._fit(rows, signs, groups, priors)
 
 
 def pphtl(

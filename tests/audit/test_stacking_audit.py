@@ -148,12 +148,13 @@ def test_whole_fits_meet_the_event_as_often():
     groups, priors = FeatureGroups.of(4, 2, None, None, 1.0), (np.array([LONG, 0.0]),) * 2
     rng, fits, hits = np.random.default_rng(14), 1_500, 0
     for _ in range(fits):
-        models, setting = train_groups(
+        models = train_groups(
             np.hstack([ROW, ROW]), np.ones(1), groups, priors=priors, epsilon=1.0, l2=500.0, tight=False, rng=rng
         )
         units = [np.abs(w[0] - LONG) * 250.0 < 8.0 and w[1] * 250.0 > 0.2 for w in models.coefficients]
         hits += all(units)
     fitted = clopper_pearson(hits, fits, ERROR)
+    setting = models.perturbation
     noisy = ObjectivePerturbation(1, setting.norms, setting.l2, setting.noise_epsilon / 2.0, setting.extra_l2)
     for version, agrees in ((setting, True), (noisy, False)):
         drawn = clopper_pearson(int(beyond(version, ROW, rng, DRAWS, **WIDE).sum()), DRAWS, ERROR)

@@ -13,7 +13,7 @@ from p2p_sim.mechanisms.label_values import UnbiasedValues, exchanged_at
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import best_bins
-from p2p_sim.privacy.rivals.unbiased_values import _repaired, best_unbiased, two_output_law
+from p2p_sim.privacy.rivals.unbiased_values import OutputLaw, _repaired, best_unbiased, two_output_law
 
 FALSE_ALARM = 1e-9
 
@@ -108,7 +108,7 @@ def test_the_repair_mends_what_a_solver_leaves():
     low, high = off.max(axis=1, keepdims=True) * math.exp(-epsilon), off.max(axis=1, keepdims=True)
     off = np.clip(off, low, high)
     assert not np.allclose(off.sum(axis=0), 1.0, rtol=0, atol=1e-12)
-    outputs, law = _repaired(values, best.outputs, off, epsilon)
+    outputs, law = _repaired(values, OutputLaw(best.outputs, off.T), epsilon)
     assert np.allclose(law.sum(axis=1), 1.0, rtol=0, atol=1e-14)
     assert np.allclose(law @ outputs, values, rtol=0, atol=1e-13)
     assert law_epsilon(law) <= epsilon * (1 + 1e-11)
@@ -120,7 +120,7 @@ def test_what_cannot_be_repaired_is_refused():
     wrong = best.law.T.copy()
     wrong[0, 0] *= 3.0
     with pytest.raises(ValueError, match="cannot be repaired"):
-        _repaired(values, best.outputs, wrong, 1.0)
+        _repaired(values, OutputLaw(best.outputs, wrong.T), 1.0)
 
 
 def test_a_wrong_normaliser_is_caught():

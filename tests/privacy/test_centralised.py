@@ -209,9 +209,9 @@ def test_mass_that_the_noise_hardly_reaches_is_charged(monkeypatch):
     args = (40, 1.0, 1.5, 0.05, 0.5)
     exact, law = counts_delta(*args), draw_law(40, 8, 12, scale=1.5, threshold=0.05, density=64)
     monkeypatch.setattr("p2p_sim.privacy.rivals.resampled_counts._REACH", 2.0)
-    resampled_counts._kept_blocks.cache_clear()
+    resampled_counts._blocks.cache_clear()
     narrow, short = counts_delta(*args), draw_law(40, 8, 12, scale=1.5, threshold=0.05, density=64)
-    resampled_counts._kept_blocks.cache_clear()
+    resampled_counts._blocks.cache_clear()
     assert narrow.lower < exact.lower <= exact.upper < narrow.upper
     assert np.all(law.missing < 1e-9)
     start, end = share_cdf(np.arange(8, 13) / 40, np.array([5 / 40, 15 / 40]), 1.5 / 40, 0.05).T

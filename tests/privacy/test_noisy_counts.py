@@ -186,3 +186,7 @@ def test_conditions_name_whom_it_takes():
 def test_impossible_parameters_are_refused(given, what):
     with pytest.raises(ValueError, match=what):
         NoisyCounts(**{"num_classes": 2, "noise_scale": 1.0, **given})
+
+
+def test_noise_too_small_to_hide_a_label_leaves_delta_near_one():
+    assert NoisyCounts(2, 1e-3).delta(0.5).lower == pytest.approx(1.0)

@@ -153,7 +153,7 @@ def test_no_bound_is_below_the_enumeration(law, masses, count):
             one, other = worlds(pair, masses, scores, by_order)
             for epsilon in EPSILONS:
                 truth = reference.delta(one, other, epsilon)
-                bounds = selection._one_ratio(epsilon), selection._in_bands(epsilon), selection._by_renyi(epsilon)
+                bounds = selection._by_ratio(epsilon), selection._in_bands(epsilon), selection._by_renyi(epsilon)
                 assert min(*bounds, selection.delta(epsilon).upper) >= truth - 1e-10
                 if truth > 1e-6:
                     least = min(least, selection.delta(epsilon).upper / truth)
@@ -176,7 +176,7 @@ def test_a_threshold_is_never_below_the_enumeration(gamma):
             one, other = (reference.first_above(run, reaching, gamma) for run in (pair.one, pair.other))
             for epsilon in EPSILONS:
                 truth = reference.delta(one, other, epsilon)
-                assert min(selection._one_ratio(epsilon), selection.delta(epsilon).upper) >= truth - 1e-10
+                assert min(selection._by_ratio(epsilon), selection.delta(epsilon).upper) >= truth - 1e-10
                 if truth > 1e-6:
                     least = min(least, selection.delta(epsilon).upper / truth)
     assert least < 1.01

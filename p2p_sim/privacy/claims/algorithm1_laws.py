@@ -1,7 +1,7 @@
 """Algorithm 1 of the clustering paper on tiny clusters: laws of noisy labels by quadrature."""
 
 import itertools
-from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +43,14 @@ def noisy_label_law(
 
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
     """ε of the noisy labels alone (β = 0): the largest log-ratio over neighbours and outputs, by enumeration."""
-    laws: dict[tuple[int, ...], Floats] = {}
 
+    @cache
     def law(labels: tuple[int, ...]) -> Floats:
-        if labels not in laws:
-            laws[labels] = noisy_label_law(labels, classes, threshold, noise, resampling_prob)
-        return laws[labels]
+        return noisy_label_law(labels, classes, threshold, noise, resampling_prob)
 
     worst = 0.0
-    for first, other, rest in _neighbours(n, classes):
-        worst = max(worst, float(np.log(law((first, *rest)) / law((other, *rest))).max()))
-    return worst
-
-
-def _neighbours(n: int, classes: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-    """Labels of the target in two neighbouring data sets, and everyone else's up to their order."""
+    # everyone else's labels, up to their order; then the target's before and after the change
     for rest in itertools.combinations_with_replacement(range(classes), n - 1):
-        for first, other in itertools.permutations(range(classes), 2):
-            yield first, other, rest
+        for before, after in itertools.permutations(range(classes), 2):
+            worst = max(worst, float(np.log(law((before, *rest)) / law((after, *rest))).max()))
+    return worst

@@ -12,14 +12,15 @@ from p2p_sim.privacy.rivals.noisy_counts import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
+"""Values of noise on either side that are told apart."""
 
 
-def neighbours(size: int, classes: int) -> Iterator[tuple[Counts, Counts]]:
+def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
     """Counts of a tiny bag before and after one label changes, for all labels; of two classes class 1 alone."""
     for others in itertools.combinations_with_replacement(range(classes), size - 1):
         for pair in itertools.permutations(range(classes), 2):
-            first, second = (np.bincount((own, *others), minlength=classes).tolist() for own in pair)
-            yield (tuple(first), tuple(second)) if classes > 2 else ((first[1],), (second[1],))
+            counts = [np.bincount((own, *others), minlength=classes).tolist() for own in pair]
+            yield [tuple(of_classes if classes > 2 else of_classes[1:]) for of_classes in counts]
 
 
 def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float64]:
@@ -27,9 +28,9 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float
     t, law = math.exp(-1.0 / noise_scale), np.ones(())
     for count in counts:
         z = np.arange(-_SPAN, size + _SPAN + 1.0) - count
-        one = (1.0 - t) / (1.0 + t) * t ** np.abs(z)
-        one[[0, -1]] = t ** np.abs(z[[0, -1]]) / (1.0 + t)
-        law = np.multiply.outer(law, one)
+        of_count = (1.0 - t) / (1.0 + t) * t ** np.abs(z)
+        of_count[[0, -1]] = t ** np.abs(z[[0, -1]]) / (1.0 + t)  # with all values beyond
+        law = np.multiply.outer(law, of_count)
     return law
 
 
@@ -43,8 +44,8 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
         worst = 0.0
         for pair in neighbours(size, classes):
             first, second = ({counts: 1.0} for counts in pair)
-            excess = (p - math.exp(10.0) * second.get(seen, 0.0) for seen, p in first.items())
-            worst = max(worst, sum(max(0.0, more) for more in excess))
+            excess = (p - math.exp(10.0) * second.get(counts, 0.0) for counts, p in first.items())
+            worst = max(worst, sum(max(0.0, part) for part in excess))
         yield at_most(claimed, worst, None, size * classes, users=size, K=classes, epsilon=10.0)
 
 

@@ -27,6 +27,7 @@ from p2p_sim.privacy.rivals.noisy_share import released_distribution
 SCALES = (0.5, 1.0, 2.0)
 RESAMPLING = (0.5, 0.9, 0.99)
 EDGE = 1e-6
+"""Width x of the event in which q̃(a) lies in (τ, τ + x]."""
 
 
 def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> float:
@@ -44,13 +45,14 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
     """
     share, unit, top = shares(labels, classes), scale / len(labels), 1.0 - (classes - 1) * threshold
     probability = laplace_tail(top - share[0], unit)
-    for other in share[1:]:
-        probability *= laplace_tail(float(other) - threshold, unit)
+    for elsewhere in share[1:]:
+        probability *= laplace_tail(float(elsewhere) - threshold, unit)
     return probability * (resampling_prob * top + (1.0 - resampling_prob) * (own == 0))
 
 
 def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
     """Log-ratios of explicit events against a claimed ε, a function of σ, λ and τ: attained values alone."""
+    # the corner event: every user holds another label, and τ is below all shares
     for classes, scale, lam in itertools.product((2, 3, 4), SCALES, RESAMPLING):
         tau, labels = 0.5 / classes, tuple(range(classes))
         first = corner_event(labels, classes, scale=scale, threshold=tau, resampling_prob=lam, own=0)
@@ -59,6 +61,7 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
             bound(scale, lam, tau), math.log(first / second), None, classes, K=classes, n=classes, sigma=scale, lam=lam,
             tau=tau, probability=first, neighbour_probability=second,
         )  # fmt: skip
+    # the edge event, with its log-ratio at the worst q̃(a), τ + x
     for classes, scale, lam in itertools.product((3, 4), SCALES, RESAMPLING):
         n = classes + 1  # one user holds each label, two the last; so the share of a is τ, that of b as well
         edge = 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE)))

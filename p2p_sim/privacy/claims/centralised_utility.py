@@ -3,17 +3,14 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
-from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes
+from p2p_sim.privacy.claims.algorithm1_laws import Floats, laplace_nodes
 from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
-
-Floats = NDArray[np.float64]
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
@@ -45,22 +42,31 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
                 )  # fmt: skip
 
 
-def risks(
+class ModifiedRisk(NamedTuple):
+    """R_{β,λ}(h), the distortion ψ and the largest modified loss L̃ of a hypothesis."""
+
+    risk: float
+    distortion: float
+    largest_loss: float
+
+
+def modified_risk(
     n: int, positive: tuple[float, float], loss: Floats, *, beta: float, lam: float, threshold: float, noise: Floats
-) -> tuple[float, float, float]:
-    """R_{β,λ}(h), the distortion ψ and the largest modified loss, exactly, for two points in one cluster and K = 2.
+) -> ModifiedRisk:
+    """The risk of a hypothesis h by the modified loss, exactly, for two points in one cluster and K = 2.
 
     Args:
         n: users, all in one cluster. positive: p(1|x) at two equally likely points x. loss: (2, 2) ℓ(h, x, y).
         beta, lam, threshold: β, λ, τ. noise: (M, 2) equally likely noise vectors.
     """
-    marginal = sum(positive) / 2.0
+    hits = binom.pmf(np.arange(n), n - 1, sum(positive) / 2.0)
     risk = distortion = largest = 0.0
+    # the target's point and label, and how many of the others hold label 1
     for x, own, others in itertools.product(range(2), range(2), range(n)):
         chance = positive[x] if own else 1.0 - positive[x]
-        weight = 0.5 * chance * _binomial(others, n - 1, marginal)
-        one = (others + own) / n
-        share = np.array([1.0 - one, one])
+        weight = 0.5 * chance * float(hits[others])
+        ones = (others + own) / n
+        share = np.array([1.0 - ones, ones])
         q = released_distribution(share, noise, threshold)
         modified = (loss[x] - beta * (q @ loss[x])[:, None]) / (1.0 - beta)  # Σ_y' Q⁻¹[y', y] ℓ(y'), (M, 2)
         law = lam * q
@@ -68,13 +74,7 @@ def risks(
         risk += weight * float((law * modified).sum(axis=1).mean())
         distortion += weight * float(np.abs(q - share).sum(axis=1).mean())
         largest = max(largest, float(np.abs(modified).max()))
-    return risk, distortion, largest
-
-
-@lru_cache(maxsize=1024)
-def _binomial(hits: int, trials: int, probability: float) -> float:
-    """Probability of so many hits; few cases, many times."""
-    return float(binom.pmf(hits, trials, probability))
+    return ModifiedRisk(risk, distortion, largest)
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
@@ -85,13 +85,16 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         noise = laplace_nodes(2, scale / n, 24)
         for positive, loss in itertools.product(((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses):
             for beta, lam in ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99)):
-                same, distortion, largest = risks(n, positive, loss, beta=beta, lam=beta, threshold=tau, noise=noise)
-                other = risks(n, positive, loss, beta=beta, lam=lam, threshold=tau, noise=noise)[0]
-                phi = abs(positive[0] - positive[1])
-                claimed = factor * largest * abs(beta - lam) * (phi + distortion)
+                # the two risks, and what they may differ by, less the rounding of either
+                at_beta, at_lam = (
+                    modified_risk(n, positive, loss, beta=beta, lam=rate, threshold=tau, noise=noise)
+                    for rate in (beta, lam)
+                )
+                phi, psi = abs(positive[0] - positive[1]), at_beta.distortion
+                claimed = factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi)
                 yield at_most(
-                    claimed, abs(same - other) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam, sigma=scale,
-                    tau=tau, phi=phi, psi=distortion,
+                    claimed, abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam,
+                    sigma=scale, tau=tau, phi=phi, psi=psi,
                 )  # fmt: skip
 
 
@@ -99,8 +102,8 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
     """The most that precision times recall can be, over all ε-label private mechanisms for the association problem.
 
     Averaged over permutations of labels and clusters a mechanism has two numbers: the probability that it reports a
-    label of the cluster, `held`, and one that is not, `other`. Label privacy implies held <= e^ε other and
-    1 - other <= e^ε (1 - held); recall is `held`, precision follows from the two. A relaxation: an upper bound.
+    label of the cluster, `held`, and one that is not, `absent`. Label privacy implies held <= e^ε absent and
+    1 - absent <= e^ε (1 - held); recall is `held`, precision follows from the two. A relaxation: an upper bound.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
     # below it the product increases in `held`; above it, it is a square over a linear function, hence convex

@@ -106,6 +106,7 @@ class Claim:
         cases = list(self.cases())
         if not cases:
             raise ArithmeticError(f"{self.name}: no case meets its conditions")
+        # an attained value refutes the claim, a certified one shows that it holds; a case between the two is open
         refuting = [case for case in cases if not case.ratio_high >= 1.0 - TOLERANCE]
         open_cases = [case for case in cases if not case.ratio_low >= 1.0 - TOLERANCE]
         if open_cases and not refuting:
@@ -113,9 +114,19 @@ class Claim:
         finite = [case for case in cases if math.isfinite(case.ratio_low)] or cases
         tight, loose = min(finite, key=lambda c: c.ratio_low), max(finite, key=lambda c: c.ratio_low)
         smallest = min(refuting, key=lambda c: (c.size, c.ratio_high)) if refuting else None
-        said = (self.name, self.paper, self.statement, not refuting, tight.ratio_low, loose.ratio_low)
-        where, found = {"tightest": tight.where, "loosest": loose.where}, smallest.where if smallest else None
-        return Verdict(*said, where, found, self.corrected, len(cases), self.belief)
+        return Verdict(
+            name=self.name,
+            paper=self.paper,
+            statement=self.statement,
+            holds=not refuting,
+            tightest=tight.ratio_low,
+            loosest=loose.ratio_low,
+            where={"tightest": tight.where, "loosest": loose.where},
+            counterexample=smallest.where if smallest else None,
+            corrected=self.corrected,
+            cases=len(cases),
+            belief=self.belief,
+        )
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:

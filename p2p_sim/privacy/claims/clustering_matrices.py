@@ -4,6 +4,7 @@ Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1; entries [y', y] as in line 2
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,30 +37,39 @@ def distributions(classes: int) -> list[Floats]:
     return [np.full(classes, 1.0 / classes), certain, halves, *random]
 
 
-def _matrices() -> Iterator[tuple[int, float, Floats]]:
+class Randomisation(NamedTuple):
+    """Parameters of a matrix Q: K, β and q (K,)."""
+
+    classes: int
+    beta: float
+    q: Floats
+
+
+def _randomisations() -> Iterator[Randomisation]:
+    """The matrices on which every lemma is evaluated."""
     for classes in CLASSES:
         for q in distributions(classes):
             for beta in BIASES:
-                yield classes, beta, q
+                yield Randomisation(classes, beta, q)
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Least singular value of Q against a claimed lower bound, a function of K and β."""
-    for classes, beta, q in _matrices():
+    for classes, beta, q in _randomisations():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Largest absolute column sum of Q⁻¹ against a claimed upper bound."""
-    for classes, beta, q in _matrices():
+    for classes, beta, q in _randomisations():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Largest modified loss over all losses in [0, 1] (its extremes are at 0 and 1) against a claimed upper bound."""
-    for classes, beta, q in _matrices():
+    for classes, beta, q in _randomisations():
         inverse = inverse_matrix(q, beta)
         positive, negative = np.maximum(inverse, 0.0).sum(axis=0), np.maximum(-inverse, 0.0).sum(axis=0)
         value = float(np.maximum(positive, negative).max())

@@ -59,7 +59,9 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         claimed = theorem3(n, theta)
         if claimed is not None:
             alpha, xi = claimed.flip_prob, 4.0 * math.sqrt(math.log(n))
-            assert xi <= 3.0 * alpha * math.sqrt(theta * n * (1.0 - alpha))
+            if xi > 3.0 * alpha * math.sqrt(theta * n * (1.0 - alpha)):
+                raise ArithmeticError(f"Lemma 9 does not apply at n = {n}, theta = {theta:g}")
+            # ε of the lemma, and its δ
             lemma = theta * math.log(math.e + 3.0 / (n * alpha))
             lemma += math.sqrt(theta) * xi * math.log1p(3.0 / math.sqrt(n * alpha))
             yield at_most(factor * claimed.epsilon, lemma, None, n, n=n, theta=theta, alpha=alpha)
@@ -93,11 +95,11 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """What a peer sees, {(whom she asked, noisy label): probability}; the target is user 0, the others hold label 0."""
+    """What a peer sees, {(source, noisy label): probability}; the target is user 0, the others hold label 0."""
     law = {}
-    for asked, bit in itertools.product(range(n), range(2)):
-        own = label if asked == 0 else 0
-        law[asked, bit] = (1.0 - alpha if bit == own else alpha) / n
+    for source, bit in itertools.product(range(n), range(2)):
+        own = label if source == 0 else 0
+        law[source, bit] = (1.0 - alpha if bit == own else alpha) / n
     return law
 
 
@@ -139,16 +141,16 @@ def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
         pure: ask for pure ε; otherwise for δ(ε₀/2), which does fall with θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
-        local = local_epsilon(alpha)
-        value = []
+        values = []
         for rate in (theta, 1.0):
-            zero, one = silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)
-            value.append(pure_epsilon(zero, one) if pure else hockey_stick(zero, one, local / 2.0))
+            first, second = (silent_law(rate, alpha, label) for label in (0, 1))
+            values.append(
+                pure_epsilon(first, second) if pure else hockey_stick(first, second, local_epsilon(alpha) / 2.0)
+            )
         # "does not lower": refuted by a value below the one without subsampling
-        ratio = value[0] / value[1]
-        yield ClaimCase(
-            value[1], ratio, ratio, {"theta": theta, "alpha": alpha, "claimed": value[1], "true": value[0]}, 1 / theta
-        )
+        true, claimed = values
+        where = {"theta": theta, "alpha": alpha, "claimed": claimed, "true": true}
+        yield ClaimCase(claimed, true / claimed, true / claimed, where, 1 / theta)
 
 
 CLAIMS = (

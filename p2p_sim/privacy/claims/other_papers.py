@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,75 +23,82 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
     """
     for classes, epsilon in itertools.product((2, 3, 5, 8), (0.1, 1.0, 4.0)):
         outputs = np.array(list(itertools.product((0, 1), repeat=classes)))
-        kept = float(expit(budget_share * epsilon))
-        laws = []
-        for label in range(classes):
-            truth = np.arange(classes) == label
-            laws.append(np.where(outputs == truth, kept, 1.0 - kept).prod(axis=1))
+        keep = float(expit(budget_share * epsilon))
+        laws = [np.where(outputs == truth, keep, 1.0 - keep).prod(axis=1) for truth in np.eye(classes)]
         true = max(float(np.abs(np.log(a / b)).max()) for a, b in itertools.combinations(laws, 2))
         yield at_most(epsilon, true, None, classes, K=classes, epsilon=epsilon)
 
 
-def plr_parameters(epsilon: float, n: int, strength: float) -> tuple[float, float]:
-    """ε' and Δ of lines 1 to 6 of Algorithm 1 of the stacking paper.
+class PlrParameters(NamedTuple):
+    """ε' and Δ of lines 1 to 6 of Algorithm 1 of the stacking paper."""
+
+    noise_epsilon: float
+    extra_l2: float
+
+
+def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
+    """Noise and additional regularisation as the stacking paper prints them.
 
     Args:
         epsilon: ε. n: examples. strength: λ, above 0.
     """
     inner = epsilon - math.log(1.0 + 1.0 / (2.0 * n * strength) + 1.0 / (16.0 * n**2 * strength**2))
     if inner > 0.0:
-        return inner, 0.0
-    return epsilon / 2.0, 1.0 / (4.0 * n * math.expm1(epsilon / 4.0)) - strength
+        return PlrParameters(inner, 0.0)
+    return PlrParameters(epsilon / 2.0, 1.0 / (4.0 * n * math.expm1(epsilon / 4.0)) - strength)
 
 
-def noise_of_model(w: Floats, x: Floats, y: Floats, strength: float) -> tuple[Floats, Floats]:
-    """The noise b that makes w the minimiser, (W, d), and the determinant of db/dw, (W,); g(w) = |w|²/2.
+def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise_epsilon: float) -> Floats:
+    """Log-density of the released model at each of many models, (W,), up to a constant; g(w) = |w|²/2.
+
+    It is that of the noise b(w) that makes w the minimiser, -ε'|b|/2, and the logarithm of det db/dw; b is a bijection.
 
     Args:
         w: (W, d) models.
         x, y: (n, d) features in the unit ball and (n,) labels ±1.
         strength: λ + Δ.
+        noise_epsilon: ε'.
     """
     n, margins = len(y), w @ (x * y[:, None]).T
-    gradient = -expit(-margins) @ (x * y[:, None]) + n * strength * w
+    noise = -(-expit(-margins) @ (x * y[:, None]) + n * strength * w)
     curvature = np.einsum("wi,ij,ik->wjk", expit(margins) * expit(-margins), x, x) + n * strength * np.eye(x.shape[1])
-    return -gradient, np.linalg.det(curvature)
+    log_density = -0.5 * noise_epsilon * np.linalg.norm(noise, axis=1) + np.log(np.linalg.det(curvature))
+    return np.asarray(log_density)
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
     """Exact log-density ratio of the released model, maximised over a grid of models, for neighbours in one example.
 
-    The density of w is that of the noise b(w) times |det db/dw|, and b is a bijection. Values on the grid are attained;
-    the proof's bound is the certificate, so the case is taken as it is.
+    Values on the grid are attained; the proof's bound is the certificate, so the case is taken as it is.
 
     Args:
         budget: multiplies ε', for a control.
     """
+    # models and examples: on a line, and in 16 directions of a plane
+    radii = np.geomspace(1e-3, 1e3, 60)
+    line = np.r_[-radii[::-1], 0.0, radii]
     angles = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
-    for d in (1, 2):
-        points = np.array([[-1.0], [1.0], [0.5]]) if d == 1 else np.c_[np.cos(angles), np.sin(angles)]
-        grid = np.r_[-np.geomspace(1e-3, 1e3, 60)[::-1], 0.0, np.geomspace(1e-3, 1e3, 60)]
-        rays = [np.outer(np.abs(grid), [np.cos(a), np.sin(a)]) for a in angles]
-        w = grid[:, None] if d == 1 else np.concatenate(rays)
-        examples = [(point, label) for point in points for label in (-1.0, 1.0)]
-        for n, strength, epsilon in itertools.product((1, 2), (0.01, 1.0), (0.1, 1.0, 4.0)):
-            inner, more = plr_parameters(epsilon, n, strength)
-            log_densities = []
-            for first in examples:
-                chosen = [first, *[examples[0]] * (n - 1)]
-                x, y = np.array([e[0] for e in chosen]), np.array([e[1] for e in chosen])
-                b, det = noise_of_model(w, x, y, strength + more)
-                log_densities.append(-0.5 * budget * inner * np.linalg.norm(b, axis=1) + np.log(det))
-            true = max(float(np.abs(a - b).max()) for a, b in itertools.combinations(log_densities, 2))
-            yield at_most(epsilon, true, None, n + d, n=n, d=d, strength=strength, epsilon=epsilon)
+    plane = np.concatenate([np.outer(np.abs(line), [np.cos(a), np.sin(a)]) for a in angles])
+    models = {1: line[:, None], 2: plane}
+    points = {1: np.array([[-1.0], [1.0], [0.5]]), 2: np.c_[np.cos(angles), np.sin(angles)]}
+    for d, n, strength, epsilon in itertools.product((1, 2), (1, 2), (0.01, 1.0), (0.1, 1.0, 4.0)):
+        noise_epsilon, extra_l2 = plr_parameters(epsilon, n, strength)
+        # log-densities at all models, for each first example; the others are the first of all
+        log_densities = []
+        for point, label in itertools.product(points[d], (-1.0, 1.0)):
+            x, y = np.array([point, *[points[d][0]] * (n - 1)]), np.array([label, *[-1.0] * (n - 1)])
+            log_densities.append(
+                model_log_density(models[d], x, y, strength=strength + extra_l2, noise_epsilon=budget * noise_epsilon)
+            )
+        true = max(float(np.abs(a - b).max()) for a, b in itertools.combinations(log_densities, 2))
+        yield at_most(epsilon, true, None, n + d, n=n, d=d, strength=strength, epsilon=epsilon)
 
 
-def histogram_cell(count: int, epsilon: float, delta: float, shift: float = 1.0) -> tuple[float, float]:
-    """Probabilities that a cell is reported as zero, and above the threshold (2/ε) ln(2/δ) + 1."""
+def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> float:
+    """Probability that a cell is reported, as its noisy count reaches the threshold (2/ε) ln(2/δ) + 1; 0 if empty."""
     if count == 0:
-        return 1.0, 0.0
-    above = laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
-    return 1.0 - above, above
+        return 0.0
+    return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
@@ -103,14 +111,18 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
         shift: the last term of the threshold, 1 in the paper.
     """
     for epsilon, delta in itertools.product((0.1, 0.5, 1.0), (1e-2, 1e-4, 1e-8)):
-        for left, right in itertools.product((1, 2, 3), (0, 1, 3)):
-            first = [histogram_cell(c, epsilon, delta, shift) for c in (left, right)]
-            second = [histogram_cell(c, epsilon, delta, shift) for c in (left - 1, right + 1)]
+        for counts in itertools.product((1, 2, 3), (0, 1, 3)):
+            # probabilities of the four outcomes: whether each of the cells is reported, before and after the move
+            laws = []
+            for moved in (0, 1):
+                chances = [reported(count, epsilon, delta, shift) for count in (counts[0] - moved, counts[1] + moved)]
+                laws.append([p * q for p in (1.0 - chances[0], chances[0]) for q in (1.0 - chances[1], chances[1])])
             true = max(
-                sum(max(0.0, p[0][i] * p[1][j] - math.exp(epsilon) * q[0][i] * q[1][j]) for i in (0, 1) for j in (0, 1))
-                for p, q in ((first, second), (second, first))
+                sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(first, second, strict=True))
+                for first, second in (laws, laws[::-1])
             )
-            yield at_most(delta, true, None, left + right, epsilon=epsilon, delta=delta, left=left, right=right)
+            where = {"epsilon": epsilon, "delta": delta, "left": counts[0], "right": counts[1]}
+            yield at_most(delta, true, None, sum(counts), **where)
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
@@ -120,16 +132,17 @@ def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
         noise: scale of the Laplace noise times ε, 1 in the paper.
     """
     for epsilon in (0.1, 1.0, 3.0):
-        for left, right in itertools.product(np.arange(-2.0, 2.5, 0.5), repeat=2):
+        for votes in itertools.product(np.arange(-2.0, 2.5, 0.5), repeat=2):
             for move in ((-0.5, -0.5), (-0.5, 0.5), (-1.0, 0.0), (1.0, 0.0), (0.5, 0.5)):
                 true = 0.0
-                for sign in itertools.product((-1.0, 1.0), repeat=2):
-                    first = [laplace_tail(-s * v, noise / epsilon) for s, v in zip(sign, (left, right), strict=True)]
-                    moved = zip(sign, (left + move[0], right + move[1]), strict=True)
-                    second = [laplace_tail(-s * v, noise / epsilon) for s, v in moved]
+                # the two decisions, as signs of the noisy votes
+                for signs in itertools.product((-1.0, 1.0), repeat=2):
+                    first = [laplace_tail(-s * v, noise / epsilon) for s, v in zip(signs, votes, strict=True)]
+                    moved = zip(signs, votes, move, strict=True)
+                    second = [laplace_tail(-s * (v + change), noise / epsilon) for s, v, change in moved]
                     true = max(true, abs(math.log(first[0] * first[1] / (second[0] * second[1]))))
                 yield at_most(
-                    epsilon, true, None, abs(left) + abs(right), epsilon=epsilon, left=left, right=right,
+                    epsilon, true, None, abs(votes[0]) + abs(votes[1]), epsilon=epsilon, left=votes[0], right=votes[1],
                     move_left=move[0], move_right=move[1],
                 )  # fmt: skip
 

@@ -48,12 +48,22 @@ def bounds_table(
     """One row for each size and rate, at δ = 1/n²; about 10 s for the default sizes."""
     rows = []
     for rate, n in itertools.product(rates, sizes):
-        point = n, flip_prob, rate, 1.0 / n**2
-        exact = LabelExchange(*point[:3]).epsilon(point[3])
-        bracket = exact.epsilon_lower, exact.epsilon_upper
-        limit = gaussian_epsilon(limit_mu(*point[:3]), point[3])
-        shuffled = shuffled_epsilon(n, flip_prob, point[3])
-        rows.append(BoundsRow(*point, lemma9_epsilon(*point), *bracket, closed_form_epsilon(*point), limit, shuffled))
+        delta = 1.0 / n**2  # as small as Theorem 3 has it
+        exact = LabelExchange(n, flip_prob, rate).epsilon(delta)
+        rows.append(
+            BoundsRow(
+                cluster_size=n,
+                flip_prob=flip_prob,
+                sampling_rate=rate,
+                delta=delta,
+                epsilon_paper=lemma9_epsilon(n, flip_prob, rate, delta),
+                epsilon_lower=exact.epsilon_lower,
+                epsilon_upper=exact.epsilon_upper,
+                epsilon_closed_form=closed_form_epsilon(n, flip_prob, rate, delta),
+                epsilon_gaussian=gaussian_epsilon(limit_mu(n, flip_prob, rate), delta),
+                epsilon_shuffled_lower=shuffled_epsilon(n, flip_prob, delta),
+            )
+        )
     return rows
 
 
@@ -92,8 +102,9 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
     """
     log_tail = math.log(delta) - 20.0
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail).probabilities
-    zero, one = np.append(others, 0.0), np.insert(others, 0, 0.0)
-    first, second = (1.0 - flip_prob) * zero + flip_prob * one, flip_prob * zero + (1.0 - flip_prob) * one
+    # the noisy ones if the target's noisy bit is 0, and if it is 1; then the laws under her two labels
+    same, more = np.append(others, 0.0), np.insert(others, 0, 0.0)
+    first, second = (1.0 - flip_prob) * same + flip_prob * more, flip_prob * same + (1.0 - flip_prob) * more
 
     def above(epsilon: float) -> bool:
         growth = math.exp(epsilon)

@@ -16,7 +16,7 @@ from p2p_sim.privacy.randomized_response import outward
 
 Floats = NDArray[np.floating]
 _STEPS = 20_000
-"""Intervals of an integral."""
+"""Intervals of [0, 1] in the upper sum of `laplace_advantage`."""
 
 
 def laplace_epsilon(noise_scale: float) -> float:
@@ -52,7 +52,7 @@ def laplace_variation(noise_scale: float) -> float:
     Args:
         noise_scale: b, above 0.
     """
-    return _moved(1.0 / noise_scale)
+    return _variation(1.0 / noise_scale)
 
 
 def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
@@ -66,6 +66,7 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
         prior: probabilities along the last axis; a class without mass never gets any.
         noise_scale: b, above 0.
     """
+    # softmax of ε clip(o, 0, 1), with the largest subtracted first so that no exponential overflows; then the prior
     weights = np.clip(noisy, 0.0, 1.0)
     weights -= weights.max(axis=-1, keepdims=True)
     weights *= 2.0 / noise_scale
@@ -86,8 +87,9 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
     Args:
         noise_scale: b, above 0; num_classes: K, at least 2.
     """
-    if noise_scale < 1e-2:
+    if noise_scale < 1e-2:  # the label is all but seen, and e^(1/b) would overflow
         return 1.0 - 1.0 / num_classes
+    # K Pr[right] by the upper sum; ε alone bounds it as well
     x = np.linspace(0.0, 1.0, _STEPS, endpoint=False)
     inside = np.exp((2.0 * x - 1.0) / noise_scale) * (1.0 - np.exp(-x / noise_scale) / 2.0) ** num_classes
     right = math.exp(1.0 / noise_scale) - 2.0 / noise_scale * float(inside.mean())
@@ -111,11 +113,14 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     most = laplace_epsilon(noise_scale)
     if epsilon >= most:
         return Bracket(0.0, 0.0)
-    upper = _moved(math.nextafter(most - epsilon, math.inf) / 2.0)
-    lower = _moved(max(0.0, most * (1.0 - 2.0**-50) - epsilon) / 2.0)
+    upper = _variation(math.nextafter(most - epsilon, math.inf) / 2.0)
+    lower = _variation(max(0.0, most * (1.0 - 2.0**-50) - epsilon) / 2.0)
     return outward(lower * (1.0 - 2.0**-48), upper * (1.0 + 2.0**-48))
 
 
-def _moved(half: float) -> float:
-    """1 - e^{-s} (1 + s/2), s at least 0, within 10 roundings: neither term cancels more than half of the other."""
-    return 1.0 if half > 1e3 else -math.expm1(-half) - half / 2.0 * math.exp(-half)
+def _variation(shift: float) -> float:
+    """1 - e^{-s} (1 + s/2) of a shift s of at least 0, the total variation of two entries that each move by s scales.
+
+    It is within 10 roundings: neither term cancels more than half of the other.
+    """
+    return 1.0 if shift > 1e3 else -math.expm1(-shift) - shift / 2.0 * math.exp(-shift)

@@ -36,6 +36,7 @@ two pairs (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10), and with 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import LARGEST_CLUSTER as LARGEST_SIZE
@@ -65,7 +66,20 @@ PURE = "pure: Theorem 1 with the sensitivity of two shares"
 COUNTED = "noisy labels alone: certified over all data sets"
 TOO_LARGE = "what the noise of the labels adds is not computed at this size"
 _PRECISION = 1e-4
+"""To which ε is bisected."""
 _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Widths x of the edge events that are tried, in scales σ/n of the noise."""
+
+
+class ShareEvent(NamedTuple):
+    """An event of q̃ that is e^(2/σ) times as likely where the target holds a.
+
+    probability: in that world. least, most: what q̃(a) lies between in the event.
+    """
+
+    probability: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True)
@@ -154,9 +168,11 @@ class ClusterResampling(Accountant):
             return Bracket(0.0, 0.0)
         if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
             return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
-        upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)  # of any ε-private mechanism
+        # bounds that hold whatever is released: of any mechanism of this pure ε, and of shares and labels together
+        upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)
         noise = math.inf if self._uniform else self.noise_scale
         upper = min(upper, resampled_delta(self.resampling_prob, noise, self.threshold, epsilon))
+        # bounds by the randomness of the noisy labels alone
         if self._countable:
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
             return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
@@ -168,20 +184,19 @@ class ClusterResampling(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels alone."""
         check_delta(delta)
-        pure = self.pure_epsilon
+        pure, basis = self.pure_epsilon, PURE
         if self._laid_open:
-            found, basis = Bracket(pure, pure), PURE
+            bracket = Bracket(pure, pure)
         elif self._countable:
-            found, basis = _bisected(self, delta), COUNTED
+            bracket, basis = _bisected(self, delta), COUNTED
         elif self._bounded and (least := _bisected(self, delta).upper) < pure:
-            found, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
-        else:
-            found = Bracket(min(self._attained_epsilon(delta), pure), pure)
-            pure_alone = self.released or not self.counted or self._uniform or self._bounded
-            basis = PURE if pure_alone else f"{PURE}; {TOO_LARGE}"
+            bracket, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
+        else:  # the pure ε alone; of noisy labels alone more would be known in a smaller cluster
+            bracket = Bracket(min(self._attained_epsilon(delta), pure), pure)
+            basis = f"{PURE}; {TOO_LARGE}" if self._labels_alone and not self._bounded else PURE
         return PrivacyBound(
-            found.lower,
-            found.upper,
+            bracket.lower,
+            bracket.upper,
             delta,
             observer="learner",
             adjacency="label",
@@ -194,23 +209,30 @@ class ClusterResampling(Accountant):
         return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
 
     @property
+    def _labels_alone(self) -> bool:
+        """Whether the learner sees noisy labels alone, and their randomness is to be accounted for."""
+        return self.counted and not (self.released or self._laid_open or self._uniform)
+
+    @property
     def _bounded(self) -> bool:
         """Whether δ(ε) has a bound from above by the randomness of the noisy labels."""
-        if self.released or not self.counted or self._laid_open or self._uniform or self._countable:
-            return False
-        return self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
+        computed = self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
+        return self._labels_alone and computed and not self._countable
 
     @property
     def _countable(self) -> bool:
         """Whether δ(ε) of the noisy labels alone is computed for two classes, from either side."""
-        if self.released or not self.counted or self.num_classes > 2 or self._laid_open or self._uniform:
-            return False
-        return affordable(self.cluster_size, self.noise_scale, self.threshold)
+        two = self._labels_alone and self.num_classes == 2
+        return two and affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
         """δ(ε) of the best explicit event; 0 where q̃ is not known."""
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
-        values = (p * (1.0 - lam - excess * lam * (high if excess > 0.0 else low)) for p, low, high in self._events())
+        # of an event, with the target's noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
+        values = (
+            event.probability * (1.0 - lam - excess * lam * (event.most if excess > 0.0 else event.least))
+            for event in self._events()
+        )
         best = max(0.0, max(values, default=0.0) * (1.0 - 1e-12))
         if self._binned:
             best = max(best, released_delta(self.cluster_size, lam, self.noise_scale, self.threshold, epsilon))
@@ -233,24 +255,28 @@ class ClusterResampling(Accountant):
     def _explicit_epsilon(self, delta: float) -> float:
         """ε(δ) of the best explicit event."""
         lam, best = self.resampling_prob, 0.0
-        for probability, low, high in self._events():
-            left = 1.0 - lam - delta / probability if delta < probability else -1.0
-            excess = left / (lam * (high if left > 0.0 else low)) if lam * high > 0.0 else math.copysign(math.inf, left)
+        for event in self._events():
+            # the ε at which p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)) falls to δ
+            gap = 1.0 - lam - delta / event.probability if delta < event.probability else -1.0
+            slope = lam * (event.most if gap > 0.0 else event.least)
+            excess = gap / slope if lam * event.most > 0.0 else math.copysign(math.inf, gap)
             if excess > -1.0:
                 best = max(best, self._noise_epsilon + math.log1p(excess))
         return best * (1.0 - 1e-12)
 
-    def _events(self) -> Iterator[tuple[float, float, float]]:
-        """Events of q̃ with ratio e^(2/σ): the probability in the likelier world, and between what q̃(a) lies in it."""
+    def _events(self) -> Iterator[ShareEvent]:
+        """Events of q̃ with ratio e^(2/σ), as in the module's docstring; none where q̃ is not known."""
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
-            yield 1.0, tau, tau
+            yield ShareEvent(1.0, tau, tau)
             return
         if not self.released:
             return
+        # the corner: as many users as possible hold a, `many` each of the others
         top, many = 1.0 - (k - 1) * tau, math.ceil(n * tau)
-        if n - (k - 1) * many >= 1:  # as many users as possible hold a, `many` each of the others
-            yield 0.5**k * math.exp(-2.0 * (k - 1) * (many - n * tau) / sigma), top, top
+        if n - (k - 1) * many >= 1:
+            yield ShareEvent(0.5**k * math.exp(-2.0 * (k - 1) * (many - n * tau) / sigma), top, top)
+        # edges: `few` users hold a, `many` hold b, all others a third class
         few = math.floor(n * tau)
         if k == 2 or few < 1 or few + many > n:
             return
@@ -260,7 +286,7 @@ class ClusterResampling(Accountant):
             between = -0.5 * math.exp(-(n * tau - few) / sigma) * math.expm1(-n * x / sigma)
             probability = 0.5 * math.exp(-(many - n * tau) / sigma) * between * laplace_tail(n * top - third, sigma)
             if probability > 0.0:
-                yield probability, tau, tau + x
+                yield ShareEvent(probability, tau, tau + x)
 
 
 @disk_cached
@@ -286,24 +312,26 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
         resampling_prob: λ in [0, 1]. noise_scale: σ >= 0, infinite: the shares say nothing. threshold: τ in [0, 1/2].
         epsilon: ε, at least 0.
     """
+    # p, λτ and w of the target's noisy label, and its loss l = ln(p/(λτ))
     least = resampling_prob * threshold
-    kept, rest = 1.0 - resampling_prob + least, resampling_prob - 2.0 * least
+    own, rest = 1.0 - resampling_prob + least, resampling_prob - 2.0 * least
+    loss = math.log(own / least) if least > 0.0 else math.inf
+    # p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε), with room for rounding
     moved = 2.0 / noise_scale if noise_scale > 0.0 else math.inf
-    loss = math.log(kept / least) if least > 0.0 else math.inf
     parts = (
-        kept * _shares(moved, epsilon - loss),
-        least * _shares(moved, epsilon + loss),
-        rest * _shares(moved, epsilon),
+        own * _shares_delta(moved, epsilon - loss),
+        least * _shares_delta(moved, epsilon + loss),
+        rest * _shares_delta(moved, epsilon),
     )
     return min(1.0, math.fsum(parts) * (1.0 + 1e-12))
 
 
-def _shares(moved: float, epsilon: float) -> float:
-    """Δ of two shares that move by `moved` scales in all, at any ε, infinite allowed."""
+def _shares_delta(moved: float, epsilon: float) -> float:
+    """Δ(ε) of two noisy shares that move by `moved` scales in all, at any ε, infinite allowed."""
     if epsilon == math.inf:
         return 1.0 if moved == math.inf else 0.0
     if epsilon < 0.0:
-        return -math.expm1(epsilon) + math.exp(epsilon) * _shares(moved, -epsilon)
+        return -math.expm1(epsilon) + math.exp(epsilon) * _shares_delta(moved, -epsilon)
     if moved in (0.0, math.inf):
         return 0.0 if moved == 0.0 else 1.0
     return laplace_delta(moved, epsilon, cells=2)

@@ -57,8 +57,8 @@ _ROUNDING = 1e-15
 """Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
-_POINTS_OF_ONE, _POINTS_OF_ALL = 30_000, 1_000_000
-"""Most bins for the privacy loss of one step, and for that of all."""
+_STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
+"""Most bins for the privacy loss of a single step, and for that of all steps together."""
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,13 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
     def certified(sigma: float) -> bool:
         return DpSgd(sigma, sampling_rate, steps).epsilon(delta).epsilon_upper <= epsilon
 
+    # upwards from 1 to the first multiplier that is enough
     high = 1.0
     while not certified(high):
         high *= 4.0
         if high > LARGEST_NOISE:
             raise ValueError(f"epsilon = {epsilon}: needs a noise multiplier above {LARGEST_NOISE:g}")
+    # downwards to one that is not, so that the least lies between the two
     low = max(high / 4.0, SMALLEST_NOISE)
     while certified(low):
         if low == SMALLEST_NOISE:
@@ -180,7 +182,7 @@ def _composed(steps: DpSgd) -> Any:
     library = library_of_plds()
     from dp_accounting import NeighboringRelation
 
-    one = library.from_gaussian_mechanism(
+    single_step = library.from_gaussian_mechanism(
         steps.noise_multiplier,
         sensitivity=1.0,
         pessimistic_estimate=True,
@@ -189,13 +191,16 @@ def _composed(steps: DpSgd) -> Any:
         use_connect_dots=True,
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
     )
-    return one.self_compose(steps.steps)
+    return single_step.self_compose(steps.steps)
 
 
 def _interval(steps: DpSgd) -> float:
-    """Width of the bins of the privacy loss: a thirtieth of one step's standard deviation, unless that is too many."""
+    """Width of the bins of the privacy loss: a thirtieth of one step's standard deviation, unless that is too many.
+
+    Any width gives an upper bound; finer bins give a smaller one.
+    """
     sigma, rate = steps.noise_multiplier, steps.sampling_rate
-    spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))
-    largest = 2.0 * (10.0 * sigma + 1.0) / sigma**2
-    mean = 2.0 * rate * steps.steps / sigma**2
-    return max(min(spread / 30.0, 1e-3), largest / _POINTS_OF_ONE, (largest + mean) / _POINTS_OF_ALL)
+    spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))  # of one step's loss; 600: sinh would overflow
+    largest = 2.0 * (10.0 * sigma + 1.0) / sigma**2  # loss at q = 1, ten standard deviations of the noise out
+    mean = 2.0 * rate * steps.steps / sigma**2  # of the loss of all steps, at most about
+    return max(min(spread / 30.0, 1e-3), largest / _STEP_BINS, (largest + mean) / _TOTAL_BINS)

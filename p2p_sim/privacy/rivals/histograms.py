@@ -48,7 +48,6 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     """
     check_positive_epsilon(epsilon)
     about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
-    conditions = (ONE_DRAW, IDEAL, *about)
     return PrivacyBound(
         epsilon,
         epsilon,
@@ -56,7 +55,7 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
         observer="learner",
         adjacency=adjacency,
         basis="Laplace mechanism, L1 sensitivity 1",
-        conditions=conditions,
+        conditions=(ONE_DRAW, IDEAL, *about),
     )
 
 
@@ -71,11 +70,11 @@ def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
     """
     if cells not in (1, 2) or not moved > 0.0 or not epsilon >= 0.0:
         raise ValueError(f"cells = {cells}, moved = {moved}, epsilon = {epsilon}: out of range")
-    left = moved - epsilon
-    if left <= 0.0:
+    excess = moved - epsilon
+    if excess <= 0.0:
         return 0.0
-    lost = 0.25 * left * math.exp(-0.5 * left) if cells == 2 else 0.0
-    return max(0.0, -math.expm1(-0.5 * left) - lost + 1e-15) * (1.0 + 1e-12)
+    lost = 0.25 * excess * math.exp(-0.5 * excess) if cells == 2 else 0.0
+    return max(0.0, -math.expm1(-0.5 * excess) - lost + 1e-15) * (1.0 + 1e-12)
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class NoisyVotes(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Of one replaced example n is public as well."""
+        """What the curve takes for granted; for a replaced example, that n is public as well."""
         return (ONE_DRAW, IDEAL, PUBLIC_CELLS, *((REPLACED,) if self.adjacency == "example" else ()))
 
     @property
@@ -118,15 +117,13 @@ class NoisyVotes(Accountant):
         """ε + 2 ln(1-δ), or 0, for δ in (0, 1)."""
         check_delta(delta)
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
-        basis = "Laplace mechanism, L1 sensitivity 1, exact at every δ"
-        upper = exact * (1.0 + 1e-12)
         return PrivacyBound(
             exact * (1.0 - 1e-12),
-            upper,
+            exact * (1.0 + 1e-12),
             delta,
             observer="learner",
             adjacency=self.adjacency,
-            basis=basis,
+            basis="Laplace mechanism, L1 sensitivity 1, exact at every δ",
             conditions=self.conditions,
         )
 
@@ -154,20 +151,18 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
     """
     threshold = stability_threshold(epsilon, delta)
     total_epsilon, total_delta = histograms * epsilon, histograms * delta
+    # no ε below kε + ln(1 - 4^k kδ) holds, if n has room for two cells of T examples each
     spared = 4.0**histograms * total_delta
-    lower = max(0.0, total_epsilon + math.log1p(-spared)) if spared < 1.0 else 0.0
-    if num_rows < 2.0 * math.ceil(threshold):
-        lower = 0.0
-    basis = "stability-based histogram" + (f", {histograms} composed" if histograms > 1 else "")
-    conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
+    attained = spared < 1.0 and num_rows >= 2.0 * math.ceil(threshold)
+    lower = max(0.0, total_epsilon + math.log1p(-spared)) if attained else 0.0
     return PrivacyBound(
         lower,
         total_epsilon,
         min(total_delta, 1.0),
         observer="learner",
         adjacency="example",
-        basis=basis,
-        conditions=conditions,
+        basis="stability-based histogram" + (f", {histograms} composed" if histograms > 1 else ""),
+        conditions=(ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED),
     )
 
 
@@ -194,7 +189,6 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
         epsilon: ε, above 0.
     """
     check_positive_epsilon(epsilon)
-    conditions = (FREE_HYPOTHESES, REPLACED)
     return PrivacyBound(
         epsilon / 2.0,
         epsilon,
@@ -202,12 +196,12 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
         observer="learner",
         adjacency="example",
         basis="exponential mechanism",
-        conditions=conditions,
+        conditions=(FREE_HYPOTHESES, REPLACED),
     )
 
 
 def choice_delta(epsilon: float, at: float) -> float:
-    """δ at an ε of that choice, exactly in the worst case; rounded up.
+    """δ of the exponential mechanism's choice at another ε (`at`), exactly in the worst case; rounded up.
 
     The logarithm of the odds has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε), which two sides of
     suitable sizes attain (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential
@@ -235,17 +229,16 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     """
     if len({(part.observer, part.adjacency) for part in parts}) != 1:
         raise ValueError(f"parts: {len(parts)} bounds; needs at least one, all of one observer and adjacency")
-    conditions = tuple(dict.fromkeys(condition for part in parts for condition in part.conditions))
+    conditions = dict.fromkeys(condition for part in parts for condition in part.conditions)
     delta = max(part.delta for part in parts)
-    lower = max((part.epsilon_lower for part in parts if part.delta == delta), default=0.0)
-    basis = "parallel composition: " + " | ".join(part.basis for part in parts)
-    upper = max(part.epsilon_upper for part in parts)
+    # a lower end at a smaller δ is none at the largest
+    lower = max(part.epsilon_lower for part in parts if part.delta == delta)
     return PrivacyBound(
         lower,
-        upper,
+        max(part.epsilon_upper for part in parts),
         delta,
         observer=parts[0].observer,
         adjacency=parts[0].adjacency,
-        basis=basis,
+        basis="parallel composition: " + " | ".join(part.basis for part in parts),
         conditions=(*conditions, DISJOINT),
     )

@@ -26,7 +26,7 @@ within e^(±(1/σ + ln h)): ε₀ = L (1/σ + ln h).
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,19 @@ SECRET_CHANNELS = Condition("secret-channels", "nobody but its helper can read a
 LABEL_FREE_LEAVING = Condition("leaving-independent-of-labels", "who leaves depends on no label")
 SHARED = (FEW_COLLUDERS, ONE_LIST, SECRET_CHANNELS, LABEL_FREE_LEAVING, PUBLIC_BAGS, EXACT_NOISE)
 _TERMS = 100_000
+"""Most terms of the sum in `zero_probability`."""
 _MARGIN = 1e-12
+"""Relative room for rounding."""
+
+
+class Tails(NamedTuple):
+    """Probabilities a and b of the module's docstring, for one moved count with all of the noise.
+
+    own: of its larger value or more, where it has the larger value. opposite: of the same, where it has the smaller.
+    """
+
+    own: float
+    opposite: float
 
 
 def moved_counts(num_classes: int) -> int:
@@ -128,12 +140,12 @@ class NoisyCounts(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Of a curator's noise, or of noise shares."""
+        """Conditions of a curator's noise, or of noise shares."""
         return CURATED if self.holder == "curator" else SHARED
 
     @property
     def pure_epsilon(self) -> float:
-        """L/σ."""
+        """L/σ, rounded up."""
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
@@ -142,25 +154,31 @@ class NoisyCounts(Accountant):
         pure = self.pure_epsilon
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
-        moved, own, other = moved_counts(self.num_classes), *self._sides
         upper = -math.expm1(epsilon - pure) * self._most
+        # a^L - e^ε b^L as a^L (1 - e^(ε + L ln(b/a))), which loses no digits, if it is above 0
+        moved, tails = moved_counts(self.num_classes), self._tails
         lower = 0.0
-        if other < own and epsilon + moved * math.log(other / own) < 0.0 < other:
-            lower = own**moved * -math.expm1(epsilon + moved * math.log(other / own))
-        elif other == 0.0:
-            lower = own**moved
+        if tails.opposite == 0.0:
+            lower = tails.own**moved
+        elif (loss := epsilon + moved * math.log(tails.opposite / tails.own)) < 0.0:
+            lower = tails.own**moved * -math.expm1(loss)
         return outward(min(self.released * lower * (1.0 - _MARGIN), upper), upper * (1.0 + _MARGIN))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1)."""
         check_delta(delta)
-        left = 1.0 - delta / self._most * (1.0 - _MARGIN)
-        found = (self.pure_epsilon + math.log(left)) * (1.0 + _MARGIN) + 1e-15 if left > 0.0 else 0.0
-        upper = min(max(0.0, found), self.pure_epsilon)
-        lower = min(self._lower(delta), upper)
-        basis = "exact: two-sided geometric noise" if self.exact else "two-sided geometric noise, or more of it"
+        # ε(δ) = L/σ + ln(1 - δ (1+t)^L) of the noise that is sure to be there, rounded up
+        rest = 1.0 - delta / self._most * (1.0 - _MARGIN)
+        exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
+        upper = min(max(0.0, exact), self.pure_epsilon)
         return PrivacyBound(
-            lower, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+            min(self._lower(delta), upper),
+            upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis="exact: two-sided geometric noise" if self.exact else "two-sided geometric noise, or more of it",
+            conditions=self.conditions,
         )
 
     @property
@@ -175,22 +193,22 @@ class NoisyCounts(Accountant):
         return float((1.0 + t) ** -moved_counts(self.num_classes)) * (1.0 + _MARGIN)
 
     @property
-    def _sides(self) -> tuple[float, float]:
+    def _tails(self) -> Tails:
         """a and b; a is never too large, up to rounding."""
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
-            return 1.0 / (1.0 + t), t / (1.0 + t)
+            return Tails(1.0 / (1.0 + t), t / (1.0 + t))
         zero = zero_probability(self.noise_scale, self.surplus)
-        return (1.0 + zero) / 2.0, (1.0 - zero) / 2.0
+        return Tails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """No ε below this holds at δ."""
-        moved, (own, other) = moved_counts(self.num_classes), self._sides
-        if self.released == 0.0 or other == 0.0:
+        """An ε below which none holds at δ: where q (a^L - e^ε b^L) falls to δ."""
+        moved, tails = moved_counts(self.num_classes), self._tails
+        if self.released == 0.0 or tails.opposite == 0.0:
             return 0.0
-        seen = own**moved - delta / self.released
-        found = math.log(seen) - moved * math.log(other) if seen > 0.0 else 0.0
-        return max(0.0, found - _MARGIN * (1.0 + abs(found)))
+        rest = tails.own**moved - delta / self.released
+        attained = math.log(rest) - moved * math.log(tails.opposite) if rest > 0.0 else 0.0
+        return max(0.0, attained - _MARGIN * (1.0 + abs(attained)))
 
 
 def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
@@ -202,10 +220,11 @@ def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
     >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
     True
     """
-    kept = -math.expm1(-1.0 / noise_scale)
+    success = -math.expm1(-1.0 / noise_scale)  # 1 - t
     if surplus == 1.0:
-        return kept / (2.0 - kept) * (1.0 - _MARGIN)
+        return success / (2.0 - success) * (1.0 - _MARGIN)
+    # logarithms of the negative binomial probabilities p(0), p(1), ..., by p(k+1)/p(k) = t (r+k)/(k+1)
     k = np.arange(min(_TERMS, int(50.0 * surplus * noise_scale) + 100))
     steps = np.log((surplus + k) / (k + 1.0)) - 1.0 / noise_scale
-    logs = surplus * math.log(kept) + np.concatenate([[0.0], np.cumsum(steps)])
+    logs = surplus * math.log(success) + np.concatenate([[0.0], np.cumsum(steps)])
     return float(np.exp(2.0 * logs).sum()) * (1.0 - 1e-9)

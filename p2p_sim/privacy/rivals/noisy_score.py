@@ -63,20 +63,21 @@ class NoisyScore(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0; the ends differ by rounding alone."""
         check_epsilon(epsilon)
+        if epsilon >= self.pure_epsilon:
+            return Bracket(0.0, 0.0)
         if self.noise == "geometric":
             exact = 1.0 / self.noise_scale
-            if epsilon >= self.pure_epsilon:
-                return Bracket(0.0, 0.0)
             most = 1.0 / (1.0 + math.exp(-exact))
             lower = max(0.0, -math.expm1(epsilon - exact)) * most * (1.0 - _MARGIN)
             return outward(lower, -math.expm1(epsilon - self.pure_epsilon) * most * (1.0 + _MARGIN))
         from scipy.special import log_ndtr
 
-        own = float(log_ndtr(-epsilon * self.noise_scale + 0.5 / self.noise_scale))
-        other = epsilon + float(log_ndtr(-epsilon * self.noise_scale - 0.5 / self.noise_scale))
-        first, error = math.exp(own), 1e-13 * (1.0 + abs(own) + abs(other) + epsilon)
-        value = first * -math.expm1(min(other - own, 0.0))
-        return outward(max(0.0, value - first * error), value + first * error)
+        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)), whose absolute error is the relative one of a term
+        first = float(log_ndtr(-epsilon * self.noise_scale + 0.5 / self.noise_scale))
+        second = epsilon + float(log_ndtr(-epsilon * self.noise_scale - 0.5 / self.noise_scale))
+        value = math.exp(first) * -math.expm1(min(second - first, 0.0))
+        error = math.exp(first) * (1e-13 * (1.0 + abs(first) + abs(second) + epsilon))
+        return outward(max(0.0, value - error), value + error)
 
     @property
     def basis(self) -> str:

@@ -22,8 +22,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 _STEEP = 1e300
+"""Largest slope of the line: that of a vertical one."""
 _TABLE = 2**14
-"""Entries computed together, which stay in the cache."""
+"""Entries computed together, few enough for the processor's cache; any number gives the same table."""
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
@@ -32,18 +33,16 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
     Args:
         share: a in [0, 1]. at: s in [τ, 1-τ). scale: b = σ/n, above 0 and finite. threshold: τ in [0, 1/2).
     """
-    rows = max(1, _TABLE // at.size)
-    parts = [_cdf(share[i : i + rows], at, scale, threshold) for i in range(0, share.size, rows)]
+    rows, s = max(1, _TABLE // at.size), at[None, :]
+    bottom, top, parts = np.full_like(s, threshold), np.ones_like(s), []
+    for start in range(0, share.size, rows):
+        a = share[start : start + rows, None]
+        line = _Line(a, s, scale, threshold)
+        # q₀ clipped to τ, clipped to 1, and between
+        total = _laplace_cdf(threshold - 1.0 + a, scale) * line.below(bottom)
+        total = total + _laplace_cdf(-a, scale) * line.below(top)
+        parts.append(np.minimum(total + line.between(), 1.0))
     return np.concatenate(parts)
-
-
-def _cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
-    """Pr[q̃₁ <= s] as one table (J, S)."""
-    line = _Line(share[:, None], at[None, :], scale, threshold)
-    bottom, top = np.full_like(line.s, threshold), np.ones_like(line.s)
-    total = _laplace_cdf(threshold - 1.0 + line.a, scale) * line.below(bottom)  # q₀ clipped to τ
-    total = total + _laplace_cdf(-line.a, scale) * line.below(top)  # and to 1
-    return np.asarray(np.minimum(total + line.between(), 1.0))
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,7 @@ class _Line:
 
     def between(self) -> Floats:
         """Pr[τ < q₀ < 1, q₁ under the line]: (J, S), summed over pieces on which both densities are exponentials."""
+        # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
         end = turn + (1.0 - self.s) / up  # it reaches q₁ = 1
@@ -80,16 +80,19 @@ class _Line:
         points = (start, turn, kink, centre, end, np.ones_like(turn))
         cuts = np.clip(np.stack(np.broadcast_arrays(*points)), start, 1.0)
         cuts.sort(axis=0)
+        # at these ends, in scales: q₀ - (1-a), and q₁ - a on the line
         x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
         density, joint = np.exp(-far), np.exp(-both)
+        # ∫ of q₀'s density, and of a quarter of both densities: the mean of an exponential, by a series if it is flat
         mass = 0.5 * np.abs(np.diff(density, axis=0))
         gap = np.diff(both, axis=0)
         close = np.abs(gap) < 1e-3
         mean = -np.diff(joint, axis=0) / np.where(close, 1.0, gap)
         series = joint[:-1] * (1.0 - gap / 2.0 * (1.0 - gap / 3.0 * (1.0 - gap / 4.0 * (1.0 - gap / 5.0))))
         tail = 0.25 * np.diff(cuts, axis=0) / b * np.where(close, series, mean)
+        # Pr[q₁ <= line] is 1 - tail above the mean a, the tail below it, and 1 from q₁ = 1 on
         value = np.where(x[1:] + x[:-1] > 0.0, mass - tail, tail)
         return np.asarray(np.where(cuts[1:] + cuts[:-1] >= 2.0 * end, mass, value).sum(axis=0))
 
@@ -101,8 +104,9 @@ def _laplace_cdf(distance: Floats, scale: float) -> Floats:
 
 
 _BINS = 1500
+"""Bins about the share, and towards either end."""
 _STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Numbers of ones that are tried, about n·τ, in units of σ; and few, and half."""
+"""Numbers of ones that are tried, about n·τ, in units of σ; besides none, and half of all."""
 _REACH = 40.0
 """Scales of the noise about the share that the finest bins cover."""
 
@@ -126,36 +130,40 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
     lam, grow, best = resampling_prob, math.exp(epsilon), 0.0
     for bins in _tables(n, scale, threshold):
         first, last = bins.ends[:-1], bins.ends[1:]
-        for own, other in ((0, 1), (1, 0)):
+        for own in (0, 1):
+            # Σ over noisy labels and bins of [P - e^ε P']₊, if the target's label is `own` in one world
             total = 0.0
             for label, least, most in ((1, first, last), (0, 1.0 - last, 1.0 - first)):
-                seen = bins.low[own] * (lam * least + (1.0 - lam) * (label == own))
-                total += np.maximum(
-                    seen - grow * bins.high[other] * (lam * most + (1.0 - lam) * (label == other)), 0.0
-                ).sum()
+                p = bins.low[own] * (lam * least + (1.0 - lam) * (label == own))
+                q = grow * bins.high[1 - own] * (lam * most + (1.0 - lam) * (label != own))
+                total += np.maximum(p - q, 0.0).sum()
             best = max(best, float(total))
     return best * (1.0 - 1e-12)
 
 
 @lru_cache(maxsize=8)
 def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
-    """The bins of the data sets that are tried."""
+    """The bins of each of the data sets that are tried."""
     near = (math.ceil(n * threshold + steps * scale) for steps in _STEPS)
     ones = {min(n // 2, max(0, each)) for each in near} | {0, n // 2}
     return tuple(_bins(n, each, scale, threshold) for each in sorted(ones))
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
+    """Bins of q̃₁, fine about the share and towards the ends, with their probabilities for J = `ones` and one more."""
+    # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
     inner = np.concatenate([threshold + steps, end - steps, share[0] + np.linspace(-_REACH, _REACH, _BINS) * scale / n])
     inner = np.unique(inner[(inner > threshold) & (inner < end)])
+    # masses: differences of F below the share, of 1 - F above, and what is missing to 1 in the bin between
     below, above = np.split(inner, [max(1, int(np.searchsorted(inner, share[0])))])
     under = np.pad(share_cdf(share, below, scale / n, threshold), ((0, 0), (1, 0)))
     over = np.pad(share_cdf(1.0 - share, 1.0 - above, scale / n, threshold), ((0, 0), (0, 1)))
     middle = 1.0 - under[:, -1:] - over[:, :1]
     mass = np.concatenate([np.diff(under, axis=1), middle, -np.diff(over, axis=1)], axis=1)
     sizes = np.concatenate([under[:, 1:], np.ones_like(middle), over[:, :-1]], axis=1)
+    # rounding, relative to the values of F that are subtracted
     doubt = (4e-13 + 8e-15 * n / scale) * sizes
     ends = np.concatenate([[threshold], inner, [end]])
     return _Bins(ends, np.maximum(mass - doubt, 0.0), np.maximum(mass, 0.0) + doubt)

@@ -141,23 +141,26 @@ class ObjectivePerturbation(PlainNumbers):
 
     def label_privacy(self) -> PrivacyBound:
         """`label_epsilon` as a statement."""
-        basis = "objective perturbation: the label alone moves the noise by the norm of its row"
         return PrivacyBound(
             0.0,
             self.label_epsilon,
             0.0,
             observer="learner",
             adjacency="label",
-            basis=basis,
+            basis="objective perturbation: the label alone moves the noise by the norm of its row",
             conditions=LABEL_CONDITIONS,
         )
 
     def privacy(self) -> PrivacyBound:
-        """Against whoever sees all the models, δ = 0."""
-        basis = "objective perturbation: noise of the gradient and one factor of the determinant for each model"
-        conditions = OBJECTIVE_PERTURBATION_CONDITIONS
+        """The bound for one whole row against whoever sees all the models, δ = 0."""
         return PrivacyBound(
-            0.0, self.epsilon_upper, 0.0, observer="learner", adjacency="example", basis=basis, conditions=conditions
+            0.0,
+            self.epsilon_upper,
+            0.0,
+            observer="learner",
+            adjacency="example",
+            basis="objective perturbation: noise of the gradient and one factor of the determinant for each model",
+            conditions=OBJECTIVE_PERTURBATION_CONDITIONS,
         )
 
 
@@ -189,11 +192,13 @@ def calibrate_perturbation(
     _check_rows(num_rows, shares, penalties)
     if abs(math.fsum(shares) - 1.0) > 1e-9:
         raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {math.fsum(shares):g}")
-    factor = 1.0 if tight else 2.0
+    factor, least = (1.0, epsilon / 2.0) if tight else (2.0, 0.0)
+    # ε' without additional regularisation: what the determinants leave of ε
     ratios = [q * q / (4.0 * num_rows * value) for q, value in zip(shares, penalties, strict=True)]
-    left = epsilon - factor * math.fsum(math.log1p(ratio) for ratio in ratios)
-    if left > (epsilon / 2.0 if tight else 0.0):
-        return ObjectivePerturbation(num_rows, shares, penalties, left, (0.0,) * len(shares))
+    noise_epsilon = epsilon - factor * math.fsum(math.log1p(ratio) for ratio in ratios)
+    if noise_epsilon > least:
+        return ObjectivePerturbation(num_rows, shares, penalties, noise_epsilon, (0.0,) * len(shares))
+    # else ε' = ε/2, and the Δ_k with which the determinants cost the other half
     extra = tuple(
         max(0.0, q * q / (4.0 * num_rows * math.expm1(epsilon * q / (2.0 * factor))) - value)
         for q, value in zip(shares, penalties, strict=True)
@@ -202,6 +207,7 @@ def calibrate_perturbation(
 
 
 def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) -> None:
+    """Raise unless there are rows, and a q_k and a λ_k above 0 for each of at least one group."""
     if num_rows < 1:
         raise ValueError(f"num_rows = {num_rows}: must be at least 1")
     if not norms or len(norms) != len(l2):
@@ -212,7 +218,9 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
+"""Steps of the sums that enclose E Pr[R < distance/|u₁|], at values of |u₁| in equal ratios, and the least of them."""
 _UP = 1.0 + 1e-9
+"""Room for rounding of what must not be too small."""
 
 
 @dataclass(frozen=True)
@@ -245,13 +253,15 @@ class RowLabel(Accountant):
 
     @cached_property
     def total_variation(self) -> Bracket:
-        """δ(0); the lower end is attained, and 0 for several groups."""
-        each = [
+        """δ(0); the lower end is attained for one group, and 0 for several."""
+        # of each group: Pr[|b₁| < q/2]
+        variations = [
             _between(d, 0.5 * q / self.noise.noise_scale) for d, q in zip(self.features, self.noise.norms, strict=True)
         ]
-        apart = -math.expm1(math.fsum(math.log1p(-min(one.upper, 1.0 - 1e-15)) for one in each))
+        # of all: 1 - Π (1 - δ_k), the product of the overlaps; tanh(ε/2) is the most that the pure ε allows
+        apart = -math.expm1(math.fsum(math.log1p(-min(group.upper, 1.0 - 1e-15)) for group in variations))
         upper = min(apart * _UP, math.tanh(0.5 * self.pure_epsilon) * _UP, 1.0)
-        return Bracket(min(each[0].lower, upper) if len(each) == 1 else 0.0, upper)
+        return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0: below the chord from δ(0) to the pure ε."""
@@ -273,19 +283,25 @@ class RowLabel(Accountant):
         upper = 0.0 if delta >= most else pure
         if delta < most and pure <= LARGEST_EPSILON:
             upper = max(0.0, pure + math.log1p(delta / (most * _UP) * math.expm1(-pure))) * _UP
-        basis = "objective perturbation: noise that the label of one row moves by its norm"
         return PrivacyBound(
-            0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+            0.0,
+            upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis="objective perturbation: noise that the label of one row moves by its norm",
+            conditions=self.conditions,
         )
 
 
 def _between(dimension: int, distance: float) -> Bracket:
-    """Pr[|b₁| < distance] of noise of this dimension and scale 1."""
+    """Pr[|b₁| < distance] of one coordinate b₁ of noise of this dimension and scale 1."""
     from scipy.special import betainc, gammainc
 
     if dimension == 1:
         exact = float(-np.expm1(-distance))
         return Bracket(exact * (1.0 - 1e-12), exact * (1.0 + 1e-12))
+    # between two values of |u₁| the probability Pr[R < distance/|u₁|] lies between its values there
     ends = np.append(0.0, np.geomspace(_LEAST, 1.0, _PARTS))
     masses = np.diff(betainc(0.5, 0.5 * (dimension - 1), ends**2))
     inside = np.append(1.0, gammainc(dimension, distance / ends[1:]))

@@ -42,6 +42,7 @@ PATE_CONDITIONS = (
     REAL_NOISE,
 )
 SMALLEST_NOISE, LARGEST_NOISE = 0.01, 1e9
+"""Of an answer, in votes."""
 MOST_QUERIES = 1_000_000
 _ROUNDING = 1e-12
 """Relative error of each of the two terms of δ(ε), with room to spare."""
@@ -89,6 +90,7 @@ class Pate(Accountant):
         check_epsilon(epsilon)
         import scipy
 
+        # the two terms by their logarithms, as e^ε alone may be no float; μ is rounded up
         log_ndtr, mu = scipy.special.log_ndtr, self.mu * (1.0 + 1e-14)
         first = math.exp(float(log_ndtr(mu / 2.0 - epsilon / mu)))
         second = math.exp(min(0.0, epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu))))
@@ -113,6 +115,7 @@ def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: in
     def certified(sigma: float) -> bool:
         return Pate(sigma, test_noise * sigma, answers, queries).epsilon(delta).epsilon_upper <= epsilon
 
+    # upwards from the least noise that `Pate` takes, of an answer and of a test, to one that is enough
     low = max(SMALLEST_NOISE, SMALLEST_NOISE / test_noise)
     high = low
     while not certified(high):

@@ -44,6 +44,7 @@ The figures are the least of these. Koskela, Redberg and Wang (2024) also bound 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,10 +79,13 @@ PAID_CHOICE = Condition(
 )
 BASIS = "private selection: the least of hockey-stick and Rényi bounds"
 ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
+"""Orders of the Rényi bound."""
 _PRECISION = 1e-6
+"""To which ε is bisected."""
 _MARGIN = 1e-9
+"""Relative room for rounding."""
 _ROUNDING = 1e-13
-"""Of probabilities that are sums of a loss law's masses."""
+"""Error of probabilities that are sums of a loss law's masses."""
 _STEP = 1.03
 """Ratio of neighbouring band edges."""
 
@@ -111,14 +115,14 @@ class Selection(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of one run, and those of the selection."""
-        told = (PAID_CHOICE if identifier_of(c) == PAID_CHOICE.identifier else c for c in self.base.conditions)
-        return (*dict.fromkeys(told), *SELECTION_CONDITIONS)
+        """One run's conditions, in which this selection is a choice that is paid for, and the selection's."""
+        run = (PAID_CHOICE if identifier_of(c) == PAID_CHOICE.identifier else c for c in self.base.conditions)
+        return (*dict.fromkeys(run), *SELECTION_CONDITIONS)
 
     @property
     def pure_epsilon(self) -> float:
-        """One run's pure ε, and the largest logarithm of a ratio of weights."""
-        return self._raised(self.base.pure_epsilon + self._bands.most)
+        """One run's pure ε, and c, the largest logarithm of a ratio of weights."""
+        return _rounded_up(self.base.pure_epsilon + self._bands.most)
 
     @property
     def least_delta(self) -> float:
@@ -126,11 +130,11 @@ class Selection(Accountant):
         return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0, at most."""
+        """δ(ε), ε at least 0, certified: the least of the three bounds of the module's docstring."""
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
-        return Bracket(0.0, min(1.0, self._one_ratio(epsilon), self._in_bands(epsilon), self._by_renyi(epsilon)))
+        return Bracket(0.0, min(1.0, self._by_ratio(epsilon), self._in_bands(epsilon), self._by_renyi(epsilon)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ at least `least_delta`; infinite if no ε is certified.
@@ -141,14 +145,19 @@ class Selection(Accountant):
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
-        one, told = self.law.delta_of(delta), self.base.least_delta
-        stated = self.base.epsilon(max(one, told))
+        # one ratio: ε of one run at the δ whose best share is this one, and c
+        run_delta, least = self.law.delta_of(delta), self.base.least_delta
+        stated = self.base.epsilon(max(run_delta, least))
         if stated.observer != "learner":
             raise ValueError(
                 f"observer = {stated.observer}: sees every run; a selection hides all but one from a learner"
             )
-        by_ratio = self._raised(stated.epsilon_upper + self._bands.most) if one >= told else math.inf
-        top = min(by_ratio, self.pure_epsilon, self._renyi_epsilon(delta))
+        by_ratio = _rounded_up(stated.epsilon_upper + self._bands.most) if run_delta >= least else math.inf
+        # Rényi: the least over orders λ of r + ln(1-1/λ) - ln(λδ)/(λ-1)
+        curve = (r + math.log1p(-1.0 / a) - math.log(delta * a) / (a - 1.0) for a, r in self._renyi_curve.items())
+        by_renyi = max(0.0, _rounded_up(min(curve, default=math.inf)))
+        # bands, bisected below the least of the others
+        top = min(by_ratio, self.pure_epsilon, by_renyi)
         high = min(top, LARGEST_EPSILON)
 
         def above(epsilon: float) -> bool:
@@ -168,45 +177,44 @@ class Selection(Accountant):
         """Certified Rényi ε of an order above 1."""
         if not 1.0 < order < math.inf:
             raise ValueError(f"order = {order}: must be above 1 and finite")
+        # ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1)
         more = (order - 1.0) * renyi(self.base, order) + self._bands.renyi(order)
-        found = float(np.logaddexp(more, math.log(self.law.none))) if self.law.none > 0.0 else more
-        return min(self._raised(max(0.0, found / (order - 1.0))), self.pure_epsilon)
+        log = float(np.logaddexp(more, math.log(self.law.none))) if self.law.none > 0.0 else more
+        return min(_rounded_up(max(0.0, log / (order - 1.0))), self.pure_epsilon)
 
-    def _one_ratio(self, epsilon: float) -> float:
-        """Bound 1."""
+    def _by_ratio(self, epsilon: float) -> float:
+        """The hockey-stick bound of δ(ε) by one ratio: 1 - φ(1-δ(ε-c)), with δ(-x) = 1 - e^-x (1 - δ(x)) of one run."""
         less = epsilon - self._bands.most * (1.0 + _MARGIN)
-        one = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
+        run = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
         if less < 0.0:
-            one = -math.expm1(less) + math.exp(less) * one
-        return self.law.best_share(min(1.0, one)) * (1.0 + _MARGIN)
+            run = -math.expm1(less) + math.exp(less) * run
+        return self.law.best_share(min(1.0, run)) * (1.0 + _MARGIN)
 
     def _in_bands(self, epsilon: float) -> float:
-        """Bound 2."""
+        """The hockey-stick bound of δ(ε) in bands."""
         return self._bands.delta(epsilon) * (1.0 + _MARGIN)
 
-    @cached_property
-    def _orders(self) -> tuple[tuple[float, float], ...]:
-        """Orders and Rényi ε, where finite."""
-        if math.isinf(renyi(self.base, ORDERS[0])):
-            return ()
-        return tuple((order, found) for order in ORDERS if math.isfinite(found := self.renyi(order)))
-
     def _by_renyi(self, epsilon: float) -> float:
-        """δ(ε) of the Rényi bound (Canonne, Kamath and Steinke 2020, Proposition 12)."""
-        logs = ((a - 1.0) * (r - epsilon + math.log1p(-1.0 / a)) - math.log(a) for a, r in self._orders)
+        """The Rényi bound of δ(ε) (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+        logs = ((a - 1.0) * (r - epsilon + math.log1p(-1.0 / a)) - math.log(a) for a, r in self._renyi_curve.items())
         return min((math.exp(min(0.0, log)) * (1.0 + _MARGIN) for log in logs), default=1.0)
 
-    def _renyi_epsilon(self, delta: float) -> float:
-        """ε(δ) of the Rényi bound."""
-        each = (r + math.log1p(-1.0 / a) - math.log(delta * a) / (a - 1.0) for a, r in self._orders)
-        return max(0.0, self._raised(min(each, default=math.inf)))
-
-    def _raised(self, epsilon: float) -> float:
-        return epsilon + _MARGIN * abs(epsilon) if math.isfinite(epsilon) else epsilon
+    @cached_property
+    def _renyi_curve(self) -> dict[float, float]:
+        """Rényi ε of the selection by order, where finite."""
+        if math.isinf(renyi(self.base, ORDERS[0])):
+            return {}
+        curve = {order: self.renyi(order) for order in ORDERS}
+        return {order: epsilon for order, epsilon in curve.items() if math.isfinite(epsilon)}
 
     @cached_property
     def _bands(self) -> "RunLawBands":
+        """Bands of the probability that another run is better."""
         return RunLawBands.of(loss_law(self.base), self.law)
+
+
+def _rounded_up(epsilon: float) -> float:
+    return epsilon + _MARGIN * abs(epsilon) if math.isfinite(epsilon) else epsilon
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,35 +236,35 @@ class RunLawBands:
     @staticmethod
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """Bands of one run's loss law and a law of the number of runs."""
-        corners, reached = _corners(loss)
+        corners = _Corners.of(loss)
+        # edges of the bands: in equal ratios from where the weight is nearly E K, and all corners of T
         start = runs.scale / 200.0
         steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
-        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners]))
-        top = np.minimum(np.interp(edges, corners, reached) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
+        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners.u]))
+        # C(u) = ln φ'(1-u) - ln φ'(1-T(u)) at the edges; it is monotone between them, and the weight falls
+        top = np.minimum(np.interp(edges, corners.u, corners.largest) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
         ratios = runs.log_weight(edges) - runs.log_weight(np.maximum(top, edges))
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
-        weights = runs.log_weight(edges[:-1]) + _ROUNDING
-        worst = np.maximum(ratios[:-1], ratios[1:])
         return RunLawBands(
             loss,
             np.diff(edges) + 2.0 * UNIT * edges[1:],
             edges[1:],
-            log_weights=weights,
-            log_ratios=worst,
+            log_weights=runs.log_weight(edges[:-1]) + _ROUNDING,
+            log_ratios=np.maximum(ratios[:-1], ratios[1:]),
             silent=runs.silent,
         )
 
     @property
     def most(self) -> float:
-        """The largest C."""
+        """c, the largest logarithm of a ratio of weights over all bands."""
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """B."""
+        """B of the Rényi bound of an order λ: the largest ln w + (λ-1) C of a band."""
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
-        """Bound 2, or for a threshold the largest bound of any place of it."""
+        """The bound in bands of δ(ε); for a threshold, the largest over where the threshold may lie."""
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
         if self.silent is not None:  # the excess that reaches the threshold is at most u
             reaching = np.minimum(capacity, self.ends)
@@ -264,29 +272,37 @@ class RunLawBands:
         order = np.argsort(self.log_ratios, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        left, total = capacity[order], 0.0
+        # fill the bands from the largest weight down; what a band takes is missing to it and to all of larger ratios
+        room, total = capacity[order], 0.0
         for band in range(len(order)):
-            place = rank[band]
-            filled = min(self.widths[band], left[place:].min())
-            if filled > 0.0:
-                left[place:] -= filled
-                total += float(weights[band] * filled)
+            first = rank[band]
+            mass = min(self.widths[band], room[first:].min())
+            if mass > 0.0:
+                room[first:] -= mass
+                total += float(weights[band] * mass)
         return min(1.0, total)
 
 
 def deltas(law: LossLaw, epsilons: Floats) -> Floats:
     """δ(ε) of a dominating pair, at any ε of either sign."""
     far = np.abs(epsilons)
-    found = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
-    return np.asarray(np.where(epsilons >= 0.0, found, -np.expm1(-far) + np.exp(-far) * found))
+    positive = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
+    return np.asarray(np.where(epsilons >= 0.0, positive, -np.expm1(-far) + np.exp(-far) * positive))
 
 
-def _corners(law: LossLaw) -> tuple[Floats, Floats]:
-    """Corners of T: u ascending from 0 to 1, and T(u). The most telling outcomes come first."""
-    negative = law.losses > 0.0
-    small = law.masses * np.exp(-law.losses)
-    lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])
-    upper = np.concatenate([[law.infinite], law.masses[::-1], small[negative], [0.0]])
-    u, reached = np.cumsum(lower), np.cumsum(upper)
-    u[-1], reached[-1] = 1.0, 1.0
-    return np.minimum(u, 1.0), np.minimum(reached, 1.0)
+class _Corners(NamedTuple):
+    """Corners of the piecewise linear T: u (c,) ascending from 0 to 1, and T(u), the largest u' there."""
+
+    u: Floats
+    largest: Floats
+
+    @staticmethod
+    def of(law: LossLaw) -> "_Corners":
+        """Sums of the masses in either world over outcomes in the order of their likelihood ratios."""
+        negative = law.losses > 0.0
+        small = law.masses * np.exp(-law.losses)
+        lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])
+        upper = np.concatenate([[law.infinite], law.masses[::-1], small[negative], [0.0]])
+        u, largest = np.cumsum(lower), np.cumsum(upper)
+        u[-1], largest[-1] = 1.0, 1.0
+        return _Corners(np.minimum(u, 1.0), np.minimum(largest, 1.0))

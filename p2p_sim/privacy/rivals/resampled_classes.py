@@ -23,9 +23,11 @@ LEAST_THRESHOLD = 1e-9
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
 """Parts f that are tried, as multiples of σ²/(σ² + λnτ), which is best for normal laws."""
 _MOST_HIDDEN = 0.95
+"""Largest part f."""
 _FINE = 0.02
 """Width of the grid, in standard deviations of the loss, about."""
 _CUT = 1e-40
+"""Probability below which the ends of a law are cut off, and charged."""
 _SLACK = 1e-7
 """Relative error of probabilities and ratios that is charged: below 1e-13 per user and convolution."""
 _LEAST_ROOM = 1e-4
@@ -59,25 +61,26 @@ class Losses:
         gained = self.law[above] * np.expm1(gains[above] + 2.0 * _SLACK) * math.exp(min(epsilon, 700.0))
         return float(np.maximum(gained, 0.0).sum()) * (1.0 + _SLACK) + self.lost
 
-    def times(self, other: "Losses") -> "Losses":
-        """The product of two, on one grid."""
-        law, first = np.convolve(self.law, other.law), self.first + other.first
+    def times(self, factor: "Losses") -> "Losses":
+        """The product of two, on one grid: losses add up."""
+        law, first = np.convolve(self.law, factor.law), self.first + factor.first
+        # cut off ends that have next to no probability under either law; what the second loses is charged
         second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
-        kept = np.flatnonzero(np.maximum(law, second) > _CUT)
-        inside = slice(int(kept[0]), int(kept[-1]) + 1)
+        likely = np.flatnonzero(np.maximum(law, second) > _CUT)
+        inside = slice(int(likely[0]), int(likely[-1]) + 1)
         cut = float(second[: inside.start].sum() + second[inside.stop :].sum())
-        lost = (self.lost + other.lost + cut) * (1.0 + _SLACK) + _CUT
+        lost = (self.lost + factor.lost + cut) * (1.0 + _SLACK) + _CUT
         return Losses(law[inside], first + inside.start, self.grid, lost)
 
     def repeated(self, count: int) -> "Losses":
-        """The product of `count` of these."""
-        found, power = Losses(np.ones(1), 0, self.grid, 0.0), self
+        """The product of `count` of these, by squaring."""
+        product, power = Losses(np.ones(1), 0, self.grid, 0.0), self
         while count:
             if count & 1:
-                found = found.times(power)
+                product = product.times(power)
             count >>= 1
             power = power.times(power) if count else power
-        return found
+        return product
 
     def stretched(self, steps: int) -> "Losses":
         """These laws on a grid that is `steps` times finer."""
@@ -97,7 +100,8 @@ def classes_delta(
     """
     threshold = min(threshold, (1.0 - _LEAST_ROOM) / classes)
     moved = min(1.0 / n, 1.0 - classes * threshold)
-    return min(1.0, *(its.divergence(epsilon) for its in _laws(n, resampling_prob, scale, threshold, moved)))
+    laws = _laws(n, resampling_prob, scale, threshold, moved)
+    return min(1.0, *(losses.divergence(epsilon) for losses in laws))
 
 
 @lru_cache(maxsize=8)
@@ -111,15 +115,18 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
     """The loss of the others' draws, of the target's noisy label and of two Laplace laws."""
+    # the grid: a whole number of its steps is the loss of a draw, ln(1 + d/τ); finer where the loss varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
     own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
     finest = max(1, min(_FINEST, int(_POINTS * step / own))) if own > 0.0 else _FINEST
     finer = min(finest, max(1, math.ceil(step / (_FINE * deviation))))
+    # the draws from the three points; at λ = 1 the target's is one of them
     users = n if lam == 1.0 else n - 1
     chances = lam * np.array([threshold + moved, 0.0, threshold])
     chances[1] = max(0.0, 1.0 - chances.sum()) * (1.0 + 1e-15)
     law = Losses(chances, -1, step, 0.0).repeated(users).stretched(finer)
+    # the two Laplace laws, and the target's own noisy label
     if hidden > 0.0:
         noise = _laplace(hidden, law.grid)
         law = law.times(noise.times(noise))
@@ -138,7 +145,8 @@ def _label(least: float, moved: float, grid: float) -> Losses:
 
 
 def _laplace(shift: float, grid: float) -> Losses:
-    """Laplace noise and the same moved by `shift` of its scale, in pieces with a loss between points of the grid."""
+    """The loss of Laplace noise against Laplace noise that is moved by `shift` of its scale, on the grid."""
+    # pieces of [0, shift], on each of which the loss lies between two points of the grid; beyond, it is -shift or shift
     most = math.floor(shift / grid)
     inner = np.arange(-most, most + 1) * grid
     cuts = np.unique(np.clip(0.5 * (shift + np.concatenate([[-shift], inner, [shift]])), 0.0, shift))
@@ -150,7 +158,10 @@ def _laplace(shift: float, grid: float) -> Losses:
 
 
 def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
-    """Outcomes of the first law by their losses, on the grid: a ratio between two points is split between them."""
+    """Outcomes of the first law by their losses, on the grid: a ratio between two points is split between them.
+
+    The split keeps both probabilities, and by convexity makes the divergence no smaller.
+    """
     used = first > 0.0
     first, losses = first[used], losses[used]
     below = np.floor(losses / grid + 1e-9).astype(np.int64)

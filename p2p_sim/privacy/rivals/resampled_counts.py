@@ -18,7 +18,7 @@ sets that are far from the worst are bracketed with few of these, the others wit
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.rivals.noisy_share import share_cdf
 
 LARGEST_CLUSTER = 2048
+"""Most users."""
 LARGEST_WORK = 600_000
 """Most users times counts of users that the noise can reach."""
 _ROUGH, _FINE = 16, 256
@@ -36,7 +37,8 @@ _FEWEST_BINS = 192
 _REACH = 28.0
 """Scales of the noise beyond which it is charged as lost."""
 _LOG_TAIL = -32.0
-_TOGETHER = 16
+"""Logarithm of the probability that a window of counts misses on either side, which is charged."""
+_BLOCK = 16
 """Data sets evaluated together for σ up to 1; more for more noise, since they share the nodes."""
 
 
@@ -78,30 +80,34 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
         epsilon: ε, at least 0.
     """
-    args = (n, resampling_prob, scale, threshold)
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
-    block = _kept_blocks(*args)
+    block = _blocks(n, resampling_prob, scale, threshold)
     # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; few points of F for all blocks of these
-    firsts = range(0, (n - 1) // 2 + 1, _together(scale))
-    coarse = [(_divergences(block(first, rough), epsilon), first) for first in firsts]
-    coarse.sort(key=lambda one: -one[0].upper)
+    firsts = range(0, (n - 1) // 2 + 1, _block_size(scale))
+    coarse = {first: _divergences(block(first, rough), epsilon) for first in firsts}
     # many points for those blocks, the worst first, that may hold the largest δ
-    lower, upper = max(found.lower for found, _ in coarse), 0.0
-    for found, first in coarse:
-        if found.upper <= upper:
+    lower, upper = max(bracket.lower for bracket in coarse.values()), 0.0
+    for first in sorted(coarse, key=lambda first: -coarse[first].upper):
+        if coarse[first].upper <= upper:
             break
         finer = _divergences(block(first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
-    # at λ < 1 the blocks bound δ from above alone
+    # at λ < 1 the blocks bound δ from above alone; from below, numbers of ones at which the share is clipped seldom and
+    # the draws vary little
     if resampling_prob < 1.0:
-        lower = max(_divergences(_zeros_alone(*args, m), epsilon).lower for m in _promising(n, scale, threshold))
+        near = (math.ceil(n * threshold + steps * scale) for steps in (0, 1, 2, 4))
+        promising = {0, *(min((n - 1) // 2, ones) for ones in near)}
+        lower = max(
+            _divergences(_zeros_alone(n, resampling_prob, scale, threshold, ones), epsilon).lower
+            for ones in sorted(promising)
+        )
     return Bracket(max(0.0, min(lower, 1.0)), min(upper, 1.0))
 
 
-def _together(scale: float) -> int:
+def _block_size(scale: float) -> int:
     """How many data sets are in a block."""
-    return max(_TOGETHER, int(_TOGETHER * scale))
+    return max(_BLOCK, int(_BLOCK * scale))
 
 
 def _divergences(views: Views, epsilon: float) -> Bracket:
@@ -119,28 +125,23 @@ def _divergences(views: Views, epsilon: float) -> Bracket:
 
 
 @lru_cache(maxsize=1)
-def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
-    """`_block` that keeps its results, up to some 200 MB, until another setting is asked for."""
-    return lru_cache(maxsize=None)(partial(_block, n, resampling_prob, scale, threshold))
+def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
+    """What bounds the learner's view from above for a block of values of m; exact at λ = 1.
 
-
-def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Views:
-    """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
-    last = min(first + _together(scale), (n - 1) // 2 + 1)
+    A function of the first m of a block and of the points of F for each count of users. Its results, up to some 200 MB,
+    stay in memory until another setting is asked for, since ε(δ) asks for the same blocks at many ε.
+    """
+    # the target, and as many resampled others as there hardly ever are more of
     mean = (n - 1) * resampling_prob
     draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
-    return _views(
-        draw_law(n, first, last, scale=scale, threshold=threshold, density=density, draws=draws),
-        draws,
-        resampling_prob,
-        1.0,
-    )
 
+    @cache
+    def block(first: int, density: int) -> Views:
+        last = min(first + _block_size(scale), (n - 1) // 2 + 1)
+        law = draw_law(n, first, last, scale=scale, threshold=threshold, density=density, draws=draws)
+        return _views(law, draws, resampling_prob, 1.0)
 
-def _promising(n: int, scale: float, threshold: float) -> list[int]:
-    """Numbers of ones among the others at which the share is clipped seldom and the draws vary little."""
-    half = (n - 1) // 2
-    return sorted({min(half, math.ceil(n * threshold + steps * scale)) for steps in (0, 1, 2, 4)} | {0})
+    return block
 
 
 @lru_cache(maxsize=8)
@@ -158,31 +159,34 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
     Args:
         draws: of n such users, for J = m, m+1, .... n: users. resampling_prob: λ. rate: 1 or λ.
     """
-    zero, one = draws.rows(slice(None, -1)), draws.rows(slice(1, None))
+    zeros, ones = draws.rows(slice(None, -1)), draws.rows(slice(1, None))
     if resampling_prob == 1.0:
-        return zero, one
-    return _seen(zero, n, resampling_prob, rate, 0), _seen(one, n, resampling_prob, rate, 1)
+        return zeros, ones
+    return _view(zeros, n, resampling_prob, rate, label=0), _view(ones, n, resampling_prob, rate, label=1)
 
 
-def _seen(draws: Bracketed, n: int, lam: float, rate: float, label: int) -> Bracketed:
+def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> Bracketed:
     """The view if the target holds `label`: her noisy label is one, with k ones among the others, then zero.
 
     With V = E Bin(·; n, rate·Q), the target's one of these draws is a one with probability (k+1)/n V(k+1) beside k
     others, and a zero with (1-k/n) V(k). She draws a one with probability λQ, is seen with her own label with 1-λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
-    parts = []
+    # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
+    ones, zeros = [], []
     for table in (draws.lower, draws.upper):
         padded = np.pad(table, ((0, 0), (1, 1)))
-        a_one = (k + 1.0) / n * padded[:, 1:]  # one more draw that is a one, and k ones among the others
-        a_zero = (1.0 - k / n) * padded[:, :-1]
-        parts.append((a_one, a_zero * (k >= 0.0)))
-    change, kept = lam / rate - lam, 1.0 - lam
-    balance = (0.0 if label else kept) - change  # how often a draw that is a one is seen as a zero of the target's
+        ones.append((k + 1.0) / n * padded[:, 1:])
+        zeros.append((1.0 - k / n) * padded[:, :-1] * (k >= 0.0))
+    # her noisy label is one: λ/rate of these ones, and her own label; it is zero: λ of the zeros, her own label, and
+    # `balance` of the ones, which are bounded from the opposite side if it is negative
+    own = 1.0 - lam
+    balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
-    for (one, zero), (one_away, _) in (parts, parts[::-1]):
-        first = lam / rate * one + (kept * (one + zero) if label else 0.0)
-        second = (lam + (0.0 if label else kept)) * zero + balance * (one if balance >= 0.0 else one_away)
+    for side in (0, 1):
+        a_one, a_zero = ones[side], zeros[side]
+        first = lam / rate * a_one + (own * (a_one + a_zero) if label else 0.0)
+        second = (lam + (0.0 if label else own)) * a_zero + balance * ones[side if balance >= 0.0 else 1 - side]
         bounds.append(np.concatenate([first, np.maximum(second, 0.0)], axis=1))
     return Bracketed(bounds[0], bounds[1], draws.missing)
 
@@ -221,7 +225,7 @@ def draw_law(
     misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
     doubt = 1.2e-14 * trials + 1e-13  # of the kernel
-    # two for k, and one for more draws than `_block` has
+    # two for k, and one for more draws than `_blocks` has
     missing = weights.missing + 4.0 * math.exp(_LOG_TAIL)
     return Bracketed(np.maximum(middle - error, 0.0) * (1.0 - doubt), (middle + error) * (1.0 + doubt), missing, low)
 
@@ -254,6 +258,7 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     """
     from scipy.special import xlog1py, xlogy
 
+    # the range of values: from the ends, and at the mode k/n if it is inside the bin
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
     inside = (mode >= 0) & (mode < p.size - 1)
@@ -261,24 +266,26 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     peak = np.exp(_log_ways(n, at) + xlogy(at, at / n) + xlog1py(n - at, -at / n))
     highest[mode[inside], inside] = np.maximum(highest[mode[inside], inside], peak)
     span = highest - np.minimum(kernel[:-1], kernel[1:])
-    left, right = np.maximum(p[:-1], 1e-100), np.maximum(1.0 - p[1:], 1e-100)
+    # the second derivative over f, at most, and width²/8 of it; 1e-100 keeps p = 0 and p = 1 finite
+    low, high = np.maximum(p[:-1], 1e-100), np.maximum(1.0 - p[1:], 1e-100)
     score = np.abs(np.subtract.outer(-n * p, -k)) / np.maximum(p * (1.0 - p), 1e-100)[:, None]
     square = np.maximum(score[:-1], score[1:]) ** 2
-    square = np.maximum(square, np.multiply.outer(left**-2, k) + np.multiply.outer(right**-2, n - k))
+    square = np.maximum(square, np.multiply.outer(low**-2, k) + np.multiply.outer(high**-2, n - k))
     return np.asarray(np.minimum(span, highest * square * (np.diff(p)[:, None] ** 2 / 8.0)))
 
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
     """Ends of the bins, ascending in [τ, 1-τ], where Q can be for J = first..last; 1/2 is one of them or outside."""
+    # where Q can be
     reach = _REACH * scale
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
     end = min(max(end, threshold + 0.5 / n), 1.0 - threshold)
-    spread = math.sqrt(n * min(start * (1.0 - start), end * (1.0 - end)))  # of the draws, which the bins must resolve
+    # bins as wide as a small part of the draws' standard deviation, in counts of users
+    spread = math.sqrt(n * min(start * (1.0 - start), end * (1.0 - end)))
     bins = max(_FEWEST_BINS, math.ceil(n * (end - start) / min(max(0.0625, 0.015 * spread), 0.25)))
     if start < 0.5 < end:
-        left = min(max(1, round(bins * (0.5 - start) / (end - start))), bins - 1)
-        halves = np.linspace(start, 0.5, left + 1), np.linspace(0.5, end, bins - left + 1)[1:]
-        return np.concatenate(halves)
+        below = min(max(1, round(bins * (0.5 - start) / (end - start))), bins - 1)
+        return np.concatenate([np.linspace(start, 0.5, below + 1), np.linspace(0.5, end, bins - below + 1)[1:]])
     return np.linspace(start, end, bins + 1)
 
 
@@ -303,6 +310,7 @@ class _Weights:
 
         F is used below the share of ones and 1 - F above, so that both tails keep their relative accuracy.
         """
+        # F at `points` places a bin, below and above the node where the two are joined
         share, bins = ones / n, nodes.size - 1
         split = int(np.searchsorted(nodes, min(float(share.mean()), 0.5)))
         split = min(max(split, 1), bins - 1)
@@ -311,14 +319,17 @@ class _Weights:
         lower, upper = at[: split * points + 1], at[split * points :]
         below = share_cdf(share, lower, scale / n, threshold)
         above = share_cdf(1.0 - share, np.maximum(1.0 - upper, threshold), scale / n, threshold)
+        # what lies outside the nodes is missing, unless they reach τ and 1-τ
         start = below[:, :1] * (nodes[0] > threshold)
         end = above[:, -1:] * (nodes[-1] < 1.0 - threshold)
+        # weights of the nodes: differences of means of F, of 1 - F above, and what is missing to 1 in between
         up = np.concatenate([start, _bin_means(below, points)], axis=1)
         down = np.concatenate([_bin_means(above, points), end], axis=1)
         centre = 1.0 - up[:, -1:] - down[:, :1]
         mean = np.concatenate([np.diff(up, axis=1), centre, -np.diff(down, axis=1)], axis=1)
         sizes = [up[:, 1:] + up[:, :-1], np.ones_like(centre), down[:, 1:] + down[:, :-1]]
         rise = [np.diff(below[:, ::points], axis=1), -np.diff(above[:, ::points], axis=1)]
+        # rounding, relative to what is subtracted; see `share_cdf`
         doubt = (4e-13 + 8e-15 * n / scale) * np.concatenate(sizes, axis=1)
         return _Weights(mean, np.concatenate(rise, axis=1), doubt, (start + end)[:, 0] * (1.0 + 1e-9))
 

@@ -17,7 +17,7 @@ the tests compare with the linear programme over all sets. At b = 2 the loss is 
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,16 @@ class Bins:
     def __len__(self) -> int:
         """b."""
         return len(self.outputs)
+
+
+class BinCosts(NamedTuple):
+    """Every possible bin, from each label (k, 1) to each label (1, k).
+
+    costs: e^-ε L(bin), infinite if it is empty. outputs: the output value that has this cost.
+    """
+
+    costs: Floats
+    outputs: Floats
 
 
 def check_grid(values: Floats, prior: Floats) -> None:
@@ -77,46 +87,51 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
     scale = float(values[-1] - values[0])
     power = 2 if loss == "squared" else 1
     unit = (values - values[0]) / scale
-    costs, outputs = (_squared if loss == "squared" else _absolute)(unit, prior / prior.sum(), low)
-    reached, starts = costs[0], np.zeros((k, k), dtype=np.intp)
+    possible = (_squared if loss == "squared" else _absolute)(unit, prior / prior.sum(), low)
+    # the smallest cost of `count` bins that cover the labels up to each, and where the last of these bins starts
+    smallest, starts = possible.costs[0], np.zeros((k, k), dtype=np.intp)
     best, bins = math.inf, 2
     for count in range(2, k + 1):
-        before = np.concatenate([[math.inf], reached[:-1]])[:, None] + costs
-        starts[count - 1] = np.argmin(before, axis=0)
-        reached = np.min(before, axis=0)
-        if (expected := float(reached[-1]) / (1.0 + (count - 1) * low)) < best:
+        sums = np.concatenate([[math.inf], smallest[:-1]])[:, None] + possible.costs
+        starts[count - 1] = np.argmin(sums, axis=0)
+        smallest = np.min(sums, axis=0)
+        # the expected loss, (Σ L)/(e^ε+b-1)
+        if (expected := float(smallest[-1]) / (1.0 + (count - 1) * low)) < best:
             best, bins = expected, count
+    # back from the last bin to the first
     first, stop = [], k
     for count in range(bins, 0, -1):
         first.append(int(starts[count - 1, stop - 1]))
         stop = first[-1]
     first.reverse()
     bin_of = np.searchsorted(first, np.arange(k), side="right") - 1
-    chosen = [float(outputs[a, b - 1]) for a, b in zip(first, [*first[1:], k], strict=True)]
-    return Bins(tuple(int(b) for b in bin_of), tuple(float(values[0]) + scale * o for o in chosen), best * scale**power)
+    outputs = [float(possible.outputs[a, b - 1]) for a, b in zip(first, [*first[1:], k], strict=True)]
+    return Bins(
+        tuple(int(b) for b in bin_of), tuple(float(values[0]) + scale * o for o in outputs), best * scale**power
+    )
 
 
-def _squared(values: Floats, prior: Floats, low: float) -> tuple[Floats, Floats]:
-    """e^-ε L and the output value for the bin from each label (k, 1) to each label (1, k); infinite if it is empty."""
+def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
+    """Bins with the squared loss: the output is the mean of all labels, those inside with more weight."""
     mean = float(prior @ values)
     centred = values - mean
     weight = low + (1.0 - low) * _sums(prior)
     moment = (1.0 - low) * _sums(prior * centred)
     spread = low * float(prior @ centred**2) + (1.0 - low) * _sums(prior * centred**2)
     costs = np.maximum(spread - moment**2 / weight, 0.0)
-    return _nonempty(costs), moment / weight + mean
+    return BinCosts(_nonempty(costs), moment / weight + mean)
 
 
-def _absolute(values: Floats, prior: Floats, low: float) -> tuple[Floats, Floats]:
-    """e^-ε L and the output value of the absolute loss, as in `_squared`: a weighted median, and so a label's value."""
+def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
+    """Bins with the absolute loss: the output is a weighted median, and so one of the label values."""
     k = len(values)
     costs, outputs = np.full((k, k), math.inf), np.zeros((k, k))
     for value in values:
         distance = prior * np.abs(values - value)
-        tried = low * float(distance.sum()) + (1.0 - low) * _sums(distance)
-        better = tried < costs
-        costs[better], outputs[better] = tried[better], value
-    return _nonempty(costs), outputs
+        cost = low * float(distance.sum()) + (1.0 - low) * _sums(distance)
+        better = cost < costs
+        costs[better], outputs[better] = cost[better], value
+    return BinCosts(_nonempty(costs), outputs)
 
 
 def _sums(terms: Floats) -> Floats:
@@ -128,6 +143,7 @@ def _sums(terms: Floats) -> Floats:
 
 
 def _nonempty(costs: Floats) -> Floats:
+    """The costs (k, k), infinite where a bin would end before it starts."""
     return np.where(np.triu(np.ones(costs.shape, dtype=bool)), costs, math.inf)
 
 

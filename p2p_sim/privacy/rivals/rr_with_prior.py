@@ -34,8 +34,8 @@ def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
         prior: probabilities that sum to one along the last axis; epsilon: ε, above 0.
     """
     ranked = -np.sort(-prior, axis=-1)
-    kept = np.cumsum(ranked, axis=-1) * keep_probability(epsilon, np.arange(1, prior.shape[-1] + 1))
-    return np.asarray(np.argmax(kept, axis=-1) + 1, dtype=np.int64)
+    weights = np.cumsum(ranked, axis=-1) * keep_probability(epsilon, np.arange(1, prior.shape[-1] + 1))  # w_k
+    return np.asarray(np.argmax(weights, axis=-1) + 1, dtype=np.int64)
 
 
 def top_k_law(prior: Floats, candidates: int, epsilon: float) -> Floats:

@@ -17,6 +17,7 @@ from p2p_sim.privacy.bound import PlainNumbers
 LEAST_GAMMA = 1e-6
 LARGEST_MEAN, LARGEST_ETA = 1e6, 10.0
 _MARGIN = 1e-12
+"""Relative room for rounding."""
 
 
 class RunLaw(PlainNumbers, ABC):
@@ -96,7 +97,8 @@ class TruncatedNegativeBinomial(RunLaw):
         most = TruncatedNegativeBinomial(eta, LEAST_GAMMA).mean
         if not 1.0 < mean <= most:
             raise ValueError(f"mean = {mean}: must be above 1, and at most {most:.6g} for eta = {eta:g}")
-        low, high = LEAST_GAMMA, 1.0 - 1e-12  # the mean falls with γ
+        # bisection of ln γ, in which the mean falls; the upper end has a mean of at most this
+        low, high = LEAST_GAMMA, 1.0 - 1e-12
         while high - low > 1e-10 * low * min(1.0, high):
             middle = math.sqrt(low * high)
             if not low < middle < high:
@@ -130,17 +132,18 @@ class TruncatedNegativeBinomial(RunLaw):
         return min(1.0, math.expm1(grown) / self._odds * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """By the masses, one after another."""
-        left, k = rng.random(), 1
+        """One number of runs, by inversion: masses are subtracted from a uniform number, one after another."""
+        rest, k = rng.random(), 1
         mass = (1.0 - self.gamma) * self.gamma**self.eta / self._norm
-        while left >= mass and mass > 0.0:
-            left -= mass
+        while rest >= mass and mass > 0.0:
+            rest -= mass
             mass *= (1.0 - self.gamma) * (k + self.eta) / (k + 1.0)
             k += 1
         return k
 
     @property
     def _odds(self) -> float:
+        """(1-γ)/γ."""
         return (1.0 - self.gamma) / self.gamma
 
     @property
@@ -188,11 +191,11 @@ class PoissonRuns(RunLaw):
 
     def delta_of(self, share: float) -> float:
         """-ln(1 - share)/μ."""
-        kept = share * (1.0 - 2.0 * _MARGIN)
-        return min(1.0, -math.log1p(-kept) / self.mu * (1.0 - _MARGIN))
+        target = share * (1.0 - 2.0 * _MARGIN)
+        return min(1.0, -math.log1p(-target) / self.mu * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """By NumPy."""
+        """One number of runs, of NumPy's Poisson law."""
         return int(rng.poisson(self.mu))
 
 
@@ -238,11 +241,11 @@ class BinomialRuns(RunLaw):
 
     def delta_of(self, share: float) -> float:
         """(1 - (1-share)^(1/n))/p."""
-        kept = share * (1.0 - 2.0 * _MARGIN)
-        return min(1.0, -math.expm1(math.log1p(-kept) / self.n) / self.p * (1.0 - _MARGIN))
+        target = share * (1.0 - 2.0 * _MARGIN)
+        return min(1.0, -math.expm1(math.log1p(-target) / self.n) / self.p * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """By NumPy."""
+        """One number of runs, of NumPy's binomial law."""
         return int(rng.binomial(self.n, self.p))
 
 
@@ -290,11 +293,11 @@ class ThresholdStop(RunLaw):
 
     def delta_of(self, share: float) -> float:
         """γ share/(1 - (1-γ) share)."""
-        kept = share * (1.0 - 2.0 * _MARGIN)
-        return min(1.0, self.gamma * kept / (1.0 - (1.0 - self.gamma) * kept) * (1.0 - _MARGIN))
+        target = share * (1.0 - 2.0 * _MARGIN)
+        return min(1.0, self.gamma * target / (1.0 - (1.0 - self.gamma) * target) * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """The most runs, by NumPy."""
+        """The most runs of one search, of NumPy's geometric law."""
         return int(rng.geometric(self.gamma))
 
 

@@ -37,6 +37,7 @@ SHUFFLER_CONDITIONS = (
     LABEL_FREE_CLUSTERS,
 )
 _LOG_TAIL = -60.0
+"""Logarithm of the probability that a window of noisy ones misses on either side, which is charged."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,14 @@ class ShuffledResponse(Accountant):
             return Bracket(0.0, 0.0)
         if alpha == 0.0:
             return Bracket(1.0, 1.0)
-        if self.cluster_size <= EXHAUSTIVE:
-            return _divergence(_laws(self.cluster_size, alpha, 1), alpha, epsilon)
-        lower = _divergence(_others_zero(self.cluster_size, alpha), alpha, epsilon).lower
-        revealed = self.cluster_size // 100
-        upper = _divergence(_laws(self.cluster_size - revealed, alpha, revealed + 1), alpha, epsilon).upper
-        return Bracket(lower, upper)
+        n, revealed = self.cluster_size, self.cluster_size // 100
+        if n <= EXHAUSTIVE:  # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest
+            return _divergence(_laws(n, alpha, range((n - 1) // 2 + 1)), alpha, epsilon)
+        # from below: m = 0; from above: every m' among the rest, b + 1 apart, that serves an m up to (n-1)/2
+        lower = _divergence(_laws(n, alpha, range(1)), alpha, epsilon).lower
+        rest = n - revealed
+        served = range(0, min((n - 1) // 2, rest - 1) + 1, revealed + 1)
+        return Bracket(lower, _divergence(_laws(rest, alpha, served), alpha, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), over all data sets, bracketed."""
@@ -95,24 +98,14 @@ class ShuffledResponse(Accountant):
 
 
 @lru_cache(maxsize=8)
-def _laws(n: int, flip_prob: float, step: int) -> Floats:
-    """Pr[X = k] for m = 0, step, 2 step, ... up to (n-1)/2, each from its own first k on: (M, N)."""
+def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
+    """Pr[X = k] for M values of m, the others with label 1 among n users, each from its own first k on: (M, N)."""
     tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
-    half = (n - 1) // 2 if step == 1 else (n + step - 2) // 2
-    found = [
-        OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail).probabilities
-        for m in range(0, min(half, n - 1) + 1, step)
-    ]
-    table = np.zeros((len(found), max(len(weights) for weights in found)))
-    for row, weights in zip(table, found, strict=True):
-        row[: len(weights)] = weights
+    laws = [OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail).probabilities for m in others_with_one]
+    table = np.zeros((len(laws), max(len(law) for law in laws)))
+    for row, law in zip(table, laws, strict=True):
+        row[: len(law)] = law
     return table
-
-
-@lru_cache(maxsize=8)
-def _others_zero(n: int, flip_prob: float) -> Floats:
-    """The law of the others' noisy ones for m = 0 alone: (1, N)."""
-    return OtherUsers(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL).probabilities[None, :]
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
@@ -124,15 +117,17 @@ def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
         return Bracket(0.0, 0.0)
+    # laws of X and X + 1, and the relative errors of their values and sums
     same, more = np.pad(laws, ((0, 0), (0, 1))), np.pad(laws, ((0, 0), (1, 0)))
     values = 2 * laws.shape[1] + 2
     error, sums = VALUE_ERROR * (values + 1) + 2e-15, (laws.shape[1] + 4) * UNIT
     less, most = keep * (1.0 - error - relative_error), keep * (1.0 + error + relative_error)
     missed = 8.0 * tail_mass(_LOG_TAIL) * min(1, laws.shape[1] // (SUMMED_IN_FULL + 1))
+    # Σ [keep Pr[X = k] - lose Pr[X = k-1]]₊ in either direction, with every error on its safe side
     tiny, lower, upper = (keep + lose) * 2.0 * values * values * SUBNORMAL, 0.0, 0.0
-    for own, other in ((same, more), (more, same)):
-        sure = np.maximum(less * own - lose * (1.0 + error) * other, 0.0).sum(axis=1)
-        possible = np.maximum(most * own - lose * (1.0 - error) * other, 0.0).sum(axis=1)
+    for own, changed in ((same, more), (more, same)):
+        sure = np.maximum(less * own - lose * (1.0 + error) * changed, 0.0).sum(axis=1)
+        possible = np.maximum(most * own - lose * (1.0 - error) * changed, 0.0).sum(axis=1)
         lower = max(lower, float(sure.max()) * (1.0 - sums) - (keep + lose) * missed - tiny)
         upper = max(upper, float(possible.max()) * (1.0 + sums) + keep * missed + tiny)
     return outward(lower, min(upper, local_delta(flip_prob, epsilon).upper))

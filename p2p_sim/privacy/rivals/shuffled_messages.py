@@ -37,6 +37,7 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 WEAKEST = 100.0
 """ε₀ from which on no number of users amplifies anything worth computing."""
 _UP = 1.0 + 1e-12
+"""Room for rounding of what must not be too small."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class ShuffledMessages(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀ of one message."""
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
@@ -139,6 +140,7 @@ class ShuffledMessages(Accountant):
         side = variation / grown  # σ
         neither = max(0.0, 1.0 - side * (grown + 2.0)) * math.exp(-local)
         share = 2.0 * side + neither
+        # |Y| of the three outcomes times b: e^ε₀ - e^ε, e^(ε₀+ε) - 1 and e^ε₀ (e^ε - 1), each times σ
         keep, lose, rest = grown - growth, grown + growth * (grown + 1.0), growth * (grown + 1.0)
         worths = side * keep, side * lose, side * rest
         return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, *worths, growth * (1.0 - 2.0**-50))

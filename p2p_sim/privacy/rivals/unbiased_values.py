@@ -17,6 +17,7 @@ table are then right to the rounding of a float, and ε is enumerated from the t
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -29,7 +30,18 @@ from p2p_sim.privacy.rivals.rr_on_bins import check_grid
 LARGEST_EPSILON = 10.0
 """ε up to which the programme is well scaled."""
 MOST_VALUES = 64
-_ROUNDS, _UNUSED = 8, 1e-8
+"""Largest grid of label values."""
+_ROUNDS = 8
+"""Most times that the grid of outputs is refined."""
+_UNUSED = 1e-8
+"""Outputs that have at most this probability under every label are dropped."""
+
+
+class OutputLaw(NamedTuple):
+    """Output values (m,), increasing, and their law (k, m): the probability of each output given each label value."""
+
+    outputs: Floats
+    law: Floats
 
 
 @dataclass(frozen=True)
@@ -51,8 +63,8 @@ class UnbiasedLaw:
         return law_epsilon(self.law)
 
 
-def two_output_law(values: Floats, epsilon: float) -> tuple[Floats, Floats]:
-    """The unbiased ε-private law with two outputs: outputs (2,) and probabilities (k, 2), linear in the label.
+def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
+    """The unbiased ε-private law with two outputs, whose probabilities are linear in the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()
@@ -65,7 +77,7 @@ def two_output_law(values: Floats, epsilon: float) -> tuple[Floats, Floats]:
     beyond = (high - low) / math.expm1(epsilon)
     outputs = np.array([low - beyond, high + beyond])
     above = (values - outputs[0]) / (outputs[1] - outputs[0])
-    return outputs, np.stack([1.0 - above, above], axis=1)
+    return OutputLaw(outputs, np.stack([1.0 - above, above], axis=1))
 
 
 def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
@@ -89,38 +101,41 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
         )
     scale = float(values[-1] - values[0])
     unit, mass = (values - values[0]) / scale, prior / prior.sum()
-    kept = epsilon * (1.0 - 1e-11)
-    outputs, columns = _refined(unit, mass, kept)
-    outputs, columns = _merged(outputs, columns)
-    outputs, law = _repaired(unit, outputs, columns, kept)
-    loss = float(mass @ (law * (outputs[None, :] - unit[:, None]) ** 2).sum(axis=1))
-    return UnbiasedLaw(values, values[0] + scale * outputs, law, loss * scale**2)
+    slightly_less = epsilon * (1.0 - 1e-11)  # room for the rounding of ratios
+    law = _repaired(unit, _merged(_refined(unit, mass, slightly_less)), slightly_less)
+    loss = float(mass @ (law.law * (law.outputs[None, :] - unit[:, None]) ** 2).sum(axis=1))
+    return UnbiasedLaw(values, values[0] + scale * law.outputs, law.law, loss * scale**2)
 
 
-def _refined(values: Floats, prior: Floats, epsilon: float) -> tuple[Floats, Floats]:
-    """Outputs (m,) and columns (m, k): solved on a grid that grows around the outputs in use."""
+def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
+    """The best law of the programme, solved on a grid that grows around the outputs in use."""
+    # a first grid: near outputs, far ones, the labels themselves, and the two outputs with which a law always exists
     k, beyond = len(values), 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 4 * k + 9) for s in (2.0, 4.0 + 2.0 * k))
-    anchor, _ = two_output_law(values, epsilon)
-    grid, best = np.unique(np.concatenate([near, far, values, anchor])), math.inf
+    anchor = two_output_law(values, epsilon).outputs
+    grid, loss = np.unique(np.concatenate([near, far, values, anchor])), math.inf
     for _ in range(_ROUNDS):
-        loss, columns = _solve(values, prior, epsilon, grid)
+        previous, solution = loss, _solve(values, prior, epsilon, grid)
+        loss, columns = solution.expected_loss, solution.law.T
         used = np.flatnonzero(columns.max(axis=1) > _UNUSED)
-        finished, gained, best = (grid[used], columns[used]), best - loss, loss
-        if gained < 1e-5 * loss:
+        best = OutputLaw(grid[used], columns[used].T)
+        if previous - loss < 1e-5 * loss:
             break
+        # the outputs in use, and two more around each, a third of a step away
         steps = np.diff(grid)
-        left, right = steps[np.maximum(used - 1, 0)], steps[np.minimum(used, len(steps) - 1)]
-        grid = np.unique(np.concatenate([anchor, grid[used], grid[used] - left / 3.0, grid[used] + right / 3.0]))
-    return finished
+        below, above = steps[np.maximum(used - 1, 0)], steps[np.minimum(used, len(steps) - 1)]
+        grid = np.unique(np.concatenate([anchor, grid[used], grid[used] - below / 3.0, grid[used] + above / 3.0]))
+    return best
 
 
-def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> tuple[float, Floats]:
-    """Smallest expected squared error over laws on these outputs, and the columns (m, k)."""
+def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> UnbiasedLaw:
+    """The law on these outputs with the smallest expected squared error, to the solver's precision."""
+    # variables: v of each output, then s of each output and label; the cost is Σ prior (v e^-ε + s) (output - label)²
     k, m, low = len(values), len(outputs), math.exp(-epsilon)
     errors = prior[None, :] * (outputs[:, None] - values[None, :]) ** 2
     cost = np.concatenate([low * errors.sum(axis=1), errors.ravel()])
     sparse = scipy.sparse
+    # s <= v (1 - e^-ε); for each label the probabilities sum to 1 and the outputs to the label
     bounded = sparse.hstack(
         [-(1.0 - low) * sparse.kron(sparse.identity(m), np.ones((k, 1))), sparse.identity(m * k)], format="csr"
     )
@@ -128,35 +143,39 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> tu
     means = sparse.hstack(
         [sparse.csr_matrix(low * np.tile(outputs, (k, 1))), sparse.kron(outputs[None, :], sparse.identity(k))]
     )
-    asked = np.concatenate([np.ones(k), values])
-    found = scipy.optimize.linprog(
-        cost, bounded, np.zeros(m * k), sparse.vstack([sums, means], format="csr"), asked, method="highs"
+    targets = np.concatenate([np.ones(k), values])
+    optimum = scipy.optimize.linprog(
+        cost, bounded, np.zeros(m * k), sparse.vstack([sums, means], format="csr"), targets, method="highs"
     )
-    if found.x is None:
-        raise ValueError(f"epsilon = {epsilon:g}: the linear programme was not solved: {found.message}")
-    heights, above = found.x[:m, None], found.x[m:].reshape(m, k)
-    return float(cost @ found.x), low * heights + np.clip(above, 0.0, (1.0 - low) * heights)
+    if optimum.x is None:
+        raise ValueError(f"epsilon = {epsilon:g}: the linear programme was not solved: {optimum.message}")
+    heights, above = optimum.x[:m, None], optimum.x[m:].reshape(m, k)
+    columns = low * heights + np.clip(above, 0.0, (1.0 - low) * heights)
+    return UnbiasedLaw(values, outputs, columns.T, float(cost @ optimum.x))
 
 
-def _merged(outputs: Floats, columns: Floats) -> tuple[Floats, Floats]:
-    """Proportional columns as one output at their mean."""
+def _merged(solution: OutputLaw) -> OutputLaw:
+    """Outputs whose columns are proportional become one output at their mean."""
+    outputs, columns = solution.outputs, solution.law.T
     shapes = columns / columns.max(axis=1, keepdims=True)
-    left, found_outputs, found_columns = list(range(len(outputs))), [], []
-    while left:
-        alike = [i for i in left if np.max(np.abs(shapes[i] - shapes[left[0]])) < 1e-9]
-        left = [i for i in left if i not in alike]
-        found_columns.append(columns[alike].sum(axis=0))
-        found_outputs.append(float(outputs[alike] @ columns[alike].max(axis=1) / columns[alike].max(axis=1).sum()))
-    order = np.argsort(found_outputs)
-    return np.array(found_outputs)[order], np.array(found_columns)[order]
+    remaining, means, sums = list(range(len(outputs))), [], []
+    while remaining:
+        alike = [i for i in remaining if np.max(np.abs(shapes[i] - shapes[remaining[0]])) < 1e-9]
+        remaining = [i for i in remaining if i not in alike]
+        weights = columns[alike].max(axis=1)
+        means.append(float(outputs[alike] @ weights / weights.sum()))
+        sums.append(columns[alike].sum(axis=0))
+    order = np.argsort(means)
+    return OutputLaw(np.array(means)[order], np.array(sums)[order].T)
 
 
-def _repaired(values: Floats, outputs: Floats, columns: Floats, epsilon: float) -> tuple[Floats, Floats]:
-    """Outputs, increasing, and law (k, m), with exact rows and means, and ε enumerated; see the module's docstring."""
-    pair, _ = two_output_law(values, min(1.0, epsilon / 2.0))
-    law = columns.T
+def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
+    """A law near the solver's with exact rows and means, and ε enumerated; see the module's docstring."""
+    pair = two_output_law(values, min(1.0, epsilon / 2.0)).outputs
+    outputs, law = solution
     for power in range(-9, -1):
         share = 10.0**power
+        # what rows and means lack, as two columns
         lacking = 1.0 - (1.0 - share) * law.sum(axis=1)
         moment = values - (1.0 - share) * (law @ outputs)
         above = (moment - pair[0] * lacking) / (pair[1] - pair[0])
@@ -164,5 +183,5 @@ def _repaired(values: Floats, outputs: Floats, columns: Floats, epsilon: float) 
         if np.all(mixed > 0.0) and law_epsilon(mixed) <= epsilon * (1.0 + 1e-12):
             every = np.concatenate([outputs, pair])
             order = np.argsort(every, kind="stable")
-            return every[order], mixed[:, order]
+            return OutputLaw(every[order], mixed[:, order])
     raise ValueError(f"epsilon = {epsilon:g}: the law that the solver found cannot be repaired")

@@ -57,10 +57,10 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
         lost = bit_flip_prob * math.expm1(epsilon) * bit_flip_prob
     else:
         lost = (bit_flip_prob * math.exp(epsilon / 4.0) * math.exp(epsilon / 4.0)) ** 2
-    doubt = 2.0**-49 * (gap + lost)
-    if gap - lost + doubt <= 0.0:
+    error = 2.0**-49 * (gap + lost)  # of the difference, by the rounding of either term
+    if gap - lost + error <= 0.0:
         return Bracket(0.0, 0.0)
-    return outward(gap - lost - doubt, gap - lost + doubt)
+    return outward(gap - lost - error, gap - lost + error)
 
 
 def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
@@ -76,9 +76,9 @@ def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
     Args:
         bit_flip_prob: p in [0, 1/2]; num_classes: K, at least 2.
     """
-    kept = 1.0 - bit_flip_prob
-    some = math.fsum(kept ** (power + 1) for power in range(num_classes))
-    right = some + bit_flip_prob * kept ** (num_classes - 1)
+    keep = 1.0 - bit_flip_prob
+    with_own_bit = math.fsum(keep ** (power + 1) for power in range(num_classes))
+    right = with_own_bit + bit_flip_prob * keep ** (num_classes - 1)  # or no bit is 1
     return (right - 1.0) / num_classes * (1.0 + 1e-12)
 
 
