@@ -102,7 +102,6 @@ class ClusterAndFeaturesConfig(Learner):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release of hard labels whose noise law is public."""
-        self.check_accepts(received)
         whole = _Evidence.of(received, received.law(self.kind))
         penalty, strength = self._chosen(whole)
         model = self._model(whole, penalty)

@@ -66,7 +66,6 @@ class ConvolutionalConfig(Learner):
 
     def learn(self, received: Received) -> Predictor:
         """Train on a release; bits are the targets of sigmoids."""
-        self.check_accepts(received)
         return self._train(received.rows, received.weights, bits=received.release.kind == "bits")
 
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float64], bits: bool) -> Predictor:

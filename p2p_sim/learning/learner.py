@@ -176,24 +176,11 @@ class Learner(Config):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release; a learner that needs more of it than features and weights defines this, too."""
-        self.check_accepts(received)
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
         """Learn from a release of hard labels, counted; of learners with `takes_counts`."""
         return self.fit(received.rows, received.weights)
-
-    def check_accepts(self, received: Received) -> None:
-        """Refuse labels of a kind that the learner does not take.
-
-        Raises:
-            InputError: they are of such a kind.
-        """
-        kind = received.release.kind
-        if kind not in self.accepts:
-            raise InputError(
-                f"learner.kind = {self.kind!r}: takes {' or '.join(self.accepts)} labels, the release has {kind} ones"
-            )
 
 
 class ValueLearner(Learner):

@@ -28,7 +28,6 @@ class UnbiasedLearner(Learner):
         Raises:
             InputError: the labels are of another kind, their law is not public, or has no inverse.
         """
-        self.check_accepts(received)
         if received.release.kind == "signed":
             return self.fit(received.rows, received.weights)
         labels = received.release.payload.astype(np.int64)
@@ -154,7 +153,6 @@ class ForwardCorrectionConfig(FittedToLabels):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release of hard labels whose noise law is public."""
-        self.check_accepts(received)
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
@@ -186,7 +184,6 @@ class LabelProportionsConfig(FittedToLabels):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release of soft labels that the users of a bag share."""
-        self.check_accepts(received)
         fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
         return fitting.fitted(bags_of(received), received.num_classes)
 

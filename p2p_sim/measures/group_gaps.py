@@ -53,21 +53,6 @@ def figure_of(column: str) -> tuple[str, Group] | None:
     return None if found is None else (found["figure"], Group(found["kind"], found["name"]))
 
 
-def with_losses(table: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows with each group's accuracies, and with its paired loss of accuracy to privacy; a gap where one is not
-    known.
-    """
-    import pandas as pd
-
-    more: dict[str, pd.Series] = {}
-    for group in groups_of(table.columns):
-        known = table.reindex(columns=[group.column(name) for name in (ERROR, REFERENCE)])
-        error, reference = (pd.to_numeric(known[name], errors="coerce").astype(float) for name in known)
-        more |= {group.column(ACCURACY): 1.0 - error, group.column(REFERENCE_ACCURACY): 1.0 - reference}
-        more[group.column(LOSS)] = error - reference
-    return table.assign(**more) if more else table
-
-
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
     """How much more accuracy a group loses than all others, in each row: above 0 where it pays more.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from p2p_sim.measures.group_gaps import with_losses
+from p2p_sim.measures.group_gaps import ACCURACY, ERROR, LOSS, REFERENCE, REFERENCE_ACCURACY
 from p2p_sim.measures.intervals import Mean, mean_interval
 
 Quality = Literal["excess_risk", "accuracy", "half_l1", "cells"]
@@ -44,7 +44,8 @@ def is_privacy(name: str) -> bool:
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy.
 
-    A gap in a column of numbers, or in one that has no value at all, is NaN.
+    Each group has its accuracies and its loss, too. A gap in a column of numbers, or in one that has no value at all,
+    is NaN.
     """
     table = rows.copy()
     for name in table.columns[table.dtypes == "object"]:
@@ -59,7 +60,15 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
     if {"error_rate", "nonprivate_error_rate"} <= set(table):
         table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
         table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]
-    return with_losses(table)
+    # a group's columns end in the grouping and the group: error_rate[sex=Female]
+    of_groups: dict[str, pd.Series] = {}
+    errors = [name for name in map(str, table) if name.startswith(f"{ERROR}[") and name.endswith("]")]
+    for group in [name.removeprefix(ERROR) for name in errors]:
+        figures = table.reindex(columns=[ERROR + group, REFERENCE + group])
+        error, reference = (pd.to_numeric(figures[name], errors="coerce").astype(float) for name in figures)
+        of_groups |= {ACCURACY + group: 1.0 - error, REFERENCE_ACCURACY + group: 1.0 - reference}
+        of_groups[LOSS + group] = error - reference
+    return table.assign(**of_groups) if of_groups else table
 
 
 def with_derived(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from p2p_sim.measures.group_gaps import ERROR, LOSS, REFERENCE, SHARE, groups_of, with_losses
+from p2p_sim.measures.group_gaps import ERROR, LOSS, REFERENCE, SHARE, groups_of
 from p2p_sim.measures.intervals import Mean, mean_interval
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
     A figure that some replicate does not have is left out.
     """
-    table = with_losses(rows)
+    from p2p_sim.measures.point_means import derived
+
+    table = derived(rows)
     columns = [group.column(figure) for group in groups_of(rows) for figure in (SHARE, ERROR, REFERENCE, LOSS)]
     return {
         column: mean_interval(table[column].astype(float))

@@ -141,7 +141,6 @@ def build_population(
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
-    _check(source.kind, sample)
     cluster = clusters.assign(sample.users, streams)
     sizes = np.bincount(cluster)
     users, point = sample.users, sample.point
@@ -205,20 +204,3 @@ def _placed(sample: Sample) -> Examples | None:
     names = np.unique(given)
     place = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
     return replace(held, cluster=np.where(names[place] == held.cluster, place, -1))
-
-
-def _check(kind: str, sample: Sample) -> None:
-    """Refuse rows that no mechanism knows how to privatise."""
-    for name, rows in (("users", sample.users), ("holdout", sample.holdout)):
-        if rows is not None and (fault := _fault(rows, sample.num_classes)):
-            raise InputError(f"population.kind = {kind!r}: {name}: {fault}")
-
-
-def _fault(rows: Examples, num_classes: int) -> str | None:
-    if rows.features.ndim != 2 or rows.features.dtype.kind != "f":
-        return "features must be floating-point numbers (n, d)"
-    if rows.labels.dtype != np.uint8 or rows.labels.shape != (len(rows.features),):
-        return "labels must be uint8 (n,), one a row of features"
-    if not len(rows.labels) or rows.labels.max() >= num_classes:
-        return f"labels must lie in 0..{num_classes - 1}, and there must be some"
-    return None

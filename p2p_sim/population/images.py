@@ -67,7 +67,12 @@ class _ImageConfig(Extended, OfficialSplit):
         task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
         labels, num_classes = digit_labels(numbers, task, self.one)
         holdout = Examples(test, digit_labels(test_numbers, task, self.one)[0])
-        return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
+        users = self._choose(Examples(train, labels), streams)
+        for name, rows in (("users", users), ("holdout", holdout)):
+            if not len(rows.labels):  # an empty file, or no image of either class of a pair
+                fault = f"labels must lie in 0..{num_classes - 1}, and there must be some"
+                raise InputError(f"population.kind = {self.kind!r}: {name}: {fault}")
+        return Sample(users, num_classes, holdout)
 
 
 class _IdxConfig(_ImageConfig):

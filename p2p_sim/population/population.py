@@ -198,10 +198,3 @@ class Population(People):
     def features_of(self, shard: Shard) -> NDArray[np.floating]:
         """Features of a shard's users, (shard.size, d)."""
         return self.features[shard.start : shard.stop]
-
-    @property
-    def label_distribution(self) -> NDArray[np.float64] | None:
-        """p(y|x) of every user (n, K), if the law is known."""
-        if self.law is None or self.point is None:
-            return None
-        return self.law.label_distribution[self.point]
