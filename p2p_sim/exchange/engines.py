@@ -190,7 +190,7 @@ class Exchange:
             population, network: the users, and the network that has been opened for them.
             record: keep the transcript. part: shards to run.
         """
-        check_given(self.adversaries, population.num_rows)
+        check_given(self.adversaries, population.source_rows or population.num_users)
         if part is not None:
             network.config.check_splittable()
         shards = population.shards if part is None else population.shards[slice(*part)]

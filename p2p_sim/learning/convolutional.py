@@ -50,8 +50,8 @@ class ConvolutionalConfig(Learner):
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
-    def has_reference(self) -> bool:
-        """As `nonprivate` says."""
+    def has_reference(self) -> bool:  # type: ignore[override]  # of all other kinds it is a constant
+        """Whether a second network is trained on the true labels."""
         return self.nonprivate
 
     def check_installed(self) -> None:

@@ -141,19 +141,16 @@ class Learner(Config):
 
     accepts: releases that it can learn from. loss: the loss of its excess risk.
     takes_counts: whether several labels may share a row of weights, so that labels at the points of a known law can be
-    counted. uses_noise_law: whether `learn` needs the public law of the labels' noise.
+    counted. uses_noise_law: whether `learn` needs the public law of the labels' noise. has_reference: whether the
+    learner also learns from the true labels, for the columns without privacy.
     """
 
     kind: str
     takes_counts: ClassVar[bool] = False
     uses_noise_law: ClassVar[bool] = False
+    has_reference: ClassVar[bool] = True
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
     loss: ClassVar[Loss] = "log"
-
-    @property
-    def has_reference(self) -> bool:
-        """Whether the learner also learns from the true labels, for the columns without privacy."""
-        return True
 
     @property
     def depends_on_scale(self) -> bool:

@@ -53,10 +53,7 @@ class MajorityTableConfig(Learner):
     accepts: ClassVar[tuple[ReleaseKind, ...]] = SUMS
     loss: ClassVar[Loss] = "zero_one"
     takes_counts: ClassVar[bool] = True
-
-    @property
-    def depends_on_scale(self) -> bool:
-        return False
+    depends_on_scale: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """Sum the weights (m, K) of each distinct row of features (m, d)."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +48,13 @@ class RidgeConfig(ValueLearner):
     """
 
     kind: Literal["ridge"] = "ridge"
+    depends_on_scale: ClassVar[bool] = False
     l2: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Penalty on squared coefficients of standardised features, at least 0; absent: d (1 + noise variance / (span/4)²)
     for d features."""
     cluster_means: bool = False
     """Learn from the mean features of each cluster, for releases whose numbers are those of random users of a
     cluster; without privacy the users' own features are learned from."""
-
-    @property
-    def depends_on_scale(self) -> bool:
-        return False
 
     @property
     def knows_clusters(self) -> bool:

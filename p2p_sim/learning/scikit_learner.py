@@ -103,6 +103,7 @@ class BoostedTreesConfig(UnbiasedLearner):
 
     kind: Literal["boosted_trees"] = "boosted_trees"
     loss: ClassVar[Loss] = "zero_one"
+    depends_on_scale: ClassVar[bool] = False
     trees: int = Field(default=100, ge=1, le=10_000)
     """Trees of each class, 1 to 10,000; fixed beforehand, since a stop that depends on true labels costs privacy."""
     learning_rate: float = Field(default=0.1, gt=0, le=1)
@@ -111,10 +112,6 @@ class BoostedTreesConfig(UnbiasedLearner):
     """Most leaves of a tree, 2 to 1,000."""
     users_in_leaf: int = Field(default=20, ge=1)
     """Fewest labels in a leaf, at least 1."""
-
-    @property
-    def depends_on_scale(self) -> bool:
-        return False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """Regress weights (m, K) whose rows sum to 1; for two classes one of both is sufficient."""

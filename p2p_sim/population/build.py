@@ -17,9 +17,8 @@ from p2p_sim.population.digits_and_adult import AdultConfig, DigitsConfig
 from p2p_sim.population.drawn_features import CircleConfig, LinearConfig, RealLineConfig, UnitCubeConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.measured_groups import CLASS, CLUSTER_SIZE, by_size, nearest_cluster
-from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
+from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample, Source
 from p2p_sim.population.scikit_tables import BreastCancerConfig, DiabetesConfig, WineConfig
-from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.population.table import TableConfig
 

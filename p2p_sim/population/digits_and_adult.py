@@ -14,8 +14,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.measured_groups import Grouping, by_column
-from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Examples, Sample, Source
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, Shard
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, Shard, Source
 
 
 @dataclass(frozen=True)
