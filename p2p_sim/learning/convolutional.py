@@ -93,5 +93,5 @@ class _Trained:
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K), or sigmoids over their sums."""
-        found = predicted(self.network, features, self.settings)
-        return normalised(found) if self.settings.bits else found
+        scores = predicted(self.network, features, self.settings)
+        return normalised(scores) if self.settings.bits else scores

@@ -132,8 +132,8 @@ class Counted:
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
         """Counts (P, K) at the points of a law; points without labels are left out."""
-        seen = counts.any(axis=1)
-        return Counted(law.points[seen], counts[seen], law.cluster[seen])
+        occupied = counts.any(axis=1)
+        return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
 
 class Learner(Config):

@@ -71,6 +71,6 @@ class _Table:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Positive parts of the sums, normalised; the leading class leads."""
-        found = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
-        found = np.maximum(found.reshape(len(features), self.overall.size), 0.0) + 1e-12
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
+        sums = np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12
+        return np.asarray(sums / sums.sum(axis=1, keepdims=True))

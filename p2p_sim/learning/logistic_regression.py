@@ -121,7 +121,7 @@ class _Sigmoids:
     each: tuple[Predictor, ...]
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        return normalised(np.stack([one.probabilities(features)[:, 1] for one in self.each], axis=1))
+        return normalised(np.stack([model.probabilities(features)[:, 1] for model in self.each], axis=1))
 
 
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
@@ -136,9 +136,9 @@ def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
         counts: (C, K) labels of each class that arrived from each cluster.
         trim: 0 to 1.
     """
-    left = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
-    total = left.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(left, total, out=np.zeros_like(left), where=total > 0))
+    remaining = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
+    total = remaining.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(remaining, total, out=np.zeros_like(remaining), where=total > 0))
 
 
 class TrimmedClustersConfig(PenalisedLogisticConfig):
@@ -207,11 +207,11 @@ class SoftLogisticRegressionConfig(Learner):
             value = total - float(np.vdot(pull, w)) + 0.5 * float(np.vdot(penalised * w, w))
             return value, np.ravel(design.T @ p - pull + penalised * w)
 
-        found = minimize(
+        optimum = minimize(
             objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
             options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, labels.sum()) ** 0.5},
         )  # fmt: skip
-        return LinearSoftmax(found.x.reshape(width, scores))
+        return LinearSoftmax(optimum.x.reshape(width, scores))
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:

@@ -169,11 +169,11 @@ def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> 
     if law is None or not population.law_clusters or population.num_classes != 2:
         return None
     positive = law.label_distribution[:, 1]
-    seen = exchanged_distribution(law.mass, positive, law.cluster, flip_prob)
+    exchanged = exchanged_distribution(law.mass, positive, law.cluster, flip_prob)
     if loss == "zero_one":
-        reached = error_rate(law.mass, law.label_distribution, np.stack([1.0 - seen, seen], axis=1))
+        reached = error_rate(law.mass, law.label_distribution, np.stack([1.0 - exchanged, exchanged], axis=1))
         return reached - bayes_error_rate(law.mass, law.label_distribution)
-    reached = logistic_risk_after(law.points, law.mass, seen, positive)
+    reached = logistic_risk_after(law.points, law.mass, exchanged, positive)
     return reached - best_logistic_risk(law.points, law.mass, positive)
 
 

@@ -160,14 +160,14 @@ class ForwardCorrectionConfig(FittedToLabels):
         from scipy.optimize import minimize
 
         objective = Objective(observed, num_classes, self.l2)
-        found = minimize(
+        optimum = minimize(
             objective, np.zeros(np.prod(objective.shape)), jac=True, method="L-BFGS-B",
             options={
                 "maxiter": self.max_iterations, "maxfun": 10 * self.max_iterations,
                 "gtol": 1e-6 * max(1.0, float(observed.count.sum())) ** 0.5,
             },
         )  # fmt: skip
-        return LinearSoftmax(found.x.reshape(objective.shape))
+        return LinearSoftmax(optimum.x.reshape(objective.shape))
 
 
 class LabelProportionsConfig(FittedToLabels):
@@ -190,8 +190,8 @@ class LabelProportionsConfig(FittedToLabels):
 
 def bags_of(received: Received) -> Observed:
     """The users whose soft labels arrived, bag by bag, and each bag's shares as so many labels as it has users."""
-    known = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
-    shares, bag, users = np.unique(known, axis=0, return_inverse=True, return_counts=True)
+    labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
+    shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
     classes = received.num_classes
     order = np.argsort(bag.ravel(), kind="stable")
     starts = (np.cumsum(users) - users).astype(np.int64)

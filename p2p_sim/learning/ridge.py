@@ -104,7 +104,7 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
     best = affine(law.points, mean, law.mass)
     constant = np.full(len(mean), law.mass @ mean)
     excess = [float(law.mass @ (guess - mean) ** 2) for guess in (*numbers, best, constant)]
-    return [one + residual for one in excess[:-2]], excess[-2] + residual, excess[-1] + residual
+    return [each + residual for each in excess[:-2]], excess[-2] + residual, excess[-1] + residual
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
@@ -159,12 +159,12 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None
-    known = people.law
-    told = known.label_distribution @ law.means
-    weight = np.bincount(known.cluster, weights=known.mass)
-    centre = np.bincount(known.cluster, weights=known.mass * told) / np.where(weight > 0, weight, 1.0)
-    reached = affine(known.points, centre[known.cluster], known.mass)
-    (risk,), best, _ = squared_risks(people, known, [reached])
+    finite = people.law
+    numbers = finite.label_distribution @ law.means
+    weight = np.bincount(finite.cluster, weights=finite.mass)
+    centre = np.bincount(finite.cluster, weights=finite.mass * numbers) / np.where(weight > 0, weight, 1.0)
+    reached = affine(finite.points, centre[finite.cluster], finite.mass)
+    (risk,), best, _ = squared_risks(people, finite, [reached])
     return max(0.0, risk - best)
 
 

@@ -39,8 +39,8 @@ def groups_of(columns: Iterable[Any]) -> list[Group]:
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
     """
-    found = (_COLUMN.fullmatch(column) for column in map(str, columns))
-    return [Group(one["kind"], one["name"]) for one in found if one is not None and one["figure"] == ERROR]
+    matches = (_COLUMN.fullmatch(column) for column in map(str, columns))
+    return [Group(match["kind"], match["name"]) for match in matches if match is not None and match["figure"] == ERROR]
 
 
 def figure_of(column: str) -> tuple[str, Group] | None:
@@ -49,8 +49,8 @@ def figure_of(column: str) -> tuple[str, Group] | None:
     >>> figure_of("accuracy[class=0]")
     ('accuracy', Group(kind='class', name='0'))
     """
-    found = _COLUMN.fullmatch(column)
-    return None if found is None else (found["figure"], Group(found["kind"], found["name"]))
+    match = _COLUMN.fullmatch(column)
+    return None if match is None else (match["figure"], Group(match["kind"], match["name"]))
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":

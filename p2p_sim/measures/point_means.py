@@ -97,16 +97,16 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    made = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
-    rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in made]
+    reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
+    rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
     privacy = [name for name in measured if is_privacy(name)]
     means = [name for name in measured if not is_privacy(name)]
     text = [name for name in rest if name not in measured]
     same = groups[text].nunique(dropna=False) if text else pd.DataFrame()
-    kept = fixed[[name for name in text if same[name].max() == 1]]
+    common = fixed[[name for name in text if same[name].max() == 1]]
     worst: pd.DataFrame = groups[privacy].max().where(groups[privacy].count().eq(size, axis=0))
-    parts: list[pd.DataFrame] = [out, kept, worst, _intervals(groups, means, size)]
+    parts: list[pd.DataFrame] = [out, common, worst, _intervals(groups, means, size)]
     return pd.concat(parts, axis="columns").copy().reset_index()
 
 
@@ -122,8 +122,8 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
         if name.endswith("auc"):  # which cannot lie elsewhere
             low[name + LOW], high[name + HIGH] = low[name + LOW].clip(lower=0.0), high[name + HIGH].clip(upper=1.0)
     order = [name + ending for name in names for ending in ("", LOW, HIGH)]
-    found: pd.DataFrame = pd.concat([mean, low, high], axis="columns")[order]
-    return found
+    intervals: pd.DataFrame = pd.concat([mean, low, high], axis="columns")[order]
+    return intervals
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
@@ -209,9 +209,9 @@ def differences(
     """
     one, two = (_wide(rows, axes, column) for rows in (first, second))
     shared = one.index.intersection(two.index, sort=False)
-    found, used = [], []
-    for place in shared:
-        a, b = one.loc[place].dropna(), two.loc[place].dropna()
+    results, used = [], []
+    for point in shared:
+        a, b = one.loc[point].dropna(), two.loc[point].dropna()
         both = a.index.intersection(b.index)
         if paired:
             a, b = a[both], b[both]
@@ -220,17 +220,17 @@ def differences(
             a, b = a.iloc[:count], b.iloc[:count]
         if a.empty or b.empty:
             continue
-        place_values = place if isinstance(place, tuple) else (place,)
-        values = dict(zip(axes, place_values, strict=False))
-        found.append(_difference(column, values, a, b, paired))
-        used.append(place)
-    if len(found) > 1 and is_privacy(column):
-        count = min(difference.counts[0] for difference in found)
-        one_worst, two_worst = max(d.first for d in found), max(d.second for d in found)
-        found.append(Difference(column, None, one_worst, two_worst, None, (count, count)))
-    elif len(found) > 1:
-        found.append(_pooled(column, one.loc[used], two.loc[used], paired))
-    return found
+        axis_values = point if isinstance(point, tuple) else (point,)
+        values = dict(zip(axes, axis_values, strict=False))
+        results.append(_difference(column, values, a, b, paired))
+        used.append(point)
+    if len(results) > 1 and is_privacy(column):
+        count = min(difference.counts[0] for difference in results)
+        one_worst, two_worst = max(d.first for d in results), max(d.second for d in results)
+        results.append(Difference(column, None, one_worst, two_worst, None, (count, count)))
+    elif len(results) > 1:
+        results.append(_pooled(column, one.loc[used], two.loc[used], paired))
+    return results
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:

@@ -97,8 +97,8 @@ def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Fl
         return np.asarray(design.T @ (design * (mass * p * (1.0 - p))[:, None]))
 
     start = np.zeros(design.shape[1])
-    found = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
-    return loss(found.x, positive)
+    optimum = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
+    return loss(optimum.x, positive)
 
 
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:

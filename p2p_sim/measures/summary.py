@@ -74,10 +74,10 @@ TOTALS = (
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """Mean and 95% interval of every measured column that applies; of an AUC cut at 0 and 1."""
-    found = {
+    intervals = {
         name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
     }
-    return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in found.items()}
+    return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in intervals.items()}
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:

@@ -176,9 +176,9 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
-        place = np.full(int(law.cluster.max()) + 1, -1, dtype=np.int64)
-        place[law.cluster[people.point[people.cluster_offsets[:-1]]]] = np.arange(len(people.cluster_sizes))
-        return place[law.cluster]
+        number = np.full(int(law.cluster.max()) + 1, -1, dtype=np.int64)
+        number[law.cluster[people.point[people.cluster_offsets[:-1]]]] = np.arange(len(people.cluster_sizes))
+        return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
     assert law is not None or held is not None
@@ -201,5 +201,5 @@ def _placed(sample: Sample) -> Examples | None:
     if held is None or held.cluster is None or given is None:
         return held
     names = np.unique(given)
-    place = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
-    return replace(held, cluster=np.where(names[place] == held.cluster, place, -1))
+    index = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
+    return replace(held, cluster=np.where(names[index] == held.cluster, index, -1))

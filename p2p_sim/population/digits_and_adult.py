@@ -161,8 +161,8 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
     """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
     learned, held = held_out(len(rows.labels), test_fraction, streams, users)
     people, holdout = rows.take(learned), rows.take(held)
-    kept = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
-    return Sample(people, num_classes, kept)
+    measured = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
+    return Sample(people, num_classes, measured)
 
 
 def held_out(

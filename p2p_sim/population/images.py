@@ -67,12 +67,7 @@ class _ImageConfig(Extended, OfficialSplit):
         task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
         labels, num_classes = digit_labels(numbers, task, self.one)
         holdout = Examples(test, digit_labels(test_numbers, task, self.one)[0])
-        users = self._choose(Examples(train, labels), streams)
-        for name, rows in (("users", users), ("holdout", holdout)):
-            if not len(rows.labels):  # an empty file, or no image of either class of a pair
-                fault = f"labels must lie in 0..{num_classes - 1}, and there must be some"
-                raise InputError(f"population.kind = {self.kind!r}: {name}: {fault}")
-        return Sample(users, num_classes, holdout)
+        return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
 
 
 class _IdxConfig(_ImageConfig):
@@ -109,13 +104,13 @@ class Cifar10Config(_ImageConfig):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The training files at hand and the test file, last."""
-        found = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
+        paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
-            name = found[0].name.replace("_1", f"_{number}")
-            if not (found[0].parent / name).is_file():
+            name = paths[0].name.replace("_1", f"_{number}")
+            if not (paths[0].parent / name).is_file():
                 break
-            found.append(found[0].parent / name)
-        return [*found, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
+            paths.append(paths[0].parent / name)
+        return [*paths, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Training rows as users, test rows as holdout."""
@@ -169,6 +164,10 @@ def load_images(
     if classes is not None:
         chosen, tested = np.isin(numbers, classes), np.isin(test_numbers, classes)
         train, numbers, test, test_numbers = train[chosen], numbers[chosen], test[tested], test_numbers[tested]
+    for labels, path in ((numbers, paths[0]), (test_numbers, paths[-1])):
+        if not len(labels):
+            of_pair = "" if classes is None else f" of class {classes[0]} or {classes[1]}"
+            raise InputError(f"{path}: holds no image{of_pair}")
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     public = flat[0]
     if public_rows is not None:
