@@ -191,9 +191,10 @@ class Exchange:
             record: keep the transcript. part: shards to run.
         """
         check_given(self.adversaries, population.source_rows or population.num_users)
+        shards = population.shards
         if part is not None:
             network.config.check_splittable()
-        shards = population.shards if part is None else population.shards[slice(*part)]
+            shards = shards[slice(*part)]
         asked = sum(shard.size for shard in shards)
         expected = int(self.sampling_rate * asked + 4 * asked**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))

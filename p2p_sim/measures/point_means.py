@@ -51,24 +51,22 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
     for name in table.columns[table.dtypes == "object"]:
         if table[name].map(lambda cell: cell is None or type(cell) in (int, float)).all():
             table[name] = table[name].astype(float)
-    if "error_rate" in table:
-        table["accuracy"] = 1.0 - table["error_rate"]
-    if "nonprivate_error_rate" in table:
-        table["nonprivate_accuracy"] = 1.0 - table["nonprivate_error_rate"]
-    if "majority_error_rate" in table:
-        table["majority_accuracy"] = 1.0 - table["majority_error_rate"]
-    if {"error_rate", "nonprivate_error_rate"} <= set(table):
-        table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
-        table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]
+    rates = {ERROR: ACCURACY, REFERENCE: REFERENCE_ACCURACY, "majority_error_rate": "majority_accuracy"}
+    for rate, accuracy in rates.items():
+        if rate in table:
+            table[accuracy] = 1.0 - table[rate]
+    if {ERROR, REFERENCE} <= set(table):
+        table[LOSS] = table[ERROR] - table[REFERENCE]
+        table["relative_accuracy"] = table[ACCURACY] / table[REFERENCE_ACCURACY]
     # a group's columns end in the grouping and the group: error_rate[sex=Female]
     of_groups: dict[str, pd.Series] = {}
-    errors = [name for name in map(str, table) if name.startswith(f"{ERROR}[") and name.endswith("]")]
-    for group in [name.removeprefix(ERROR) for name in errors]:
-        figures = table.reindex(columns=[ERROR + group, REFERENCE + group])
-        error, reference = (pd.to_numeric(figures[name], errors="coerce").astype(float) for name in figures)
+    for column in table.filter(regex=rf"(?s)^{ERROR}\[.*\]$"):
+        group = str(column).removeprefix(ERROR)
+        figures = table.reindex(columns=[column, REFERENCE + group]).apply(pd.to_numeric, errors="coerce").astype(float)
+        error, reference = figures[column], figures[REFERENCE + group]
         of_groups |= {ACCURACY + group: 1.0 - error, REFERENCE_ACCURACY + group: 1.0 - reference}
         of_groups[LOSS + group] = error - reference
-    return table.assign(**of_groups) if of_groups else table
+    return table.assign(**of_groups)
 
 
 def with_derived(row: dict[str, Any]) -> dict[str, Any]:

@@ -164,10 +164,9 @@ def load_images(
     if classes is not None:
         chosen, tested = np.isin(numbers, classes), np.isin(test_numbers, classes)
         train, numbers, test, test_numbers = train[chosen], numbers[chosen], test[tested], test_numbers[tested]
-    for labels, path in ((numbers, paths[0]), (test_numbers, paths[-1])):
-        if not len(labels):
-            of_pair = "" if classes is None else f" of class {classes[0]} or {classes[1]}"
-            raise InputError(f"{path}: holds no image{of_pair}")
+    if not min(len(numbers), len(test_numbers)):
+        used = f"{len(numbers)} training and {len(test_numbers)} test images are used"
+        raise InputError(f"{paths[0].parent}: {used}; at least one of each is needed")
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     public = flat[0]
     if public_rows is not None:
