@@ -20,10 +20,9 @@ from p2p_sim.measures.group_gaps import (
     Group,
     extra_loss,
     groups_of,
-    with_losses,
 )
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import HIGH, LOW
+from p2p_sim.measures.point_means import HIGH, LOW, derived
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.sweep_file import Axis
 
@@ -123,7 +122,7 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
     """A line for each panel, mechanism, ε and group."""
     for panel, changes in (SMALL if frame.small else PANELS).items():
         plan = plan_of(panel, changes, frame, replicates)
-        rows = with_losses(frame.planned(plan, panel))
+        rows = derived(frame.planned(plan, panel))
         for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
             place = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
             place["epsilon_upper"] = part["epsilon_upper"].max()

@@ -16,8 +16,7 @@ from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.faults import InTransit, NetworkFault
 from p2p_sim.network.overlay import GraphOverlay, edges_of
-from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample, Shard, shards
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample, Shard, Source, shards
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon

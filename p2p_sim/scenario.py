@@ -26,7 +26,7 @@ from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.digits_and_adult import DigitsConfig
 from p2p_sim.population.measured_groups import check_kinds
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Source
 from p2p_sim.privacy.where_bounds_hold import Situation
 
 MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]

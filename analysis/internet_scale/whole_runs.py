@@ -75,7 +75,7 @@ def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
     """Of one of the parts of the shards: its sums, if it has shards, processor time and memory."""
     setting, users, index = task
     begin, ready = time.process_time(), prepare_streamed(Replicate(scenario(setting, users), REPLICATE))
-    first, last = (ready.people.num_shards * cut // PARTS for cut in (index, index + 1))
+    first, last = (len(ready.people.shards) * cut // PARTS for cut in (index, index + 1))
     sums = exchange_streamed(ready, (first, last)) if last > first else None
     return sums, time.process_time() - begin, _peak_mib()
 

@@ -207,7 +207,7 @@ class Exchange:
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[tuple[Shard, Payload, Roles]]:
         """Each shard with what its users answer, and their roles."""
         if self.adversaries != NOBODY:
-            check_given(self.adversaries, population.num_rows)
+            check_given(self.adversaries, population.source_rows or population.num_users)
         for shard in shards:
             truth = population.labels_of(shard)
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))

@@ -29,14 +29,14 @@ def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Flo
         offsets: (C+1,). shares: (C, K) distributions.
     """
     sizes = np.diff(offsets)
-    found = np.ones(shares.shape)
+    factors = np.ones(shares.shape)
     for _ in range(200):
-        means = np.add.reduceat(_scaled(predicted, np.repeat(found, sizes, axis=0)), offsets[:-1]) / sizes[:, None]
+        means = np.add.reduceat(_scaled(predicted, np.repeat(factors, sizes, axis=0)), offsets[:-1]) / sizes[:, None]
         if np.abs(means - shares).max() < 1e-7:
             break
-        found *= shares / np.maximum(means, 1e-300)
-        found /= found.max(axis=1, keepdims=True)
-    return found
+        factors *= shares / np.maximum(means, 1e-300)
+        factors /= factors.max(axis=1, keepdims=True)
+    return factors
 
 
 def _scaled(predicted: Floats, factors: Floats) -> Floats:
@@ -102,7 +102,6 @@ class ClusterAndFeaturesConfig(Learner):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release of hard labels whose noise law is public."""
-        self.check_accepts(received)
         whole = _Evidence.of(received, received.law(self.kind))
         penalty, strength = self._chosen(whole)
         model = self._model(whole, penalty)
@@ -120,17 +119,17 @@ class ClusterAndFeaturesConfig(Learner):
         halves = whole.part(even), whole.part(~even)
         losses = [
             sum(
-                held.observed.loss(self._model(seen, penalty).probabilities(held.observed.features))[0]
-                for seen, held in (halves, halves[::-1])
+                held.observed.loss(self._model(learned, penalty).probabilities(held.observed.features))[0]
+                for learned, held in (halves, halves[::-1])
             )
             for penalty in PENALTIES
         ]
         penalty = min(zip(losses, (-one for one in PENALTIES), strict=True))[1] * -1.0
         first = np.arange(len(release)) % 2 == 0
-        seen, held = whole.part(first), whole.part(~first)
-        predicted = self._model(seen, penalty).probabilities(features)
+        learned, held = whole.part(first), whole.part(~first)
+        predicted = self._model(learned, penalty).probabilities(features)
         sizes = np.diff(whole.received.cluster_offsets)
-        moved = (np.repeat(seen.factors(predicted, s), sizes, axis=0) for s in STRENGTHS)
+        moved = (np.repeat(learned.factors(predicted, s), sizes, axis=0) for s in STRENGTHS)
         losses = [held.observed.loss(_scaled(predicted, one)[held.users])[0] for one in moved]
         return penalty, min(zip(losses, (-one for one in STRENGTHS), strict=True))[1] * -1.0
 

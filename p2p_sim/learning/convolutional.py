@@ -50,8 +50,8 @@ class ConvolutionalConfig(Learner):
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
-    def has_reference(self) -> bool:
-        """As `nonprivate` says."""
+    def has_reference(self) -> bool:  # type: ignore[override]  # of all other kinds it is a constant
+        """Whether a second network is trained on the true labels."""
         return self.nonprivate
 
     def check_installed(self) -> None:
@@ -66,7 +66,6 @@ class ConvolutionalConfig(Learner):
 
     def learn(self, received: Received) -> Predictor:
         """Train on a release; bits are the targets of sigmoids."""
-        self.check_accepts(received)
         return self._train(received.rows, received.weights, bits=received.release.kind == "bits")
 
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float64], bits: bool) -> Predictor:
@@ -94,5 +93,5 @@ class _Trained:
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K), or sigmoids over their sums."""
-        found = predicted(self.network, features, self.settings)
-        return normalised(found) if self.settings.bits else found
+        scores = predicted(self.network, features, self.settings)
+        return normalised(scores) if self.settings.bits else scores

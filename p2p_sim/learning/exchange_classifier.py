@@ -113,9 +113,9 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-        found = np.zeros((len(rows), len(self.classes_)))
-        found[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = self.estimator_.predict_proba(rows)
-        return found
+        shares = np.zeros((len(rows), len(self.classes_)))
+        shares[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = self.estimator_.predict_proba(rows)
+        return shares
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
         """The class (n,) of each row."""

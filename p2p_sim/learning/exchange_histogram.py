@@ -86,11 +86,11 @@ class ExchangeHistogram(HistogramClassifier):
         if self.smallest_cell < 2:
             raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
 
-    def _count(self, place: Ints, noisy: Floats) -> None:
+    def _count(self, cell: Ints, noisy: Floats) -> None:
         """Replace the true votes by those of the labels that arrived."""
         cells = len(self.counts_)
-        self.counts_ = np.bincount(place, minlength=cells).astype(np.float64)
-        ones = np.bincount(place, weights=noisy, minlength=cells)
+        self.counts_ = np.bincount(cell, minlength=cells).astype(np.float64)
+        ones = np.bincount(cell, weights=noisy, minlength=cells)
         self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
 
     def privacy(self) -> PrivacyBound:

@@ -27,13 +27,13 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
     with np.errstate(over="ignore"):  # what lies too far away is in the outermost cell
         true = HistogramDensity(release.side).fit(DensityRelease.moved(people.features, release.origin))
     own = DensityRelease(true.coordinates_, true.masses_, release.side, release.origin)
-    found = (
+    figures = (
         *(_distance(people, density) for density in (release, own)),
         float(len(release.masses)),
         float(len(own.masses)),
         _count_error(release, own, people.num_users),
     )
-    return dict(zip(FIGURES, found, strict=True))
+    return dict(zip(FIGURES, figures, strict=True))
 
 
 def _distance(people: Population, density: DensityRelease) -> float | None:
@@ -90,7 +90,7 @@ class HistogramConfig(Learner):
         cells = cubes.cells(self._scaled(features))
         table = CellTable.of(cells)
         rows = table.find(cells)
-        sums = np.stack([np.bincount(rows, w, len(table.coordinates)) for w in weights.T], axis=1)
+        sums = np.stack([np.bincount(rows, column, len(table.coordinates)) for column in weights.T], axis=1)
         return _Cubes(self, cubes, table, np.vstack([sums, np.zeros(weights.shape[1])]))
 
     def _scaled(self, features: NDArray[np.floating]) -> Floats:
@@ -109,6 +109,6 @@ class _Cubes:
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Positive parts of the sums, normalised; the leading class leads, and 0 where all are equal."""
         cells = self.cubes.cells(self.config._scaled(features))
-        place = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
-        share = np.maximum(self.sums[place], 0.0) + 1e-12
+        cell = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
+        share = np.maximum(self.sums[cell], 0.0) + 1e-12
         return np.asarray(share / share.sum(axis=1, keepdims=True))

@@ -132,8 +132,8 @@ class Counted:
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
         """Counts (P, K) at the points of a law; points without labels are left out."""
-        seen = counts.any(axis=1)
-        return Counted(law.points[seen], counts[seen], law.cluster[seen])
+        occupied = counts.any(axis=1)
+        return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
 
 class Learner(Config):
@@ -141,19 +141,16 @@ class Learner(Config):
 
     accepts: releases that it can learn from. loss: the loss of its excess risk.
     takes_counts: whether several labels may share a row of weights, so that labels at the points of a known law can be
-    counted. uses_noise_law: whether `learn` needs the public law of the labels' noise.
+    counted. uses_noise_law: whether `learn` needs the public law of the labels' noise. has_reference: whether the
+    learner also learns from the true labels, for the columns without privacy.
     """
 
     kind: str
     takes_counts: ClassVar[bool] = False
     uses_noise_law: ClassVar[bool] = False
+    has_reference: ClassVar[bool] = True
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
     loss: ClassVar[Loss] = "log"
-
-    @property
-    def has_reference(self) -> bool:
-        """Whether the learner also learns from the true labels, for the columns without privacy."""
-        return True
 
     @property
     def depends_on_scale(self) -> bool:
@@ -176,24 +173,11 @@ class Learner(Config):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release; a learner that needs more of it than features and weights defines this, too."""
-        self.check_accepts(received)
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
         """Learn from a release of hard labels, counted; of learners with `takes_counts`."""
         return self.fit(received.rows, received.weights)
-
-    def check_accepts(self, received: Received) -> None:
-        """Refuse labels of a kind that the learner does not take.
-
-        Raises:
-            InputError: they are of such a kind.
-        """
-        kind = received.release.kind
-        if kind not in self.accepts:
-            raise InputError(
-                f"learner.kind = {self.kind!r}: takes {' or '.join(self.accepts)} labels, the release has {kind} ones"
-            )
 
 
 class ValueLearner(Learner):

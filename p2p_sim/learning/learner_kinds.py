@@ -18,7 +18,7 @@ from p2p_sim.learning.noise_correction import BackwardCorrectionConfig, ForwardC
 from p2p_sim.learning.ridge import RidgeConfig
 from p2p_sim.learning.scikit_learner import BoostedTreesConfig, EstimatorConfig
 from p2p_sim.mechanisms.outcome import ReleaseKind
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Source
 
 
 def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:

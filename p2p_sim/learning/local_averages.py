@@ -53,10 +53,7 @@ class MajorityTableConfig(Learner):
     accepts: ClassVar[tuple[ReleaseKind, ...]] = SUMS
     loss: ClassVar[Loss] = "zero_one"
     takes_counts: ClassVar[bool] = True
-
-    @property
-    def depends_on_scale(self) -> bool:
-        return False
+    depends_on_scale: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """Sum the weights (m, K) of each distinct row of features (m, d)."""
@@ -74,6 +71,6 @@ class _Table:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Positive parts of the sums, normalised; the leading class leads."""
-        found = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
-        found = np.maximum(found.reshape(len(features), self.overall.size), 0.0) + 1e-12
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
+        sums = np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12
+        return np.asarray(sums / sums.sum(axis=1, keepdims=True))

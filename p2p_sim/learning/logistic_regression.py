@@ -35,24 +35,18 @@ class PenalisedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1; the last iterate is then used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """A row for each class with a weight, which is its sample weight."""
-        rows, labels, count = labelled_rows(features, weights)
-        return self._fit_rows(rows, labels, weights.shape[1], count)
-
-    def _fit_rows(
-        self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int, weights: Floats | None
-    ) -> Predictor:
-        """Fit rows that count `weights` (m,) times each; with fewer than two classes among them, predict these."""
+        """Fit a row for each class with a weight, its sample weight; with fewer than two classes, predict these."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        present = np.unique(labels)
+        rows, labels, count = labelled_rows(features, weights)
+        present, num_classes = np.unique(labels), weights.shape[1]
         if present.size < 2:
             return constant_predictor(present, num_classes)
         model = LogisticRegression(C=1.0 / self.l2, max_iter=self.max_iterations)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(features, labels, weights)
+            model.fit(rows, labels, count)
         return FittedClassifier(model, num_classes)
 
 
@@ -112,15 +106,14 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     takes_counts: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """A logistic regression for each column of the weights."""
-        return _Sigmoids(tuple(self._entry(features, column) for column in weights.T))
-
-    def _entry(self, features: NDArray[np.floating], share: Floats) -> Predictor:
-        rows = len(share)
-        weights = np.concatenate([1.0 - share, share])
-        used = np.flatnonzero(weights)
-        labels = (used >= rows).astype(np.uint8)
-        return self._fit_rows(features[used % rows], labels, 2, weights[used])
+        """A logistic regression for each column of the weights, on all rows with label 0, then all with label 1."""
+        rows, models = len(features), []
+        for share in weights.T:
+            pairs = np.zeros((2 * rows, 2))
+            pairs[:rows, 0], pairs[rows:, 1] = 1.0 - share, share
+            used = np.flatnonzero(pairs.any(axis=1))
+            models.append(super().fit(features[used % rows], pairs[used]))
+        return _Sigmoids(tuple(models))
 
 
 @dataclass(frozen=True)
@@ -128,7 +121,7 @@ class _Sigmoids:
     each: tuple[Predictor, ...]
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        return normalised(np.stack([one.probabilities(features)[:, 1] for one in self.each], axis=1))
+        return normalised(np.stack([model.probabilities(features)[:, 1] for model in self.each], axis=1))
 
 
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
@@ -143,9 +136,9 @@ def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
         counts: (C, K) labels of each class that arrived from each cluster.
         trim: 0 to 1.
     """
-    left = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
-    total = left.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(left, total, out=np.zeros_like(left), where=total > 0))
+    remaining = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
+    total = remaining.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(remaining, total, out=np.zeros_like(remaining), where=total > 0))
 
 
 class TrimmedClustersConfig(PenalisedLogisticConfig):
@@ -162,21 +155,19 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Share of a cluster's labels that is taken from each class, at least 0 and below 1/K for K classes."""
 
     def learn(self, received: Received) -> Predictor:
-        self.check_accepts(received)
-        return self._fit_shares(received.rows, received.weights, received.cluster)
+        return self.fit(received.rows, self._shares(received))
 
     def learn_counts(self, received: Counted) -> Predictor:
-        return self._fit_shares(received.rows, received.weights, received.cluster)
+        return self.fit(received.rows, self._shares(received))
 
-    def _fit_shares(self, rows: NDArray[np.floating], weights: Floats, cluster: NDArray[np.int64]) -> Predictor:
-        """Each label carries the trimmed shares of its cluster, as sample weights."""
+    def _shares(self, received: Received | Counted) -> Floats:
+        """(m, K) the trimmed shares of each label's cluster, times its labels: sample weights."""
+        weights, cluster = received.weights, received.cluster
         classes = weights.shape[1]
         if self.trim * classes >= 1:
             raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
         counts = np.stack([np.bincount(cluster, weights=column) for column in weights.T], axis=1)
-        shares = trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True)
-        row, label = np.nonzero(shares)
-        return self._fit_rows(rows[row], label.astype(np.uint8), classes, shares[row, label])
+        return np.asarray(trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True))
 
 
 class SoftLogisticRegressionConfig(Learner):
@@ -216,11 +207,11 @@ class SoftLogisticRegressionConfig(Learner):
             value = total - float(np.vdot(pull, w)) + 0.5 * float(np.vdot(penalised * w, w))
             return value, np.ravel(design.T @ p - pull + penalised * w)
 
-        found = minimize(
+        optimum = minimize(
             objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
             options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, labels.sum()) ** 0.5},
         )  # fmt: skip
-        return LinearSoftmax(found.x.reshape(width, scores))
+        return LinearSoftmax(optimum.x.reshape(width, scores))
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:

@@ -1,7 +1,8 @@
 """How good a predictor is, in all and by group. Metrics alone may look at true labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,14 @@ from p2p_sim.measures.risk import (
     exchanged_distribution,
     heterogeneity,
     heterogeneity_upper_estimate,
-    holdout_error_rate,
-    holdout_majority_error_rate,
     log_risk,
     logistic_risk_after,
 )
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
 from p2p_sim.population.measured_groups import CLASS, taken
-from p2p_sim.population.population import FiniteLaw, People, Population
+from p2p_sim.population.population import Examples, FiniteLaw, People, Population
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,75 +63,85 @@ class Risk:
 class Predicted:
     """What a private predictor, and the one without privacy if there is one, say of the rows that are measured.
 
-    population: with the law, or the holdout, of these rows. probabilities: (m, K) of each predictor. numbers: (m,) of
-    each predictor of numbers.
+    population: with the law, or the holdout, of these rows. mass: (m, K) weight of each row and class: the probability
+    under a known law, else 1 for a held-out row's label. probabilities: (m, K) of each predictor. numbers: (m,) of each
+    predictor of numbers.
     """
 
     population: People
-    probabilities: list[NDArray[np.float64]]
-    numbers: list[NDArray[np.float64]] = field(default_factory=list)
-
-
-def assess(population: People, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
-    """Measure both predictors, or the private one alone, on the population's law or, where unknown, on its holdout.
-
-    The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
-    Predictors of clusters are measured on the rows of those that are judged, each on its own.
-    """
-    return measured(predict(population, private, nonprivate), loss)
+    mass: Floats
+    probabilities: list[Floats]
+    numbers: list[Floats]
 
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
-    """What both predictors, or the private one alone, say of the points of the law or of the rows held out."""
+    """What both predictors, or the private one alone, say of the points of the law or of the rows held out.
+
+    Predictors of clusters are measured on the rows of those that are judged, each on its own.
+    """
     if isinstance(private, ByCluster):
-        assert isinstance(population, Population)
-        population = _judged(population, tuple(private.predictors))
-    law = population.law
-    learned = [private] if nonprivate is None else [private, nonprivate]
-    if law is not None:
+        population = _judged(cast(Population, population), tuple(private.predictors))
+    cluster: NDArray[np.int64] | None
+    if (law := population.law) is not None:
         features, cluster = law.points, law.cluster
+        mass = law.mass[:, None] * law.label_distribution
     else:
-        assert isinstance(population, Population)
-        assert population.holdout is not None
-        features, cluster = population.holdout.features, population.holdout.cluster  # type: ignore[assignment]
+        held = cast(Examples, cast(Population, population).holdout)  # rows are held out where no law is known
+        features, cluster = held.features, held.cluster  # type: ignore[assignment]
+        mass = np.eye(population.num_classes)[held.labels]
+    learned = [private] if nonprivate is None else [private, nonprivate]
     numbers = [p.numbers(features) for p in learned if isinstance(p, LinearValues)]
-    return Predicted(population, [probabilities_of(p, features, cluster) for p in learned], numbers)
+    return Predicted(population, mass, [probabilities_of(p, features, cluster) for p in learned], numbers)
 
 
-def measured(found: Predicted, loss: Loss = "log") -> Risk:
-    """How good what was predicted is; for the arguments, see `assess`."""
-    risk = _errors(found, loss)
-    if found.population.num_classes != 2 or loss == "squared":
+def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
+    """How good what was predicted is, on the population's law or, where unknown, on its holdout.
+
+    The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
+    """
+    population = predicted.population
+    if population.law is not None:
+        risk = _under_law(predicted, population.law, loss)
+    else:
+        held, users = predicted.mass.argmax(axis=1), cast(Population, population).labels  # labels of both
+        # the second figure is None where there is no predictor without privacy
+        error, reference, *_ = *(float(np.mean(p.argmax(axis=1) != held)) for p in predicted.probabilities), None
+        # the class that is most frequent among the users, of ties the smallest
+        majority = None if loss == "squared" else float(np.mean(held != np.bincount(users).argmax()))
+        risk = Risk(error, reference, majority_error_rate=majority)
+    if population.num_classes != 2 or loss == "squared":
         return risk
-    mass = _mass(found.population)
-    private, *reference = (area_under_curve(mass[:, 0], mass[:, 1], p[:, 1]) for p in found.probabilities)
-    return replace(risk, auc=private, nonprivate_auc=reference[0] if reference else None)
+    negative, positive = predicted.mass.T
+    area, reference_area, *_ = *(area_under_curve(negative, positive, p[:, 1]) for p in predicted.probabilities), None
+    return replace(risk, auc=area, nonprivate_auc=reference_area)
 
 
-def _errors(found: Predicted, loss: Loss) -> Risk:
-    """Error rates and risks."""
-    population, predicted = found.population, found.probabilities
-    law = population.law
-    if law is None:
-        assert isinstance(population, Population)
-        holdout = population.holdout
-        assert holdout is not None
-        majority = None if loss == "squared" else holdout_majority_error_rate(population.labels, holdout.labels)
-        return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]), majority_error_rate=majority)
-    errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
+def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
+    """Exact error rates and excess risks, without the area under the curve."""
+    errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted.probabilities]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
     majority, entropy = constant_risks(law.mass, law.label_distribution)
-    constant = majority if loss == "zero_one" else entropy
+    # risks of both predictors, of the best model of the hypothesis class, and of the best constant
     if loss == "squared":
-        risks, best, constant = squared_risks(population, found.numbers)
+        risks, best, constant = squared_risks(predicted.population, law, predicted.numbers)
     elif loss == "zero_one":
-        best, risks = bayes, errors
+        risks, best, constant = errors, bayes, majority
     else:
-        best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
-        risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
-    excess = _pair([risk - best for risk in risks])
-    said = None if loss == "squared" else majority
-    return Risk(*_pair(errors), *excess, best, bayes, loss, said, constant - best)
+        risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted.probabilities]
+        best, constant = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1]), entropy
+    error, reference, *_ = *errors, None
+    excess, reference_excess, *_ = *(risk - best for risk in risks), None
+    return Risk(
+        error_rate=error,
+        nonprivate_error_rate=reference,
+        excess_risk=excess,
+        nonprivate_excess_risk=reference_excess,
+        best_risk=best,
+        bayes_error_rate=bayes,
+        excess_risk_loss=loss,
+        majority_error_rate=None if loss == "squared" else majority,
+        constant_excess_risk=constant - best,
+    )
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
@@ -149,11 +160,6 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
     return replace(population, holdout=holdout.take(rows), groupings=taken(population.groupings, rows))
 
 
-def _pair(values: list[float]) -> tuple[float, float | None]:
-    """The private figure, and the other one if there is one."""
-    return values[0], values[1] if len(values) > 1 else None
-
-
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
     """Excess risk that is left with infinitely many exchanged labels: what α and φ cost, exactly; None if not known.
 
@@ -163,51 +169,47 @@ def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> 
     if law is None or not population.law_clusters or population.num_classes != 2:
         return None
     positive = law.label_distribution[:, 1]
-    seen = exchanged_distribution(law.mass, positive, law.cluster, flip_prob)
+    exchanged = exchanged_distribution(law.mass, positive, law.cluster, flip_prob)
     if loss == "zero_one":
-        reached = error_rate(law.mass, law.label_distribution, np.stack([1.0 - seen, seen], axis=1))
+        reached = error_rate(law.mass, law.label_distribution, np.stack([1.0 - exchanged, exchanged], axis=1))
         return reached - bayes_error_rate(law.mass, law.label_distribution)
-    reached = logistic_risk_after(law.points, law.mass, seen, positive)
+    reached = logistic_risk_after(law.points, law.mass, exchanged, positive)
     return reached - best_logistic_risk(law.points, law.mass, positive)
 
 
 def population_heterogeneity(population: People) -> tuple[float, str]:
     """φ of the population's clusters, and what kind of figure it is."""
-    law = population.law
+    law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
         return heterogeneity(law.mass, law.label_distribution, law.cluster), "exact"
-    assert isinstance(population, Population)
-    sizes, distribution = population.cluster_sizes, population.label_distribution
-    if distribution is not None:
-        users = np.full(population.num_users, 1.0 / population.num_users)
+    people = cast(Population, population)
+    if law is not None and people.point is not None:
+        users = np.full(people.num_users, 1.0 / people.num_users)
         cluster = np.repeat(np.arange(len(sizes)), sizes)
-        return heterogeneity(users, distribution, cluster), "exact for the users at hand"
-    estimate = heterogeneity_upper_estimate(population.labels, population.cluster_offsets, population.num_classes)
+        return heterogeneity(users, law.label_distribution[people.point], cluster), "exact for the users at hand"
+    estimate = heterogeneity_upper_estimate(people.labels, people.cluster_offsets, people.num_classes)
     return estimate, "estimate of an upper bound, from labels"
 
 
-Floats = NDArray[np.float64]
-
-
-def by_group(found: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
+def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
     """Share and error rates of each group, by the column of a row that holds them.
 
     The share is that of the rows held out, or of the probability under a known law. The error rate is the 0-1 loss
     within the group, None for a group without rows and for a predictor that there is not.
 
     Args:
-        found: what was predicted. kinds: "class", or a grouping of the population.
+        predicted: of the rows held out, or of the points of the law. kinds: "class", or a grouping of the population.
     """
     if not kinds:
         return {}
-    mass = _mass(found.population)
+    mass = predicted.mass
     whole = mass.sum()
     # of each predictor, the part of the mass that is not of its most probable class
-    classes = np.arange(found.population.num_classes)
-    wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in found.probabilities]
+    classes = np.arange(predicted.population.num_classes)
+    wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
     row: dict[str, float | None] = {}
     for kind in kinds:
-        names, (share, *errors) = _summed(found.population, kind, [mass, *wrong])
+        names, (share, *errors) = _summed(predicted.population, kind, [mass, *wrong])
         for index, name in enumerate(names):
             group = Group(kind, name)
             row |= {
@@ -221,21 +223,11 @@ def by_group(found: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
     return row
 
 
-def _mass(population: People) -> Floats:
-    """Weight of each row and class, (m, K): the probability under a known law, else 1 for a held-out row's label."""
-    if population.law is not None:
-        return population.law.mass[:, None] * population.law.label_distribution
-    assert isinstance(population, Population)
-    assert population.holdout is not None
-    return np.eye(population.num_classes)[population.holdout.labels]
-
-
 def _summed(population: People, kind: str, parts: Sequence[Floats]) -> tuple[Sequence[str], Sequence[Floats]]:
     """The groups of a kind, and the sums over each of them, (G,), of several arrays (m, K)."""
     if kind == CLASS:
         return [str(k) for k in range(population.num_classes)], [part.sum(axis=0) for part in parts]
-    assert isinstance(population, Population)
-    grouping = population.groupings[kind]
+    grouping = cast(Population, population).groupings[kind]
     there, size = grouping.of >= 0, len(grouping.names)
     of = grouping.of[there]
     return grouping.names, [np.bincount(of, part.sum(axis=1)[there], size).astype(np.float64) for part in parts]

@@ -149,10 +149,10 @@ class Training:
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
             optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
-            done = self._restore(network, optimizer)
+            epochs_run = self._restore(network, optimizer)
             data = self._data()
             with shown("training", "epochs", chosen.epochs) as show:
-                for epoch in range(done + 1, chosen.epochs + 1):
+                for epoch in range(epochs_run + 1, chosen.epochs + 1):
                     _seed(chosen.seed, epoch)
                     loss = _epoch(network, optimizer, *data, chosen)
                     self._keep(network, optimizer, epoch)
@@ -183,10 +183,10 @@ class Training:
         if self.path is None or not self.path.exists():
             return 0
         try:
-            kept = torch.load(self.path, map_location=self.settings.device, weights_only=True)
-            network.load_state_dict(kept["network"])
-            optimizer.load_state_dict(kept["optimizer"])
-            return int(kept["epoch"])
+            saved = torch.load(self.path, map_location=self.settings.device, weights_only=True)
+            network.load_state_dict(saved["network"])
+            optimizer.load_state_dict(saved["optimizer"])
+            return int(saved["epoch"])
         except Exception as error:  # torch.load raises whatever the bytes make of it
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None

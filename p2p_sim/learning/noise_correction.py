@@ -28,7 +28,6 @@ class UnbiasedLearner(Learner):
         Raises:
             InputError: the labels are of another kind, their law is not public, or has no inverse.
         """
-        self.check_accepts(received)
         if received.release.kind == "signed":
             return self.fit(received.rows, received.weights)
         labels = received.release.payload.astype(np.int64)
@@ -154,7 +153,6 @@ class ForwardCorrectionConfig(FittedToLabels):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release of hard labels whose noise law is public."""
-        self.check_accepts(received)
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
@@ -162,14 +160,14 @@ class ForwardCorrectionConfig(FittedToLabels):
         from scipy.optimize import minimize
 
         objective = Objective(observed, num_classes, self.l2)
-        found = minimize(
+        optimum = minimize(
             objective, np.zeros(np.prod(objective.shape)), jac=True, method="L-BFGS-B",
             options={
                 "maxiter": self.max_iterations, "maxfun": 10 * self.max_iterations,
                 "gtol": 1e-6 * max(1.0, float(observed.count.sum())) ** 0.5,
             },
         )  # fmt: skip
-        return LinearSoftmax(found.x.reshape(objective.shape))
+        return LinearSoftmax(optimum.x.reshape(objective.shape))
 
 
 class LabelProportionsConfig(FittedToLabels):
@@ -186,15 +184,14 @@ class LabelProportionsConfig(FittedToLabels):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from a release of soft labels that the users of a bag share."""
-        self.check_accepts(received)
         fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
         return fitting.fitted(bags_of(received), received.num_classes)
 
 
 def bags_of(received: Received) -> Observed:
     """The users whose soft labels arrived, bag by bag, and each bag's shares as so many labels as it has users."""
-    known = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
-    shares, bag, users = np.unique(known, axis=0, return_inverse=True, return_counts=True)
+    labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
+    shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
     classes = received.num_classes
     order = np.argsort(bag.ravel(), kind="stable")
     starts = (np.cumsum(users) - users).astype(np.int64)

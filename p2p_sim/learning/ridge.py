@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Received, ValueLearner
 from p2p_sim.mechanisms.noise_law import ValueLaw
 from p2p_sim.mechanisms.outcome import Predictor
-from p2p_sim.population.population import FiniteLaw, People, Population
+from p2p_sim.population.population import Examples, FiniteLaw, People, Population
 
 Floats = NDArray[np.float64]
 
@@ -48,16 +48,13 @@ class RidgeConfig(ValueLearner):
     """
 
     kind: Literal["ridge"] = "ridge"
+    depends_on_scale: ClassVar[bool] = False
     l2: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Penalty on squared coefficients of standardised features, at least 0; absent: d (1 + noise variance / (span/4)²)
     for d features."""
     cluster_means: bool = False
     """Learn from the mean features of each cluster, for releases whose numbers are those of random users of a
     cluster; without privacy the users' own features are learned from."""
-
-    @property
-    def depends_on_scale(self) -> bool:
-        return False
 
     @property
     def knows_clusters(self) -> bool:
@@ -68,51 +65,46 @@ class RidgeConfig(ValueLearner):
 
     def learn(self, received: Received) -> Predictor:
         """Learn from released numbers whose law is public."""
-        self.check_accepts(received)
         law = received.values
         if law is None:
             raise InputError(f"learner.kind = {self.kind!r}: needs numbers whose law the mechanism publishes")
-        rows = self._cluster_means(received) if self.cluster_means else received.rows
-        told = received.release.payload.astype(np.float64, copy=False)
-        return self._fitted(rows, told, received.features.std(axis=0), law.values, law.variance)
+        rows = received.rows
+        if self.cluster_means:  # of those whose submissions arrived
+            starts, sizes = received.cluster_offsets[:-1], np.diff(received.cluster_offsets)
+            sums = np.add.reduceat(received.features.astype(np.float64, copy=False), starts, axis=0)
+            rows = (sums / sizes[:, None])[received.cluster]
+        numbers = received.release.payload.astype(np.float64, copy=False)
+        return self._fitted(rows, numbers, received.features.std(axis=0), law.values, law.variance)
 
-    def _cluster_means(self, received: Received) -> Floats:
-        """(m, d) mean features of the clusters of those whose submissions arrived."""
-        starts, sizes = received.cluster_offsets[:-1], np.diff(received.cluster_offsets)
-        sums = np.add.reduceat(received.features.astype(np.float64, copy=False), starts, axis=0)
-        return np.asarray((sums / sizes[:, None])[received.cluster])
-
-    def _fitted(self, rows: NDArray[np.floating], told: Floats, scale: Floats, grid: Floats, noise: float
+    def _fitted(self, rows: NDArray[np.floating], numbers: Floats, scale: Floats, grid: Floats, noise: float
                 ) -> LinearValues:  # fmt: skip
         """The model of rows (m, d) and numbers (m,); scale: (d,) of the features; noise: variance of a number."""
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
-        if not len(told):
+        if not len(numbers):
             return LinearValues(np.zeros(d), np.zeros(d), float(grid[0] + grid[-1]) / 2.0, grid)
         scale = np.where(scale > 0, scale, 1.0)
         middle = rows.mean(axis=0, dtype=np.float64)
-        X, y = (rows - middle) / scale, told - told.mean()
+        X, y = (rows - middle) / scale, numbers - numbers.mean()
         penalty = d * (1.0 + noise / quarter**2) if self.l2 is None else self.l2
         weights = np.linalg.lstsq(X.T @ X + penalty * np.eye(d), X.T @ y, rcond=None)[0]
-        return LinearValues(weights / scale, middle, float(told.mean()), grid)
+        return LinearValues(weights / scale, middle, float(numbers.mean()), grid)
 
 
 FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error", "value_spread")
 """Columns of a row that labels which are numbers add."""
 
 
-def squared_risks(people: People, numbers: list[Floats]) -> tuple[list[float], float, float]:
+def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
     """Expected squared loss under the law: of predictions (P,) each, of the best affine function, of the best constant.
 
     Args:
-        people: of a known law, with labels that are numbers. numbers: (P,) predictions at the points of the law.
+        people: with labels that are numbers. law: of these. numbers: (P,) predictions at the points of the law.
     """
-    law = people.law
-    assert law is not None
     mean, residual = means_of(people, law)
     best = affine(law.points, mean, law.mass)
     constant = np.full(len(mean), law.mass @ mean)
-    excess = [float(law.mass @ (said - mean) ** 2) for said in (*numbers, best, constant)]
-    return [one + residual for one in excess[:-2]], excess[-2] + residual, excess[-1] + residual
+    excess = [float(law.mass @ (guess - mean) ** 2) for guess in (*numbers, best, constant)]
+    return [each + residual for each in excess[:-2]], excess[-2] + residual, excess[-1] + residual
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
@@ -123,15 +115,13 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
             the learned model, and of the one without privacy if there is one.
     """
     if people.law is not None:
-        errors, _, constant = squared_risks(people, numbers)
+        errors, _, constant = squared_risks(people, people.law, numbers)
     else:
-        assert isinstance(people, Population)
-        assert people.values is not None
-        held = people.holdout
-        assert held is not None
-        target = np.array(people.values)[held.labels] if held.target is None else held.target
-        middle = np.full(len(target), np.array(people.values)[people.labels].mean())
-        *errors, constant = (float(np.mean((said - target) ** 2)) for said in (*numbers, middle))
+        users, values = cast(Population, people), np.array(people.values)
+        held = cast(Examples, users.holdout)  # rows are held out where no law is known
+        target = values[held.labels] if held.target is None else held.target
+        middle = np.full(len(target), values[users.labels].mean())
+        *errors, constant = (float(np.mean((guess - target) ** 2)) for guess in (*numbers, middle))
     return dict(
         zip(FIGURES, (errors[0], errors[1] if len(errors) > 1 else None, constant, spread(people)), strict=True)
     )
@@ -143,19 +133,19 @@ def spread(people: People) -> float:
     Exact where p(y|x) is known. Elsewhere it is that of labels within clusters, whose square is an unbiased estimate of
     a number that is at least the square of the former: it is for the experimenter, and not private.
     """
-    assert people.values is not None
-    values = np.array(people.values)
-    if people.law is not None and people.law_clusters:
-        mean, mass, cluster = people.law.label_distribution @ values, people.law.mass, people.law.cluster
+    values, law = np.array(people.values), people.law
+    if law is not None and people.law_clusters:
+        mean, mass, cluster = law.label_distribution @ values, law.mass, law.cluster
     else:
-        assert isinstance(people, Population)
-        cluster = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
-        mass = np.full(people.num_users, 1.0 / people.num_users)
-        known = people.label_distribution
-        mean = values[people.labels] if known is None else known @ values
-        if known is None:
-            sizes = people.cluster_sizes[cluster]
-            mass = mass * sizes / np.maximum(sizes - 1, 1)
+        users = cast(Population, people)
+        cluster = np.repeat(np.arange(len(users.cluster_sizes)), users.cluster_sizes)
+        mass = np.full(users.num_users, 1.0 / users.num_users)
+        if law is not None and users.point is not None:
+            mean = law.label_distribution[users.point] @ values
+        else:
+            mean, sizes = values[users.labels], users.cluster_sizes[cluster]
+            mass = mass * sizes / np.maximum(sizes - 1, 1)  # the unbiased variance within a cluster
+    # standard deviation around each cluster's weighted mean
     weight = np.bincount(cluster, weights=mass)
     centre = np.bincount(cluster, weights=mass * mean) / np.where(weight > 0, weight, 1.0)
     return math.sqrt(float(mass @ (mean - centre[cluster]) ** 2))
@@ -169,12 +159,12 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None
-    known = people.law
-    told = known.label_distribution @ law.means
-    weight = np.bincount(known.cluster, weights=known.mass)
-    centre = np.bincount(known.cluster, weights=known.mass * told) / np.where(weight > 0, weight, 1.0)
-    reached = affine(known.points, centre[known.cluster], known.mass)
-    (risk,), best, _ = squared_risks(people, [reached])
+    finite = people.law
+    numbers = finite.label_distribution @ law.means
+    weight = np.bincount(finite.cluster, weights=finite.mass)
+    centre = np.bincount(finite.cluster, weights=finite.mass * numbers) / np.where(weight > 0, weight, 1.0)
+    reached = affine(finite.points, centre[finite.cluster], finite.mass)
+    (risk,), best, _ = squared_risks(people, finite, [reached])
     return max(0.0, risk - best)
 
 

@@ -53,8 +53,8 @@ class EstimatorConfig(Learner):
     def _model(self) -> Any:
         """The classifier, not yet fitted."""
         class_ = _classifier(self.estimator)
-        known = inspect.signature(class_).parameters
-        fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in known else {}
+        accepted = inspect.signature(class_).parameters
+        fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in accepted else {}
         try:
             return class_(**{**fixed, **self.parameters})
         except TypeError as error:
@@ -83,14 +83,14 @@ def _classifier(name: str) -> Any:
     """
     module, _, last = name.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), last)
+        class_ = getattr(importlib.import_module(module), last)
     except (ImportError, AttributeError):
         raise ValueError("names no class of scikit-learn") from None
     from sklearn.base import ClassifierMixin
 
-    if not (isinstance(found, type) and issubclass(found, ClassifierMixin) and hasattr(found, "predict_proba")):
+    if not (isinstance(class_, type) and issubclass(class_, ClassifierMixin) and hasattr(class_, "predict_proba")):
         raise ValueError("must be a classifier with predict_proba")
-    return found
+    return class_
 
 
 class BoostedTreesConfig(UnbiasedLearner):
@@ -103,6 +103,7 @@ class BoostedTreesConfig(UnbiasedLearner):
 
     kind: Literal["boosted_trees"] = "boosted_trees"
     loss: ClassVar[Loss] = "zero_one"
+    depends_on_scale: ClassVar[bool] = False
     trees: int = Field(default=100, ge=1, le=10_000)
     """Trees of each class, 1 to 10,000; fixed beforehand, since a stop that depends on true labels costs privacy."""
     learning_rate: float = Field(default=0.1, gt=0, le=1)
@@ -111,10 +112,6 @@ class BoostedTreesConfig(UnbiasedLearner):
     """Most leaves of a tree, 2 to 1,000."""
     users_in_leaf: int = Field(default=20, ge=1)
     """Fewest labels in a leaf, at least 1."""
-
-    @property
-    def depends_on_scale(self) -> bool:
-        return False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """Regress weights (m, K) whose rows sum to 1; for two classes one of both is sufficient."""
@@ -144,5 +141,5 @@ class _Regressed:
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         if not self.models:
             return np.tile(self.even, (len(features), 1))
-        found = np.stack([model.predict(features) for model in self.models], axis=1)
-        return to_simplex(found if len(self.models) > 1 else np.hstack([1.0 - found, found]))
+        numbers = np.stack([model.predict(features) for model in self.models], axis=1)
+        return to_simplex(numbers if len(self.models) > 1 else np.hstack([1.0 - numbers, numbers]))

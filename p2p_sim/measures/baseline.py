@@ -59,16 +59,16 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:
     """A line for each model of one point that is not clearly better than a rule that takes no features."""
-    found = []
+    lines = []
     for column, who, more in LEARNED:
         for gain in gains(rows):
             if gain.column == column and not gain.clear:
                 advice = FEW if 1 < gain.gain.replicates < ENOUGH else more
-                found.append(
+                lines.append(
                     f"{who} has accuracy {gain.accuracy:.4f}, not clearly above the {gain.majority:.4f} of always "
                     f"saying the majority class (difference {gain.gain}){advice}"
                 )
-    return [*found, *_riskier_than_a_constant(rows), *_no_better_than_a_constant(rows)]
+    return [*lines, *_riskier_than_a_constant(rows), *_no_better_than_a_constant(rows)]
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
@@ -76,7 +76,7 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
     than the best constant."""
     if gains(rows):
         return []
-    found = []
+    lines = []
     for (column, who, _), risk in zip(LEARNED, RISKS, strict=True):
         names = (column, MAJORITY, risk, CONSTANT_RISK)
         if any(name not in rows or rows[name].isna().any() for name in names):
@@ -85,17 +85,17 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
         gain, less = mean_interval(majority - errors), mean_interval(excess - constant)
         if (gain.low if gain.replicates > 1 else gain.value) > 0 or not less.value > 0:
             continue
-        found.append(
+        lines.append(
             f"{who} has accuracy {1.0 - errors.mean():.4f}, not clearly above the {1.0 - majority.mean():.4f} of "
             f"always saying the majority class, and nothing can be; the best constant has the smaller excess risk, "
             f"{constant.mean():.4g} against {excess.mean():.4g} (difference {less})"
         )
-    return found
+    return lines
 
 
 def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
     """The same for labels that are numbers, by the squared error."""
-    found = []
+    lines = []
     for column, (_, who, more) in zip(SQUARED, LEARNED, strict=True):
         if column not in rows or rows[column].isna().any():
             continue
@@ -103,11 +103,11 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
         gain = mean_interval(constant - errors)
         if (gain.low if gain.replicates > 1 else gain.value) <= 0:
             advice = FEW if 1 < gain.replicates < ENOUGH else more
-            found.append(
+            lines.append(
                 f"{who} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} of "
                 f"a constant{advice}"
             )
-    return found
+    return lines
 
 
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:

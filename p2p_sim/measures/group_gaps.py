@@ -39,8 +39,8 @@ def groups_of(columns: Iterable[Any]) -> list[Group]:
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
     """
-    found = (_COLUMN.fullmatch(column) for column in map(str, columns))
-    return [Group(one["kind"], one["name"]) for one in found if one is not None and one["figure"] == ERROR]
+    matches = (_COLUMN.fullmatch(column) for column in map(str, columns))
+    return [Group(match["kind"], match["name"]) for match in matches if match is not None and match["figure"] == ERROR]
 
 
 def figure_of(column: str) -> tuple[str, Group] | None:
@@ -49,23 +49,8 @@ def figure_of(column: str) -> tuple[str, Group] | None:
     >>> figure_of("accuracy[class=0]")
     ('accuracy', Group(kind='class', name='0'))
     """
-    found = _COLUMN.fullmatch(column)
-    return None if found is None else (found["figure"], Group(found["kind"], found["name"]))
-
-
-def with_losses(table: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows with each group's accuracies, and with its paired loss of accuracy to privacy; a gap where one is not
-    known.
-    """
-    import pandas as pd
-
-    more: dict[str, pd.Series] = {}
-    for group in groups_of(table.columns):
-        known = table.reindex(columns=[group.column(name) for name in (ERROR, REFERENCE)])
-        error, reference = (pd.to_numeric(known[name], errors="coerce").astype(float) for name in known)
-        more |= {group.column(ACCURACY): 1.0 - error, group.column(REFERENCE_ACCURACY): 1.0 - reference}
-        more[group.column(LOSS)] = error - reference
-    return table.assign(**more) if more else table
+    match = _COLUMN.fullmatch(column)
+    return None if match is None else (match["figure"], Group(match["kind"], match["name"]))
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from p2p_sim.measures.group_gaps import with_losses
+from p2p_sim.measures.group_gaps import ACCURACY, ERROR, LOSS, REFERENCE, REFERENCE_ACCURACY
 from p2p_sim.measures.intervals import Mean, mean_interval
 
 Quality = Literal["excess_risk", "accuracy", "half_l1", "cells"]
@@ -44,22 +44,29 @@ def is_privacy(name: str) -> bool:
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy.
 
-    A gap in a column of numbers, or in one that has no value at all, is NaN.
+    Each group has its accuracies and its loss, too. A gap in a column of numbers, or in one that has no value at all,
+    is NaN.
     """
     table = rows.copy()
     for name in table.columns[table.dtypes == "object"]:
         if table[name].map(lambda cell: cell is None or type(cell) in (int, float)).all():
             table[name] = table[name].astype(float)
-    if "error_rate" in table:
-        table["accuracy"] = 1.0 - table["error_rate"]
-    if "nonprivate_error_rate" in table:
-        table["nonprivate_accuracy"] = 1.0 - table["nonprivate_error_rate"]
-    if "majority_error_rate" in table:
-        table["majority_accuracy"] = 1.0 - table["majority_error_rate"]
-    if {"error_rate", "nonprivate_error_rate"} <= set(table):
-        table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
-        table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]
-    return with_losses(table)
+    rates = {ERROR: ACCURACY, REFERENCE: REFERENCE_ACCURACY, "majority_error_rate": "majority_accuracy"}
+    for rate, accuracy in rates.items():
+        if rate in table:
+            table[accuracy] = 1.0 - table[rate]
+    if {ERROR, REFERENCE} <= set(table):
+        table[LOSS] = table[ERROR] - table[REFERENCE]
+        table["relative_accuracy"] = table[ACCURACY] / table[REFERENCE_ACCURACY]
+    # a group's columns end in the grouping and the group: error_rate[sex=Female]
+    of_groups: dict[str, pd.Series] = {}
+    for column in table.filter(regex=rf"(?s)^{ERROR}\[.*\]$"):
+        group = str(column).removeprefix(ERROR)
+        figures = table.reindex(columns=[column, REFERENCE + group]).apply(pd.to_numeric, errors="coerce").astype(float)
+        error, reference = figures[column], figures[REFERENCE + group]
+        of_groups |= {ACCURACY + group: 1.0 - error, REFERENCE_ACCURACY + group: 1.0 - reference}
+        of_groups[LOSS + group] = error - reference
+    return table.assign(**of_groups)
 
 
 def with_derived(row: dict[str, Any]) -> dict[str, Any]:
@@ -88,16 +95,16 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    made = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
-    rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in made]
+    reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
+    rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
     privacy = [name for name in measured if is_privacy(name)]
     means = [name for name in measured if not is_privacy(name)]
     text = [name for name in rest if name not in measured]
     same = groups[text].nunique(dropna=False) if text else pd.DataFrame()
-    kept = fixed[[name for name in text if same[name].max() == 1]]
+    common = fixed[[name for name in text if same[name].max() == 1]]
     worst: pd.DataFrame = groups[privacy].max().where(groups[privacy].count().eq(size, axis=0))
-    parts: list[pd.DataFrame] = [out, kept, worst, _intervals(groups, means, size)]
+    parts: list[pd.DataFrame] = [out, common, worst, _intervals(groups, means, size)]
     return pd.concat(parts, axis="columns").copy().reset_index()
 
 
@@ -113,8 +120,8 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
         if name.endswith("auc"):  # which cannot lie elsewhere
             low[name + LOW], high[name + HIGH] = low[name + LOW].clip(lower=0.0), high[name + HIGH].clip(upper=1.0)
     order = [name + ending for name in names for ending in ("", LOW, HIGH)]
-    found: pd.DataFrame = pd.concat([mean, low, high], axis="columns")[order]
-    return found
+    intervals: pd.DataFrame = pd.concat([mean, low, high], axis="columns")[order]
+    return intervals
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
@@ -200,9 +207,9 @@ def differences(
     """
     one, two = (_wide(rows, axes, column) for rows in (first, second))
     shared = one.index.intersection(two.index, sort=False)
-    found, used = [], []
-    for place in shared:
-        a, b = one.loc[place].dropna(), two.loc[place].dropna()
+    results, used = [], []
+    for point in shared:
+        a, b = one.loc[point].dropna(), two.loc[point].dropna()
         both = a.index.intersection(b.index)
         if paired:
             a, b = a[both], b[both]
@@ -211,17 +218,17 @@ def differences(
             a, b = a.iloc[:count], b.iloc[:count]
         if a.empty or b.empty:
             continue
-        place_values = place if isinstance(place, tuple) else (place,)
-        values = dict(zip(axes, place_values, strict=False))
-        found.append(_difference(column, values, a, b, paired))
-        used.append(place)
-    if len(found) > 1 and is_privacy(column):
-        count = min(difference.counts[0] for difference in found)
-        one_worst, two_worst = max(d.first for d in found), max(d.second for d in found)
-        found.append(Difference(column, None, one_worst, two_worst, None, (count, count)))
-    elif len(found) > 1:
-        found.append(_pooled(column, one.loc[used], two.loc[used], paired))
-    return found
+        axis_values = point if isinstance(point, tuple) else (point,)
+        values = dict(zip(axes, axis_values, strict=False))
+        results.append(_difference(column, values, a, b, paired))
+        used.append(point)
+    if len(results) > 1 and is_privacy(column):
+        count = min(difference.counts[0] for difference in results)
+        one_worst, two_worst = max(d.first for d in results), max(d.second for d in results)
+        results.append(Difference(column, None, one_worst, two_worst, None, (count, count)))
+    elif len(results) > 1:
+        results.append(_pooled(column, one.loc[used], two.loc[used], paired))
+    return results
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:

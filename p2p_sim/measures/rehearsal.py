@@ -58,11 +58,11 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
     """Ways to spend ε in full: uniform randomised response, no label kept at all, and splits between, by threshold."""
-    found = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
+    choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")
-        found += [split_budget(epsilon, 1.0, tau)] + [split_budget(epsilon, share, tau) for share in SHARES]
-    return found
+        choices += [split_budget(epsilon, 1.0, tau)] + [split_budget(epsilon, share, tau) for share in SHARES]
+    return choices
 
 
 def rehearse(
@@ -82,7 +82,7 @@ def rehearse(
     noise = np.clip(rng.laplace(size=share.shape), -700.0, 700.0) / cluster_size
     users = max(1, round(cluster_size / decisions))
     best = points.max(axis=2)
-    found = []
+    risks = []
     for index, choice in enumerate(choices):
         scale = choice.noise_scale if math.isfinite(choice.noise_scale) else 1e300
         q = released_distribution(share, noise * scale, choice.threshold)
@@ -90,8 +90,8 @@ def rehearse(
         law /= law.sum(axis=2, keepdims=True)
         votes = np.random.default_rng([seed, index]).multinomial(users, law) + 1e-6 * rng.random(law.shape)
         chosen = votes.argmax(axis=2)[..., None]
-        found.append((best - np.take_along_axis(points, chosen, axis=2)[..., 0]).mean(axis=0))
-    return np.array(found)
+        risks.append((best - np.take_along_axis(points, chosen, axis=2)[..., 0]).mean(axis=0))
+    return np.array(risks)
 
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:

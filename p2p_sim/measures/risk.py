@@ -27,20 +27,6 @@ def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
     return float(mass @ (1.0 - label_distribution.max(axis=1)))
 
 
-def holdout_error_rate(labels: NDArray[np.integer], predicted: Floats) -> float:
-    """Share of holdout rows whose most probable predicted class is not their label."""
-    return float(np.mean(predicted.argmax(axis=1) != labels))
-
-
-def holdout_majority_error_rate(seen: NDArray[np.integer], held_out: NDArray[np.integer]) -> float:
-    """Share of holdout rows whose label is not the most frequent one among the labels `seen`, of ties the smallest.
-
-    >>> holdout_majority_error_rate(np.array([2, 0, 2]), np.array([2, 0, 1, 2]))
-    0.5
-    """
-    return float(np.mean(held_out != np.bincount(seen).argmax()))
-
-
 def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
     """Probability that a row of label 1 has a larger score than one of label 0, ties counted half; the AUC.
 
@@ -52,8 +38,8 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
     >>> area_under_curve(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]), np.array([0.1, 0.7, 0.7]))
     0.75
     """
-    place = np.unique(score, return_inverse=True)[1]
-    zeros, ones = np.bincount(place, weights=negative), np.bincount(place, weights=positive)
+    rank = np.unique(score, return_inverse=True)[1]
+    zeros, ones = np.bincount(rank, weights=negative), np.bincount(rank, weights=positive)
     if not (zeros.sum() > 0.0 and ones.sum() > 0.0):
         return None
     below = np.cumsum(zeros) - 0.5 * zeros
@@ -111,8 +97,8 @@ def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Fl
         return np.asarray(design.T @ (design * (mass * p * (1.0 - p))[:, None]))
 
     start = np.zeros(design.shape[1])
-    found = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
-    return loss(found.x, positive)
+    optimum = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
+    return loss(optimum.x, positive)
 
 
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from p2p_sim.measures.group_gaps import ERROR, LOSS, REFERENCE, SHARE, groups_of, with_losses
+from p2p_sim.measures.group_gaps import ERROR, LOSS, REFERENCE, SHARE, groups_of
 from p2p_sim.measures.intervals import Mean, mean_interval
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ TOTALS = (
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """Mean and 95% interval of every measured column that applies; of an AUC cut at 0 and 1."""
-    found = {
+    intervals = {
         name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
     }
-    return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in found.items()}
+    return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in intervals.items()}
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:
@@ -92,7 +92,9 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
     A figure that some replicate does not have is left out.
     """
-    table = with_losses(rows)
+    from p2p_sim.measures.point_means import derived
+
+    table = derived(rows)
     columns = [group.column(figure) for group in groups_of(rows) for figure in (SHARE, ERROR, REFERENCE, LOSS)]
     return {
         column: mean_interval(table[column].astype(float))

@@ -13,8 +13,7 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.digits_and_adult import RandomSplit, split
-from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Examples, Sample, Source
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)

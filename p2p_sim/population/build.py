@@ -17,9 +17,8 @@ from p2p_sim.population.digits_and_adult import AdultConfig, DigitsConfig
 from p2p_sim.population.drawn_features import CircleConfig, LinearConfig, RealLineConfig, UnitCubeConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.measured_groups import CLASS, CLUSTER_SIZE, by_size, nearest_cluster
-from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
+from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample, Source
 from p2p_sim.population.scikit_tables import BreastCancerConfig, DiabetesConfig, WineConfig
-from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.population.table import TableConfig
 
@@ -141,7 +140,6 @@ def build_population(
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
-    _check(source.kind, sample)
     cluster = clusters.assign(sample.users, streams)
     sizes = np.bincount(cluster)
     users, point = sample.users, sample.point
@@ -178,9 +176,9 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
-        place = np.full(int(law.cluster.max()) + 1, -1, dtype=np.int64)
-        place[law.cluster[people.point[people.cluster_offsets[:-1]]]] = np.arange(len(people.cluster_sizes))
-        return place[law.cluster]
+        number = np.full(int(law.cluster.max()) + 1, -1, dtype=np.int64)
+        number[law.cluster[people.point[people.cluster_offsets[:-1]]]] = np.arange(len(people.cluster_sizes))
+        return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
     assert law is not None or held is not None
@@ -203,22 +201,5 @@ def _placed(sample: Sample) -> Examples | None:
     if held is None or held.cluster is None or given is None:
         return held
     names = np.unique(given)
-    place = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
-    return replace(held, cluster=np.where(names[place] == held.cluster, place, -1))
-
-
-def _check(kind: str, sample: Sample) -> None:
-    """Refuse rows that no mechanism knows how to privatise."""
-    for name, rows in (("users", sample.users), ("holdout", sample.holdout)):
-        if rows is not None and (fault := _fault(rows, sample.num_classes)):
-            raise InputError(f"population.kind = {kind!r}: {name}: {fault}")
-
-
-def _fault(rows: Examples, num_classes: int) -> str | None:
-    if rows.features.ndim != 2 or rows.features.dtype.kind != "f":
-        return "features must be floating-point numbers (n, d)"
-    if rows.labels.dtype != np.uint8 or rows.labels.shape != (len(rows.features),):
-        return "labels must be uint8 (n,), one a row of features"
-    if not len(rows.labels) or rows.labels.max() >= num_classes:
-        return f"labels must lie in 0..{num_classes - 1}, and there must be some"
-    return None
+    index = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
+    return replace(held, cluster=np.where(names[index] == held.cluster, index, -1))

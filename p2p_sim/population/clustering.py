@@ -24,7 +24,7 @@ class Clustering(Config):
     blind: ClassVar[bool] = False
     """Whether it looks at no user's features, so that it says nothing of a row."""
 
-    def shortfall(self, made: int) -> str:
+    def shortfall(self, clusters: int) -> str:
         """Why there are fewer clusters than were asked for; nothing if no number was."""
         return ""
 
@@ -95,13 +95,13 @@ class AgglomerativeClusters(Clustering):
                 f"clusters.kind = 'agglomerative': there are {len(users.labels):,} users; at most {MOST_USERS:,} are "
                 "allowed; 'kmeans' and 'balanced' take more"
             )
-        found = AgglomerativeClustering(self.count).fit_predict(users.features)
-        cluster = np.unique(found, return_inverse=True)[1].astype(np.int64)
+        cluster = AgglomerativeClustering(self.count).fit_predict(users.features)
+        cluster = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
         return merge_small(users.features, cluster, self.min_size)
 
-    def shortfall(self, made: int) -> str:
+    def shortfall(self, clusters: int) -> str:
         """Why there are fewer clusters than were asked for; nothing if there are as many."""
-        if made >= self.count:
+        if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
 
@@ -143,9 +143,9 @@ class BalancedClusters(Clustering):
             means = np.add.reduceat(features[members], np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
         return cluster
 
-    def shortfall(self, made: int) -> str:
+    def shortfall(self, clusters: int) -> str:
         """Why there are fewer clusters than were asked for; nothing if there are as many."""
-        if made >= self.count:
+        if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
 
@@ -182,15 +182,15 @@ class HdbscanClusters(Clustering):
         size = len(users.labels)
         if self.min_size > size:
             raise InputError(f"clusters.min_size = {self.min_size}: there are only {count(size, 'user')}")
-        found = density_clusters(users, self.min_size)
-        dense = found >= 0
+        region = density_clusters(users, self.min_size)
+        dense = region >= 0
         if not dense.any():
             return np.zeros(size, dtype=np.int64)
         if not dense.all():
-            order = np.argsort(found[dense], kind="stable")
-            offsets = np.concatenate([[0], np.cumsum(np.bincount(found[dense]))])
-            found[~dense] = nearest_cluster(users.features[~dense], users.features[dense][order], offsets)
-        return found
+            order = np.argsort(region[dense], kind="stable")
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(region[dense]))])
+            region[~dense] = nearest_cluster(users.features[~dense], users.features[dense][order], offsets)
+        return region
 
 
 def density_clusters(users: Examples, min_size: int) -> Clusters:
@@ -271,9 +271,9 @@ class KMeansClusters(Clustering):
         cluster = np.unique(model.fit_predict(users.features), return_inverse=True)[1]
         return merge_small(users.features, cluster.astype(np.int64), self.min_size)
 
-    def shortfall(self, made: int) -> str:
+    def shortfall(self, clusters: int) -> str:
         """Why there are fewer clusters than were asked for; nothing if there are as many."""
-        if made >= self.count:
+        if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
 

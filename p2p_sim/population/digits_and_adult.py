@@ -14,8 +14,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.measured_groups import Grouping, by_column
-from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Examples, Sample, Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,8 +161,8 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
     """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
     learned, held = held_out(len(rows.labels), test_fraction, streams, users)
     people, holdout = rows.take(learned), rows.take(held)
-    kept = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
-    return Sample(people, num_classes, kept)
+    measured = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
+    return Sample(people, num_classes, measured)
 
 
 def held_out(

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from p2p_sim.base.configuration import Extended
 from p2p_sim.base.streams import Streams
 from p2p_sim.measures.exact_laws import LINE_LAWS, Factor, Harmonic, LineLaw, ProductLaw, Sine, StepLaw, box_centres
-from p2p_sim.population.population import Examples, FiniteLaw, Sample
-from p2p_sim.population.source import GRID, GridSize, Source, even_grid
+from p2p_sim.population.population import GRID, Examples, FiniteLaw, GridSize, Sample, Source, even_grid
 
 Floats = NDArray[np.float64]
 
@@ -126,9 +125,9 @@ class LinearConfig(Source):
     def points(self) -> Floats:
         """(4 · num_clusters, 2), cluster by cluster."""
         count = self.num_clusters
-        place = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
+        centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
         r, v = (np.tile(side, count) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
-        return np.stack([place + self.spread / math.sqrt(2.0) / SLOPE * r, v], axis=1)
+        return np.stack([centre + self.spread / math.sqrt(2.0) / SLOPE * r, v], axis=1)
 
     @property
     def mean(self) -> Floats:
@@ -256,8 +255,8 @@ class UnitCubeConfig(Extended, Source):
         """Number of the cube of side n^(-1/(2d)) that holds each of the points (m, d), the last axis fastest."""
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
-        place = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)
-        return np.asarray(np.ravel_multi_index(tuple(place.T), (per_axis,) * self.dimensions), dtype=np.int64)
+        cell = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(cell.T), (per_axis,) * self.dimensions), dtype=np.int64)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users of one replicate."""

@@ -104,13 +104,13 @@ class Cifar10Config(_ImageConfig):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The training files at hand and the test file, last."""
-        found = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
+        paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
-            name = found[0].name.replace("_1", f"_{number}")
-            if not (found[0].parent / name).is_file():
+            name = paths[0].name.replace("_1", f"_{number}")
+            if not (paths[0].parent / name).is_file():
                 break
-            found.append(found[0].parent / name)
-        return [*found, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
+            paths.append(paths[0].parent / name)
+        return [*paths, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Training rows as users, test rows as holdout."""
@@ -164,6 +164,9 @@ def load_images(
     if classes is not None:
         chosen, tested = np.isin(numbers, classes), np.isin(test_numbers, classes)
         train, numbers, test, test_numbers = train[chosen], numbers[chosen], test[tested], test_numbers[tested]
+    if not min(len(numbers), len(test_numbers)):
+        used = f"{len(numbers)} training and {len(test_numbers)} test images are used"
+        raise InputError(f"{paths[0].parent}: {used}; at least one of each is needed")
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     public = flat[0]
     if public_rows is not None:

@@ -17,10 +17,10 @@ MOST_GROUPS = 50
 
 def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
     """Refuse a grouping that is there twice or, where the columns of a population are known, is none of them."""
-    known = (CLASS, CLUSTER_SIZE, *(columns or ()))
+    allowed = (CLASS, CLUSTER_SIZE, *(columns or ()))
     for kind in kinds:
-        if columns is not None and kind not in known:
-            raise ValueError(f"groups = {shortened(kind)!r}: must be one of {', '.join(map(repr, known))}")
+        if columns is not None and kind not in allowed:
+            raise ValueError(f"groups = {shortened(kind)!r}: must be one of {', '.join(map(repr, allowed))}")
         if kinds.count(kind) > 1:
             raise ValueError(f"groups = {shortened(kind)!r}: is there twice")
 

@@ -1,14 +1,23 @@
-"""The values that say who the users are, and the shards: runs of whole clusters, which are drawn one by one."""
+"""Who the users are: where their rows come from, and the population of one replicate, shard by shard.
+
+A source draws a sample. Its users, cluster by cluster, are the population. A shard is a run of whole clusters, drawn
+one by one. Labels that are numbers are places in a public grid.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from p2p_sim.base.streams import BLOCK
+from p2p_sim.base.configuration import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.measures.exact_laws import LineLaw
 from p2p_sim.population.measured_groups import Grouping
 
@@ -103,6 +112,142 @@ class Sample:
     line_law: LineLaw | None = None
 
 
+GRID = 17
+"""Values of a grid if nothing is said."""
+GridSize = Annotated[int, Field(ge=2, le=64)]
+"""k: number of values of a grid, 2 to 64; the linear programme of unbiased values takes no more."""
+
+
+def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[float, ...]:
+    """`count` values evenly spaced from `low` to `high`.
+
+    >>> even_grid(0.0, 2.0, 5)
+    (0.0, 0.5, 1.0, 1.5, 2.0)
+
+    Raises:
+        ValueError: they do not increase; `key` is named.
+    """
+    values = np.linspace(low, high, count)
+    if not low < high or not np.isfinite(values).all() or not np.all(np.diff(values) > 0):
+        raise ValueError(f"{key}: the high end, {high:g}, must be above the low one, {low:g}, so that values increase")
+    return tuple(values.tolist())
+
+
+def rounded(target: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[np.uint8]:
+    """Place (n,) in the grid (k,) of the value that is nearest to each number (n,), of two the smaller one.
+
+    Numbers outside the grid are clipped to its ends.
+
+    >>> rounded(np.array([-7.0, 0.5, 1.6, 9.0]), (0.0, 1.0, 2.0)).tolist()
+    [0, 0, 2, 2]
+    """
+    grid = np.array(values)
+    above = np.clip(np.searchsorted(grid, target), 1, len(grid) - 1)
+    lower = np.asarray(target - grid[above - 1] <= grid[above] - target)
+    return np.asarray(above - lower, dtype=np.uint8)
+
+
+class Source(Config):
+    """The base of all configurations of a population."""
+
+    kind: str
+    own: ClassVar[bool] = False
+    """Whether its files are the user's own, which no scenario can do without."""
+    row_by_row: ClassVar[frozenset[str]] = frozenset()
+    """Keys under whose every value a user's features, label and cluster follow from her own row and public constants
+    alone. A key that is not listed may look at all rows; without a key listed, so may the kind."""
+
+    @property
+    def known_classes(self) -> int | None:
+        """K, if it is known before the data is read."""
+        return None
+
+    @property
+    def known_values(self) -> tuple[float, ...] | None:
+        """(K,) the public grid of numbers of which labels are places, increasing; None if labels are classes."""
+        return None
+
+    @property
+    def group_columns(self) -> tuple[str, ...] | None:
+        """Columns by whose values held-out rows can be grouped; None: not known before the data is read."""
+        return ()
+
+    @property
+    def clustered(self) -> bool:
+        """Whether users come with clusters; a scenario without a clustering of its own then uses these."""
+        return False
+
+    @property
+    def looks_at_all_rows(self) -> str | None:
+        """What may make a user's features or label depend on the rows of others; None if nothing does.
+
+        Where a whole row is private, such a dependence is part of what is released, and no ε accounts for it.
+        """
+        if not self.row_by_row:
+            return f"population.kind = {self.kind!r}"
+        for key, defined in type(self).model_fields.items():
+            if key != "kind" and key not in self.row_by_row and getattr(self, key) != defined.default:
+                return f"population.{key}"
+        return None
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """Files that are read; their checksums are part of the scenario's identity. By default none.
+
+        Args:
+            places: directories in which they are looked for, first match wins.
+
+        Raises:
+            InputError: one is missing.
+        """
+        return []
+
+    def remarks(self, places: tuple[Path, ...]) -> list[str]:
+        """What `p2p-sim validate` says about the data, a line each; by default nothing.
+
+        Raises:
+            InputError: as `sample`.
+        """
+        return []
+
+    def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
+        """Standard deviation of each feature by its name, where these may differ in scale; by default none.
+
+        Raises:
+            InputError: as `sample`.
+        """
+        return {}
+
+    def doubts(self, places: tuple[Path, ...]) -> list[str]:
+        """What in the data is likely not meant, a line each with a way out; by default nothing.
+
+        Raises:
+            InputError: as `sample`.
+        """
+        return []
+
+    def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
+        """Groups of the rows that `sample` holds out, in their order, by a column of `group_columns`.
+
+        Args:
+            column: its name. places: directories in which files are looked for. streams: the replicate's.
+
+        Raises:
+            InputError: there is no such column, or it has too many values.
+        """
+        raise InputError(f"groups = {column!r}: population.kind = {self.kind!r} has no column of that name")
+
+    @abstractmethod
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Draw the users of one replicate, and a holdout or the law.
+
+        Args:
+            places: directories in which files are looked for. streams: the replicate's random streams.
+
+        Raises:
+            InputError: a file is missing or damaged.
+        """
+
+
 class People(ABC):
     """Who the users are, stored cluster by cluster: all of them in arrays, or drawn shard by shard.
 
@@ -126,19 +271,9 @@ class People(ABC):
         return tuple(shards(self.cluster_offsets))
 
     @property
-    def num_shards(self) -> int:
-        """Number of shards."""
-        return len(self.shards)
-
-    @property
     def num_users(self) -> int:
         """n."""
         return int(self.cluster_offsets[-1])
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the source, holdout included."""
-        return self.num_users if self.source_rows is None else self.source_rows
 
     @property
     def cluster_sizes(self) -> NDArray[np.int64]:
@@ -186,11 +321,6 @@ class Population(People):
     values: tuple[float, ...] | None = None
     line_law: LineLaw | None = None
 
-    @property
-    def rows(self) -> NDArray[np.int32]:
-        """Each user's row in the source (n,)."""
-        return np.arange(self.num_users, dtype=np.int32) if self.row is None else self.row
-
     def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
         """True labels of a shard's users, (shard.size,) in 0..K-1."""
         return self.labels[shard.start : shard.stop]
@@ -198,10 +328,3 @@ class Population(People):
     def features_of(self, shard: Shard) -> NDArray[np.floating]:
         """Features of a shard's users, (shard.size, d)."""
         return self.features[shard.start : shard.stop]
-
-    @property
-    def label_distribution(self) -> NDArray[np.float64] | None:
-        """p(y|x) of every user (n, K), if the law is known."""
-        if self.law is None or self.point is None:
-            return None
-        return self.law.label_distribution[self.point]

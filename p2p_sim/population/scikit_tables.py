@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.digits_and_adult import RandomSplit, split
-from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import GRID, GridSize, even_grid, rounded
+from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even_grid, rounded
 
 
 class _BundledTable(RandomSplit):

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, Shard
-from p2p_sim.population.source import Source
+from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, Shard, Source
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class SyntheticConfig(Source):
         """The law of a replicate, points ordered by cluster."""
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
-        place = _spread(clusters)[cluster]
+        level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
         means = np.linspace(self.positive_low, self.positive_high, clusters)
@@ -131,7 +130,7 @@ class SyntheticConfig(Source):
         middle = means[cluster]
         positive = middle + side * self.heterogeneity / 2
         return FiniteLaw(
-            np.stack([place, side, within], axis=1),
+            np.stack([level, side, within], axis=1),
             np.full(clusters * points, 1.0 / (clusters * points)),
             np.stack([1.0 - positive, positive], axis=1),
             cluster,

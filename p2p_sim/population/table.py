@@ -23,8 +23,7 @@ from p2p_sim.population.features import (
     transformed,
 )
 from p2p_sim.population.measured_groups import Grouping, by_column
-from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import GRID, GridSize, even_grid, rounded
+from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even_grid, rounded
 from p2p_sim.population.table_columns import (
     UsedRows,
     complete_values,

@@ -215,7 +215,9 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> T
         formats = {form: dated for form, dated in formats.items() if rows[dated].sum() == most}
         fits = next(iter(formats.values()))
     form = next(iter(formats), "")
-    unclear = "day and month" if len(formats) > 1 else "the centuries" if form and _wraps(texts[fits], form) else ""
+    # years of two digits: 69 is 1969, 68 is 2068, so that dates over 60 years apart are likely of two centuries
+    far_apart = "%y" in form and float(np.ptp(days(texts[fits], form))) > 365.25 * 60
+    unclear = "day and month" if len(formats) > 1 else "the centuries" if far_apart else ""
     if unclear:
         found.left_out[name] = (
             f"dates such as {min(texts)!r}, of which {unclear} cannot be told apart; population.dates states a "
@@ -232,11 +234,6 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> T
         else:
             found.notes.append(f"column {name!r}: {reason}; as it stands each value becomes a feature")
     return TableContents()
-
-
-def _wraps(texts: pd.Series, form: str) -> bool:
-    """Whether years of two digits are so far apart that some are likely of another century: 69 is 1969, 68 is 2068."""
-    return "%y" in form and float(np.ptp(days(texts, form))) > 365.25 * 60
 
 
 def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:

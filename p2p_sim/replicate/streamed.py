@@ -115,4 +115,4 @@ def row_alone(case: Replicate) -> tuple[Row, Terms]:
         done = exchange(case)
         return measure(case, done.population, done.mechanism, done.outcome)[:2]
     ready = prepare_streamed(case)
-    return measure_streamed(case, ready, [exchange_streamed(ready, (0, ready.people.num_shards))])
+    return measure_streamed(case, ready, [exchange_streamed(ready, (0, len(ready.people.shards)))])

@@ -52,7 +52,7 @@ def _outcome(part: Task) -> Outcome | None:
     assert isinstance(part, ShardsTask)
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
-    first, last = _range(people.num_shards, part.index, part.count)
+    first, last = _range(len(people.shards), part.index, part.count)
     if first == last:
         return None
     if isinstance(ready, Streamed):

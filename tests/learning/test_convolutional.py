@@ -14,7 +14,7 @@ from p2p_sim.learning import networks
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.learner import one_hot
 from p2p_sim.learning.local_averages import KnnConfig
-from p2p_sim.learning.metrics import assess, predict
+from p2p_sim.learning.metrics import measured, predict
 from p2p_sim.learning.networks import CHECKPOINTS, Settings, Training, image_shape
 from p2p_sim.measures.point_means import points
 from p2p_sim.measures.summary import excess_error, summarise
@@ -120,9 +120,9 @@ def test_a_single_figure_is_that_of_both():
     sample = CircleConfig(users=200, num_classes=4, holdout=300).sample((), Streams(3, 0))
     people = Population(sample.users.features, sample.users.labels, np.array([0, 200]), 4, sample.holdout)
     one, two = (KnnConfig(neighbours=k).fit(people.features, one_hot(people.labels, 4)) for k in (5, 150))
-    both, alone = assess(people, one, two), assess(people, one, None)
+    both, alone = measured(predict(people, one, two)), measured(predict(people, one, None))
     assert alone == dataclasses.replace(both, nonprivate_error_rate=None)
-    assert both.nonprivate_error_rate == assess(people, two, None).error_rate
+    assert both.nonprivate_error_rate == measured(predict(people, two, None)).error_rate
 
 
 @with_torch

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.randomizer import signed_weights
 from p2p_sim.learning.local_averages import MajorityTableConfig
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, SoftLogisticRegressionConfig
+from p2p_sim.learning.logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.scikit_learner import EstimatorConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -89,11 +89,6 @@ def test_table_is_the_majority_of_each_row():
     x = np.array([[0.0], [0.0], [0.0], [1.0]])
     model = MajorityTableConfig().fit(x, np.eye(3)[[0, 2, 2, 1]])
     assert model.probabilities(np.array([[0.0], [1.0]])).argmax(axis=1).tolist() == [2, 1]
-
-
-def test_scikit_learns_learner_refuses_negative_weights():
-    with pytest.raises(InputError, match="'logistic_regression': takes hard labels, the release has signed ones"):
-        LogisticRegressionConfig().learn(received(FEATURES[:2], release(np.array([[1.2, -0.2]] * 2), "signed"), 2))
 
 
 @pytest.mark.parametrize(

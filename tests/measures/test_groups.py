@@ -13,8 +13,9 @@ from analysis import groups as study
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.metrics import by_group, measured, predict
-from p2p_sim.measures.group_gaps import Group, extra_loss, figure_of, groups_of, with_losses
+from p2p_sim.measures.group_gaps import Group, extra_loss, figure_of, groups_of
 from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.measures.point_means import derived
 from p2p_sim.mechanisms.outcome import ByCluster
 from p2p_sim.population.digits_and_adult import held_out
 from p2p_sim.population.measured_groups import Grouping, by_size, nearest_cluster
@@ -80,7 +81,7 @@ def test_what_a_group_loses_beyond_the_others_is_counted_by_hand():
     table = pd.DataFrame([row])
     assert extra_loss(table, Group("town", "b"))[0] == pytest.approx(0.5 - 1.0 / 3.0)
     assert extra_loss(table, Group("town", "c")).isna().all()
-    assert with_losses(table)["excess_error_rate[town=b]"][0] == 0.5
+    assert derived(table)["excess_error_rate[town=b]"][0] == 0.5
     alone = by_group(predict(people, Says(0), None), ("class",))
     assert alone["nonprivate_error_rate[class=0]"] is None
     assert alone["error_rate[class=0]"] == 0.5

@@ -78,12 +78,6 @@ def test_learner_copes_with_a_single_class_and_with_nothing():
     assert learner.learn(received(features, none, 2)).probabilities(features)[0].tolist() == [0.5, 0.5]
 
 
-def test_learner_refuses_payloads_it_does_not_take():
-    release = LabelRelease(np.arange(2, dtype=np.int32), np.zeros((2, 3)), "bits")
-    with pytest.raises(Exception, match="takes hard labels, the release has bits"):
-        LogisticRegressionConfig().learn(received(np.zeros((2, 1)), release, 3))
-
-
 def test_missing_classes_get_probability_zero():
     features = np.array([[0.0], [0.1], [1.0], [1.1]])
     predictor = LogisticRegressionConfig().fit(features, np.eye(4)[[0, 0, 2, 2]])

@@ -11,7 +11,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.metrics import assess
+from p2p_sim.learning.metrics import measured, predict
 from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import Combination
 from p2p_sim.mechanisms.outcome import ByCluster
@@ -293,11 +293,11 @@ def test_each_organisation_is_judged_on_its_own_rows():
     people = Population(features, held.labels, np.array([0, 2, 4]), 2, held)
     groups = FeatureGroups.of(1, 1, None, None, 1.0)
     sure, denying = (Combination((GroupModels(groups, (np.array([w]),), None),), np.ones(1)) for w in (9.0, -9.0))
-    assert assess(people, ByCluster({0: sure, 1: denying}), None).error_rate == pytest.approx(1 / 3)
-    assert assess(people, ByCluster({1: denying}), None).error_rate == 0.5
-    assert assess(people, ByCluster({0: sure}), denying).nonprivate_error_rate == 1.0
+    assert measured(predict(people, ByCluster({0: sure, 1: denying}), None)).error_rate == pytest.approx(1 / 3)
+    assert measured(predict(people, ByCluster({1: denying}), None)).error_rate == 0.5
+    assert measured(predict(people, ByCluster({0: sure}), denying)).nonprivate_error_rate == 1.0
     with pytest.raises(InputError, match="no row of an organisation that is judged"):
-        assess(replace(people, holdout=held.take(np.array([3]))), ByCluster({0: sure}), None)
+        predict(replace(people, holdout=held.take(np.array([3]))), ByCluster({0: sure}), None)
 
 
 # what is refused

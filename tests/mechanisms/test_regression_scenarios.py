@@ -37,8 +37,7 @@ from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.drawn_features import LinearConfig
-from p2p_sim.population.population import Population
-from p2p_sim.population.source import even_grid, rounded
+from p2p_sim.population.population import Population, even_grid, rounded
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import bins_law
@@ -163,8 +162,8 @@ def test_a_table_of_ones_own_has_labels_that_are_numbers(tmp_path):
     found = numbers(population=table, clusters=clusters)
     done = p2p_sim.run(found)
     grid, people = np.linspace(-4.0, 4.0, 9), done.population
-    assert (people.labels == np.abs(y[people.rows, None] - grid).argmin(axis=1)).all()
-    assert sorted(people.holdout.target) == pytest.approx(sorted(np.delete(y, people.rows)), abs=1e-6)
+    assert (people.labels == np.abs(y[people.row, None] - grid).argmin(axis=1)).all()
+    assert sorted(people.holdout.target) == pytest.approx(sorted(np.delete(y, people.row)), abs=1e-6)
     assert done.row["squared_error"] < done.row["constant_squared_error"]
     _, told = found.population.remarks(())
     outside = np.mean(np.abs(y) > 4.0)

@@ -192,9 +192,6 @@ def test_the_lower_figure_is_attained():
 def test_learners_that_know_no_bits_refuse_them():
     with pytest.raises(InputError, match=r"learner.kind = 'logistic_regression'.*releases bits ones"):
         scenario({"kind": "vector_approximation", "target_epsilon": 1.0}, learner={"kind": "logistic_regression"})
-    release = LabelRelease(np.arange(2, dtype=np.int32), np.zeros((2, 3)), "signed")
-    with pytest.raises(InputError, match="takes bits or hard or soft labels, the release has signed ones"):
-        KnnConfig().learn(received(np.zeros((2, 1)), release, 3))
 
 
 # -- learners --------------------------------------------------------------------------------------------------------

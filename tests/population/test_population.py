@@ -178,6 +178,15 @@ def test_a_pair_needs_two_classes(keys, line):
         MnistConfig(**keys)
 
 
+@pytest.mark.parametrize(("part", "used"), [("train", "0 training and 20 test"), ("t10k", "60 training and 0 test")])
+def test_files_without_an_image_are_refused(tmp_path, part, used):
+    write_mnist(tmp_path / "mnist")
+    write_idx(tmp_path / "mnist" / f"{part}-images-idx3-ubyte", np.zeros((0, 28, 28), dtype=np.uint8))
+    write_idx(tmp_path / "mnist" / f"{part}-labels-idx1-ubyte", np.zeros(0, dtype=np.uint8))
+    with pytest.raises(InputError, match=f"mnist: {used} images are used; at least one of each"):
+        MnistConfig().sample((tmp_path,), STREAMS)
+
+
 def test_missing_and_truncated_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"mnist.*train-images.*--data-dir or P2P_SIM_DATA"):
         MnistConfig().files((tmp_path,))

@@ -248,7 +248,7 @@ def test_a_shard_that_is_counted_twice_or_left_out_is_noticed(small_shards, monk
 def test_the_order_in_which_parts_come_changes_no_sum(small_shards):
     case = Replicate(scenario())
     ready = prepare_streamed(case)
-    cuts = [(0, 1), (1, 3), (3, ready.people.num_shards)]
+    cuts = [(0, 1), (1, 3), (3, len(ready.people.shards))]
     row = measure_streamed(case, ready, [exchange_streamed(ready, cut) for cut in cuts])[0]
     assert json.dumps(row) == json.dumps(row_alone(case)[0])
 
@@ -294,7 +294,7 @@ def peak_bytes(users, engine):
     ready = prepare_streamed(case)
     tracemalloc.start()
     try:
-        exchange_streamed(ready, (0, ready.people.num_shards))
+        exchange_streamed(ready, (0, len(ready.people.shards)))
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
