@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets, CountTargets, Curve
+from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets, CountTargets, TargetCurve
 from p2p_sim.audit.one_run import Account, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
@@ -49,10 +49,10 @@ def audit_cells(
 
 @dataclass(frozen=True)
 class CellLaw(Account):
-    """What is certified. laws: as `CellTargets.curves`."""
+    """What is certified of targets in cells. laws: their curves, and how many have each."""
 
     mechanism: CellCurator
-    laws: tuple[tuple[int, Curve], ...]
+    laws: tuple[TargetCurve, ...]
 
     shares = (0.0, 0.25, 0.5, 0.75, 0.95)
     most = math.inf

@@ -9,11 +9,12 @@ differ tell.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.local_attack import frequent_pair, pure_delta
+from p2p_sim.audit.local_attack import ClassPair, frequent_pair, pure_delta
 from p2p_sim.audit.one_run import (
     HELD_OUT_SEED,
     Account,
@@ -27,7 +28,7 @@ from p2p_sim.audit.one_run import (
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.exchange.transcript import LEARNER
+from p2p_sim.exchange.transcript import LEARNER, Transcript
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import ERROR
@@ -60,8 +61,8 @@ def audit_protocol(
         pair = frequent_pair(people)
         runs = SenderRuns(mechanism or claimed, case, people, pair)
         held_out = range(-(-pilot_of(trials) // people.num_users))
-        seen = [runs.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
-        coins, counts = (np.concatenate(part) for part in zip(*seen, strict=True))
+        sent = [runs.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
+        coins, counts = (np.concatenate(part) for part in zip(*sent, strict=True))
         targets = SenderTargets(runs, log_odds(counts, coins))
     account = NoisyLabelCurve(claimed, people.cluster_sizes, engine=case.scenario.engine)
     return audited(case.scenario, targets, account, trials=trials, error=error)
@@ -70,10 +71,17 @@ def audit_protocol(
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
     """What held-out counts (n, 4) and coins (n,) say of each combination of counts: (MOST + 1)^4 logarithms of odds."""
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
-    seen = np.ones((2, *shape))
+    occurrences = np.ones((2, *shape))
     for coin in (0, 1):
-        np.add.at(seen[coin], tuple(cell[coins == coin] for cell in cells), 1.0)
-    return np.asarray(np.log(seen[1] / seen[0]))
+        np.add.at(occurrences[coin], tuple(cell[coins == coin] for cell in cells), 1.0)
+    return np.asarray(np.log(occurrences[1] / occurrences[0]))
+
+
+class SentLabels(NamedTuple):
+    """coins: (n,). counts: (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
+
+    coins: NDArray[np.bool_]
+    counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -83,22 +91,21 @@ class SenderRuns:
     mechanism: ProtocolMechanism
     case: Replicate
     people: Population
-    pair: tuple[int, int]
+    pair: ClassPair
 
-    def counts(self, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Coins (n,), and (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
+    def counts(self, streams: Streams) -> SentLabels:
+        """The labels that users send in one run."""
         users = self.people.num_users
         coins = streams.generator("audit-coin").random(users) < 0.5
-        people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+        people = replace(self.people, labels=np.where(coins, self.pair.high, self.pair.low).astype(np.uint8))
         outcome = self.mechanism.run(people, self.case.scenario.network, streams, True, places=self.case.places)
-        assert outcome.transcript is not None
-        seen = outcome.transcript.messages
+        sent = cast(Transcript, outcome.transcript).messages  # this run records it
         counts = [
-            np.bincount(seen.sender[rows & (seen.label == label)], minlength=users)
-            for rows in (seen.receiver == LEARNER, seen.receiver != LEARNER)
-            for label in reversed(self.pair)
+            np.bincount(sent.sender[rows & (sent.label == label)], minlength=users)
+            for rows in (sent.receiver == LEARNER, sent.receiver != LEARNER)
+            for label in (self.pair.high, self.pair.low)
         ]
-        return coins, np.stack(counts, axis=1)
+        return SentLabels(coins, np.stack(counts, axis=1))
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ def audit(
     if figure is not None:
         check_figure(figure)
     done = attack(
-        load(scenario, overrides, engine), observer, members, trials,
+        load(scenario, overrides, engine), observer, members, trials=trials,
         cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir,
     )  # fmt: skip
     if figure is not None:

@@ -155,11 +155,11 @@ def test_a_plan_without_evidence_proves_nothing():
     attack = plan(LearnerViews(LabelExchange(4, 0.5, 1.0)), 1e-5, 1_000)
     counts = np.round(attack.law.probabilities[0] * 1_000).astype(np.int64)
     counts[-1] += 1_000 - counts.sum()
-    result = attack.judge(counts, counts)
+    result = attack.judge(np.stack([counts, counts]))
     assert result.passed
     assert (result.delta_exact.upper, result.delta_lower_confidence) == (0.0, 0.0)
     with pytest.raises(ValueError, match="counts"):
-        attack.judge(counts[:-1], counts)
+        attack.judge(np.stack([counts, counts])[:, :-1])
 
 
 def test_the_better_of_two_directions_counts():
@@ -168,7 +168,7 @@ def test_the_better_of_two_directions_counts():
     zero, one = (np.round(law * 100_000).astype(np.int64) for law in attack.law.probabilities)
     for counts in (zero, one):
         counts[np.argmax(counts)] += 100_000 - counts.sum()
-    result = attack.judge(zero, one)
+    result = attack.judge(np.stack([zero, one]))
     found = []
     for label, (own, other) in enumerate(((zero, one), (one, zero))):
         event = attack.law.event(attack.epsilon_events[label], label)
