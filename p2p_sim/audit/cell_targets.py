@@ -56,20 +56,6 @@ class TargetCurve(NamedTuple):
     delta: Curve
 
 
-class CellPairs(NamedTuple):
-    """The cells of the targets, (t,) each, if their coins are 0 and if they are 1."""
-
-    before: Ints
-    after: Ints
-
-
-class LabelledRows(NamedTuple):
-    """Cells and labels of all rows of a release, (m,) each; a row in cell -1 is outside all others."""
-
-    cells: Ints
-    labels: NDArray[np.bool_]
-
-
 class Grid(NamedTuple):
     """Where cell 0 begins along each axis, and the side of a cell, as features are before scaling."""
 
@@ -133,9 +119,9 @@ class CellVoteTargets(CellTargets):
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
         """By the number of cells that a target moves."""
-        epsilon, cells = self.claimed.target_epsilon, self._cells
-        pairs = int(np.sum(cells.before != cells.after))
-        alone = len(cells.before) - pairs
+        epsilon, (before, after) = self.claimed.target_epsilon, self._cells
+        pairs = int(np.sum(before != after))
+        alone = len(before) - pairs
         return TargetCurve(alone, moved_cells(epsilon, 1)), TargetCurve(pairs, moved_cells(epsilon, 2))
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
@@ -146,26 +132,21 @@ class CellVoteTargets(CellTargets):
         labels = np.arange(self.rows) % 2 == 1
         cell[: len(before)], labels[: len(before)] = np.where(coins, after, before), coins
         rule = cast(CellRule, released_of(self.mechanism, self._points[cell], labels, streams))
-        votes = (rule.probabilities(self._points)[:, 1] - 0.5) * self._usual_count
+        votes = (rule.probabilities(self._points)[:, 1] - 0.5) * float(self._fitted.rule.usual_count_)
         votes[-1] -= np.sum(labels[len(before) :] - 0.5)
         # (x, 0) puts -1/2 into the first cell; (x', 1) puts 1/2 into the second, and nothing into the first.
         first, second, same = votes[before], votes[after], before == after
         moved = np.abs(first + 0.5) - np.where(same, 0.0, np.abs(first)) - np.abs(second - 0.5)
         scores = self.claimed.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
-        shown = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
-        return ScoredTargets(coins, np.where(shown, REVEALED * shown, scores)[None, :], self.rows)
+        # A vote of exactly 0 shows which cell is empty.
+        empty = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
+        return ScoredTargets(coins, np.where(empty, REVEALED * empty, scores)[None, :], self.rows)
 
     @cached_property
     def _fitted(self) -> CellRule:
         """The claimed rule of as many rows, whose cells and usual count are public."""
         features = np.full((self.rows, self.dimensions), self.claimed.low)
-        rule = released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0))
-        assert isinstance(rule, CellRule)
-        return rule
-
-    @cached_property
-    def _usual_count(self) -> float:
-        return float(self._fitted.rule.usual_count_)
+        return cast(CellRule, released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
 
     @cached_property
     def _points(self) -> Floats:
@@ -182,13 +163,14 @@ class CellVoteTargets(CellTargets):
         return points
 
     @cached_property
-    def _cells(self) -> CellPairs:
-        """Of three cells one with a target whose label is open, and two for a target who is in either."""
+    def _cells(self) -> Ints:
+        """Cells (2, t) of the targets if their coins are 0, and 1: of three one with a target whose label is open, and
+        two for a target who is in either."""
         cells = len(self._points)
         if cells < 3:
-            return CellPairs(np.arange(cells), np.arange(cells))
+            return np.tile(np.arange(cells), (2, 1))
         at = 3 * np.arange(cells // 3)
-        return CellPairs(np.concatenate([at, at + 1]), np.concatenate([at, at + 2]))
+        return np.stack([np.concatenate([at, at + 1]), np.concatenate([at, at + 2])])
 
 
 @dataclass(frozen=True)
@@ -218,7 +200,10 @@ class CountTargets(CellTargets):
         targets = 1 + 2 * np.arange(of_counts) + coins[:of_counts]
         cell, labels = np.concatenate([self._others, targets]), np.ones(len(self._others) + of_counts, dtype=np.bool_)
         if self._labelled:
-            cell, labels = self._with_labelled(cell, bool(coins[-1]), streams)
+            # Rows whose labels are used are outside all cells, but the target's, who is the first of them.
+            few, rest = cast(PrivateHistogramConfig, self.claimed).samples(self._rows, streams)
+            others, cell, labels = cell, np.full(self._rows, -1), np.zeros(self._rows, dtype=np.bool_)
+            cell[rest], cell[few[0]], labels[few[0]] = others, 0, coins[-1]
         release = released_of(self.mechanism, self._points(cell), labels, streams)
         scores = np.zeros(of_counts)
         for counts in self._counts(release, self._points(np.arange(2 * of_counts + 1))):
@@ -247,14 +232,6 @@ class CountTargets(CellTargets):
             if len(release.masses):
                 masses = CellTable.of(release.coordinates)[0].look_up(release.masses, cells)
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
-
-    def _with_labelled(self, cell: Ints, coin: bool, streams: Streams) -> LabelledRows:
-        """Rows whose labels are used, in cell -1, beside those in the given cells; the first one, the target, in 0."""
-        few, rest = cast(PrivateHistogramConfig, self.claimed).samples(len(cell) + self._labelled, streams)
-        rows = len(few) + len(rest)
-        cells, labels = np.empty(rows, dtype=np.int64), np.zeros(rows, dtype=np.bool_)
-        cells[rest], cells[few], cells[few[0]], labels[few[0]] = cell, -1, 0, coin
-        return LabelledRows(cells, labels)
 
     def _choice(self, release: "DensityRelease | CellRule") -> float:
         """ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""

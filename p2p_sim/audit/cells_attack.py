@@ -11,7 +11,6 @@ from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets
 from p2p_sim.audit.one_run import Account, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
@@ -21,14 +20,13 @@ Floats = NDArray[np.float64]
 def audit_cells(
     case: Replicate,
     trials: int,
-    error: float = ERROR,
     mechanism: CellCurator | None = None,
 ) -> OneRunAudit:
     """Attack the votes, counts or choice from which the curator of a scenario makes a rule or a density.
 
     Args:
         case: the scenario; of its rows only the number and the number of features matter. trials: targets, at least.
-        error: probability that a sound release fails. mechanism: what is attacked, if it is not what is claimed.
+        mechanism: what is attacked, if it is not what is claimed.
 
     Raises:
         InputError: the mechanism counts nothing in cells.
@@ -44,7 +42,7 @@ def audit_cells(
     else:
         targets = CountTargets(claimed, attacked, dimensions)
     account = CellLaw(claimed, people.cluster_sizes[:1], targets.curves)
-    return audited(case.scenario, targets, account, trials=trials, error=error)
+    return audited(case.scenario, targets, account, trials=trials)
 
 
 @dataclass(frozen=True)

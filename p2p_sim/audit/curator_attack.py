@@ -159,6 +159,7 @@ def audit_curator(
     Raises:
         InputError: no event that is evidence can occur in such a cluster.
     """
+    # The event is fixed; then it is counted where the target holds a, and where she holds b.
     event, expected = plan_event(privacy, trials)
     hits, misses = (count_event(draw, event, privacy.threshold, trials, seed=seed, world=world) for world in (0, 1))
     return CuratorAudit(

@@ -28,7 +28,6 @@ from p2p_sim.population.population import People
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.privacy.audit_statistics.one_run_guesses import smallest_refused
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_VIEW, CountViews
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conversions import tradeoff
@@ -45,7 +44,6 @@ def audit_exchange(
     trials: int,
     cluster_size: int | None = None,
     *,
-    error: float = ERROR,
     claimed_flip_prob: float | None = None,
     closely: bool = False,
 ) -> OneRunAudit:
@@ -54,7 +52,6 @@ def audit_exchange(
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
         cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
-        error: probability that a sound exchange fails.
         claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
         closely: let the classifier see every submission and its time, of copies of a cluster on the event engine.
 
@@ -74,7 +71,7 @@ def audit_exchange(
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
-    return audited(scenario, attack, account, trials=trials, error=error)
+    return audited(scenario, attack, account, trials=trials)
 
 
 def people_of(case: Replicate) -> People:

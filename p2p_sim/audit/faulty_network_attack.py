@@ -182,11 +182,6 @@ def audit_realised(
         first, second = (
             _world(case, mechanism, labels, trials, seed=scenario.seed, epsilon=tested) for labels in worlds
         )
-    proved = []
-    for label, (own, opposite) in enumerate(((first, second), (second, first))):
-        event = evidence(pilot + 0.5, tested, label)
-        hits, misses = int(own.views[event].sum()), int(opposite.views[event].sum())
-        proved.append(delta_lower(hits, misses, trials, tested, ERROR / 2))
     # The certified δ, averaged over the networks of both worlds.
     deltas = np.concatenate([first.deltas, second.deltas])
     local = local_delta(alpha, tested).upper
@@ -200,7 +195,7 @@ def audit_realised(
         epsilon=tested,
         delta_certified=min(local, mean + _doubt(deltas, local, ERROR)),
         delta_mean=mean,
-        delta_lower_confidence=max(proved),
+        delta_lower_confidence=_proved(pilot, (first.views, second.views), tested, trials),
         delta_local=local,
         trials=trials,
         error=ERROR,
@@ -232,6 +227,14 @@ def _world(
         if epsilon is not None and outcome.realised is not None:
             deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])
     return World(views, np.concatenate(deltas))
+
+
+def _proved(pilot: NDArray[np.float64], counts: tuple[Counts, Counts], epsilon: float, trials: int) -> float:
+    """The better lower bound of δ(ε), by the event for each label that a pilot suggests, from counts in both worlds."""
+    events = [evidence(pilot + 0.5, epsilon, label) for label in (0, 1)]
+    pairs = zip(events, counts, counts[::-1], strict=True)
+    hits = [(int(own[event].sum()), int(opposite[event].sum())) for event, own, opposite in pairs]
+    return max(delta_lower(*pair, trials, epsilon, ERROR / 2) for pair in hits)
 
 
 def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
+from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited, together
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -31,7 +31,6 @@ from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE, NoisyCounts
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta
 from p2p_sim.replicate.replicate import Replicate
@@ -43,14 +42,11 @@ SCORED = ("hard", "bits", "soft", "signed")
 """Kinds of labels that speak for one class against another."""
 
 
-def audit_local(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: LocalChannel | None = None
-) -> OneRunAudit:
+def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = None) -> OneRunAudit:
     """Attack a local mechanism.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -64,7 +60,7 @@ def audit_local(
         people = ready.population
         pair = frequent_pair(people) if people.values is None else ClassPair(0, people.num_classes - 1)
         targets = LocalTargets(mechanism or claimed, case, people, pair)
-    return audited(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials, error=error)
+    return audited(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials)
 
 
 class ClassPair(NamedTuple):
@@ -168,14 +164,11 @@ def pure_delta(pure: float, epsilon: float) -> float:
     return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
 
 
-def audit_aggregates(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: Aggregates | None = None
-) -> OneRunAudit:
+def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None = None) -> OneRunAudit:
     """Attack noisy counts.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -188,14 +181,7 @@ def audit_aggregates(
     people = ready.population
     with one_thread():
         targets = BagTargets(mechanism or claimed, people, frequent_pair(people))
-    return audited(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials, error=error)
-
-
-class BagScores(NamedTuple):
-    """coins: (B,) of a shard's bags. scores: (B,), 0 where the target is not counted."""
-
-    coins: NDArray[np.bool_]
-    scores: NDArray[np.float32]
+    return audited(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials)
 
 
 @dataclass(frozen=True)
@@ -212,10 +198,9 @@ class BagTargets(RepeatedTargets):
     exact = (False,)
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        coins, scores = zip(*(self._shard(shard, streams) for shard in self.people.shards), strict=True)
-        return ScoredTargets(np.concatenate(coins), np.concatenate(scores)[None, :], self.people.num_users)
+        return together([self._shard(shard, streams) for shard in self.people.shards])
 
-    def _shard(self, shard: Shard, streams: Streams) -> BagScores:
+    def _shard(self, shard: Shard, streams: Streams) -> ScoredTargets:
         """The counts of a shard's bags, less all other users of them: the target's own label and the noise."""
         streams = streams.within(shard.index)
         bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
@@ -230,7 +215,8 @@ class BagTargets(RepeatedTargets):
         for column in range(own.shape[1]):
             noisy[:, column] -= np.bincount(bags.bag, own[:, column], len(bags.sizes)).astype(np.int64)
         score = noisy[:, 0] * 2 - 1 if own.shape[1] == 1 else noisy[:, self.pair.high] - noisy[:, self.pair.low]
-        return BagScores(coins, np.where(counted[target], score, 0).astype(np.float32))
+        scores = np.where(counted[target], score, 0).astype(np.float32)
+        return ScoredTargets(coins, scores[None, :], shard.size)
 
 
 @dataclass(frozen=True)

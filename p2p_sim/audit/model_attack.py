@@ -84,12 +84,11 @@ class ModelAudit:
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
 
-def audit_model(case: Replicate, trials: int, error: float = ERROR, mechanism: NoisySteps | None = None) -> ModelAudit:
+def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = None) -> ModelAudit:
     """Attack the model that a scenario's curator releases.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets of all runs, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -111,12 +110,12 @@ def audit_model(case: Replicate, trials: int, error: float = ERROR, mechanism: N
         targets = runs * len(chosen)
         tried = attack.runs(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
         pilot = {share: _scaled(_guessed(tried, share), targets / len(tried.coins)) for share in SHARES}
-        mus = {share: proved_mu(targets, guesses, error / 2) for share, guesses in pilot.items()}
+        mus = {share: proved_mu(targets, guesses, ERROR / 2) for share, guesses in pilot.items()}
         best = max(SHARES, key=lambda share: (mus[share], _clear(pilot[share])))
         guesses = _guessed(attack.runs(scenario.seed, runs, reference), best)
     # The certified curve is held against the guesses, and the certified ε at a small δ.
     accountant = claimed.accountant(claimed.setup, people.num_users)
-    delta = max(SMALL * error, accountant.least_delta)
+    delta = max(SMALL * ERROR, accountant.least_delta)
     epsilons = np.linspace(0.0, 1.0, POINTS) ** 2 * LARGEST_LOSS
     curve = curve_of(epsilons.tolist(), [bracket.upper for bracket in accountant.profile(epsilons.tolist())])
     return ModelAudit(
@@ -126,13 +125,13 @@ def audit_model(case: Replicate, trials: int, error: float = ERROR, mechanism: N
         runs=runs,
         targets=targets,
         guesses=guesses,
-        curve_refused=refuses(targets, guesses, curve, error / 2),
+        curve_refused=refuses(targets, guesses, curve, ERROR / 2),
         bound=worst_bound(claimed.privacy(people.cluster_sizes[:1], delta)),
-        epsilon_attacked=proved_epsilon(targets, guesses, delta, error / 2),
-        epsilon_expected=proved_epsilon(targets, pilot[best], delta, error / 2),
-        mu_attacked=proved_mu(targets, guesses, error / 2),
+        epsilon_attacked=proved_epsilon(targets, guesses, delta, ERROR / 2),
+        epsilon_expected=proved_epsilon(targets, pilot[best], delta, ERROR / 2),
+        mu_attacked=proved_mu(targets, guesses, ERROR / 2),
         mu_expected=mus[best],
-        error=error,
+        error=ERROR,
     )
 
 

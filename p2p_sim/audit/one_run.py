@@ -19,6 +19,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
+from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Stated
@@ -65,6 +66,12 @@ class ScoredTargets(AttackScores):
     claims: Floats | None = None
 
 
+def together(parts: Sequence[ScoredTargets]) -> ScoredTargets:
+    """All targets of several runs, or parts of one."""
+    labels = np.concatenate([part.labels for part in parts])
+    return ScoredTargets(labels, np.concatenate([part.scores for part in parts], axis=1), sum(p.users for p in parts))
+
+
 class Targets(ABC):
     """Where targets come from, and how an attack scores them.
 
@@ -99,8 +106,7 @@ class RepeatedTargets(Targets):
         while targets < trials:
             runs.append(self.run(Streams(seed, len(runs)), len(runs), trials - targets))
             targets += runs[-1].labels.size
-        labels = np.concatenate([run.labels for run in runs])
-        return ScoredTargets(labels, np.concatenate([run.scores for run in runs], axis=1), sum(r.users for r in runs))
+        return together(runs)
 
 
 class SizeRange(NamedTuple):
@@ -244,17 +250,17 @@ class OneRunAudit:
         return next((rise for rise, power in self.rises if power >= SEEN), None)
 
 
-def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int, error: float) -> OneRunAudit:
+def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
     """Fix an attack on these targets by a pilot run, and judge it by another one.
 
     Args:
-        scenario: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
+        scenario: names, seed and δ. trials: targets, at least.
     """
     with one_thread():
         # The pilot fixes what is guessed; then the run that counts.
         delta, epsilons = scenario.privacy.delta, account.tested()
         pilot = targets.sample(pilot_of(trials), scenario.seed + PILOT_SEED, ())
-        plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=error, exact=targets.exact)
+        plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=ERROR, exact=targets.exact)
         sample = targets.sample(trials, scenario.seed, epsilons)
         certified = account.deltas(epsilons) if sample.claims is None else sample.claims
         guesses = tuple(event.guesses(sample) for event in plan.events)
@@ -280,9 +286,9 @@ def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: i
             rises=tuple((rise, _power(plan, certified, account, rise, trials)) for rise in RISES),
             flip_prob_refused=account.refused(plan, certified, attacked),
             paper=account.paper,
-            drawn=drawn_tradeoff(pilot, sample, plan.deltas[0].attack, error),
+            drawn=drawn_tradeoff(pilot, sample, plan.deltas[0].attack, ERROR),
             curves=account.curves(),
-            error=error,
+            error=ERROR,
             scope=targets.scope,
         )
 

@@ -13,7 +13,7 @@ column, is tested by replacing one row of the table, too: no other row may chang
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from p2p_sim.mechanisms.organisations import Combination, Organisations, order_o
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts
 from p2p_sim.population.population import Population
 from p2p_sim.population.table import TableConfig
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
 from p2p_sim.replicate.replicate import Replicate
@@ -40,14 +39,11 @@ LONG = 100.0
 """Length of the longer row of a target, in units of the norm bound: clipping is tested too."""
 
 
-def audit_organisations(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: Organisations | None = None
-) -> OneRunAudit:
+def audit_organisations(case: Replicate, trials: int, mechanism: Organisations | None = None) -> OneRunAudit:
     """Attack the models that organisations release.
 
     Args:
         case: the scenario, whose first replicate has the rows. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -70,15 +66,7 @@ def audit_organisations(
     [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
     account = OppositeRows(claimed, people.cluster_sizes, worst, noises, tuple(len(group) for group in groups))
     targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
-    return audited(case.scenario, targets, account, trials=trials, error=error)
-
-
-class RowScores(NamedTuple):
-    """ratio: the logarithm of the likelihood ratio of an organisation's own models. noise: what they would need of it,
-    the other way round: rows that one row has moved need more."""
-
-    ratio: float
-    noise: float
+    return audited(case.scenario, targets, account, trials=trials)
 
 
 @dataclass(frozen=True)
@@ -117,7 +105,7 @@ class OrganisationTargets(RepeatedTargets):
         predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
         came = cast(OrganisationFacts, outcome.organisations).came
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.transfers else {}
-        scores = list[RowScores]()
+        scores = list[Floats]()
         for k in self.claimed.learners:
             priors = self.claimed.start({s: sent[s] for s in came[k] if s in sent})
             scores.append(self._score(drawn, streams, k, cast(Combination, predictors[k]).models[0], priors))
@@ -132,8 +120,11 @@ class OrganisationTargets(RepeatedTargets):
 
     def _score(
         self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
-    ) -> RowScores:
-        """Of organisation k's models, drawn towards the priors or 0: Σ over feature groups of (|b₀| - |b₁|)/scale."""
+    ) -> Floats:
+        """Σ over feature groups of (|b₀| - |b₁|)/scale, of organisation k's models, drawn towards the priors or 0.
+
+        And minus the noise that they would need for either row: rows that one row has moved need more of it.
+        """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
         signs = np.where(people.labels[rows] == 1, 1.0, -1.0)[:, None]
@@ -150,7 +141,7 @@ class OrganisationTargets(RepeatedTargets):
                 lengths.append(float(np.linalg.norm(objective.gradient(weights, np.zeros_like(weights)))))
             ratio += (lengths[0] - lengths[1]) * noise.num_rows / noise.noise_scale
             needed += sum(lengths)
-        return RowScores(ratio, -needed)
+        return np.array([ratio, -needed])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
@@ -37,14 +36,11 @@ _TAIL = -200.0
 """Logarithm of what is left out of the law of the others' noisy ones."""
 
 
-def audit_pooled(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: Deployment | None = None
-) -> OneRunAudit:
+def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
     """Attack a shuffler, or a curator who releases noisy labels alone.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -64,7 +60,7 @@ def audit_pooled(
     with one_thread():
         targets = ClusterTargets(case, mechanism or claimed, own_users(people, pair), pair)
         attack = ClusterAttack.prepared(targets, ratio, exact, trials, scenario.seed)
-    return audited(scenario, attack, account, trials=trials, error=error)
+    return audited(scenario, attack, account, trials=trials)
 
 
 def own_label(batch: Batch) -> Floats:

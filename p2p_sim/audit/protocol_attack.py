@@ -31,7 +31,6 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.transcript import LEARNER, Transcript
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
@@ -40,14 +39,11 @@ MOST = 4
 """Counts from this one on are taken together."""
 
 
-def audit_protocol(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: ProtocolMechanism | None = None
-) -> OneRunAudit:
+def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
     """Attack the messages of a protocol.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound protocol fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -65,7 +61,7 @@ def audit_protocol(
         coins, counts = (np.concatenate(part) for part in zip(*sent, strict=True))
         targets = SenderTargets(runs, log_odds(counts, coins))
     account = NoisyLabelCurve(claimed, people.cluster_sizes, engine=case.scenario.engine)
-    return audited(case.scenario, targets, account, trials=trials, error=error)
+    return audited(case.scenario, targets, account, trials=trials)
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:

@@ -149,7 +149,7 @@ class ClusterAttack(Targets):
     def scope(self) -> Scope:
         """What the attack looks at."""
         scores = ("the score made for the mechanism", "a classifier")
-        if self.submitters is None:
+        if self.submitters is None:  # the raw view is not looked at
             return Scope(
                 scores,
                 "what the target, the next user and the last user of a cluster submit, beside the counts; where "

@@ -167,7 +167,7 @@ def audit(
             raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
         return audit_scenario(scenario, trials, cluster_size, data_dir)
     if scenario.mechanism.kind != "label_exchange":
-        if narrowed or cluster_size is not None:
+        if (narrowed, cluster_size) != (False, None):
             raise InputError(
                 f"--observer, --epsilon, --cluster-size: not for mechanism.kind = {scenario.mechanism.kind!r}; leave "
                 "them out"
@@ -209,7 +209,11 @@ def _audit_small(
         raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")
     # What the observer may see, and the attack on it.
     exchange = LabelExchange(size, alpha, theta)
-    views: Views = CoalitionViews(size, alpha, theta, colluders) if colluders else LearnerViews(exchange)
+    views: Views = LearnerViews(exchange)
+    conditions = exchange.conditions
+    if colluders:
+        views = CoalitionViews(size, alpha, theta, colluders)
+        conditions = Coalition(exchange, colluders).conditions
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
         result = _perform(attack, mechanism, scenario.network, scenario.seed)
@@ -225,7 +229,7 @@ def _audit_small(
         sampling_rate=theta,
         members=colluders,
         lemma9=Lemma9(size, alpha, theta, delta).stated(Situation(observer=views.observer)),
-        conditions=Coalition(exchange, colluders).conditions if colluders else exchange.conditions,
+        conditions=conditions,
         result=result,
         learned=learned,
     )

@@ -18,7 +18,6 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.pate import PateConfig, teachers_inputs
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
@@ -33,12 +32,11 @@ TOGETHER = 500
 """Runs with the same shards."""
 
 
-def audit_votes(case: Replicate, trials: int, error: float = ERROR, mechanism: PateConfig | None = None) -> OneRunAudit:
+def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
     """Attack the results of all tests and answers of PATE.
 
     Args:
         case: the scenario, whose first replicate has the classes. trials: runs, each with one target.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -51,7 +49,7 @@ def audit_votes(case: Replicate, trials: int, error: float = ERROR, mechanism: P
     with one_thread():
         results = best_results(claimed, ready.population.num_classes, case.scenario.seed)
     account = VotesCurve(claimed, np.ones(1, dtype=np.int64))
-    return audited(case.scenario, PateTargets(mechanism or claimed, results), account, trials=trials, error=error)
+    return audited(case.scenario, PateTargets(mechanism or claimed, results), account, trials=trials)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from p2p_sim.privacy.audit_statistics.power import clopper_pearson, delta_lower, epsilon_lower, plan
+from p2p_sim.privacy.audit_statistics.power import ERROR, clopper_pearson, delta_lower, epsilon_lower, plan
 from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, CountViews, LearnerViews
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 
@@ -172,7 +172,7 @@ def test_the_better_of_two_directions_counts():
     found = []
     for label, (own, other) in enumerate(((zero, one), (one, zero))):
         event = attack.law.event(attack.epsilon_events[label], label)
-        found.append(epsilon_lower(int(own[event].sum()), int(other[event].sum()), 100_000, 1e-3, attack.error / 2))
+        found.append(epsilon_lower(int(own[event].sum()), int(other[event].sum()), 100_000, 1e-3, ERROR / 2))
     assert result.epsilon_lower_confidence == max(found) > min(found)
     assert result.passed
 

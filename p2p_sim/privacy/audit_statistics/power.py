@@ -109,13 +109,6 @@ class EventPair(NamedTuple):
     for_epsilon: NDArray[np.bool_]
 
 
-class EventCounts(NamedTuple):
-    """How often an event for a label occurred: `hits` in that label's world, `misses` in the other."""
-
-    hits: int
-    misses: int
-
-
 class LowerBounds(NamedTuple):
     """Of δ at ε, and of ε at δ."""
 
@@ -137,7 +130,6 @@ class AttackPlan:
     delta: float
     epsilon_events: tuple[float, float]
     trials: int
-    error: float
 
     @property
     def law(self) -> ViewLaw:
@@ -165,7 +157,7 @@ class AttackPlan:
         surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
         low, high = 0, self.trials
         while high - low > 1:
-            middle, error = (low + high) // 2, self.error / (2 * len(events))
+            middle, error = (low + high) // 2, ERROR / (2 * len(events))
             proves = delta_lower(middle, 0, self.trials, self.epsilon, error) > exact.upper
             low, high = (low, middle) if proves else (middle, high)
         return AuditResult(
@@ -178,7 +170,7 @@ class AttackPlan:
             epsilon_exact=self.views.epsilon(self.delta),
             epsilon_lower_confidence=proved.epsilon,
             trials=self.trials,
-            error=self.error,
+            error=ERROR,
             expected=expected.delta,
             expected_epsilon=expected.epsilon,
             detectable=max(surplus, high / self.trials),
@@ -194,7 +186,7 @@ class AttackPlan:
 
             def reached(threshold: float, label: int = label) -> float:
                 hits = _hits(evidence(counts, threshold, label), scaled, label)
-                return epsilon_lower(*hits, self.trials, self.delta, self.error / 4)
+                return epsilon_lower(*hits, self.trials, self.delta, ERROR / 4)
 
             best = max(_thresholds(self.law), key=reached)
             events.append(EventPair(evidence(counts, self.epsilon, label), evidence(counts, best, label)))
@@ -202,7 +194,7 @@ class AttackPlan:
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
         """What (2, J) counts prove; events: by their source, for label 0 and for 1, which share each test's error."""
-        deltas, epsilons, error = [], [], self.error / (2 * len(events))
+        deltas, epsilons, error = [], [], ERROR / (2 * len(events))
         for label, pair in (labelled for pairs in events for labelled in enumerate(pairs)):
             deltas.append(delta_lower(*_hits(pair.for_delta, counts, label), self.trials, self.epsilon, error))
             epsilons.append(epsilon_lower(*_hits(pair.for_epsilon, counts, label), self.trials, self.delta, error))
@@ -214,7 +206,7 @@ def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
-def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> AttackPlan:
+def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
     """The attack with the best expected result if the mechanism is exactly right.
 
     The data set is the worst over all m and both directions at the ε of the δ-test. That ε, unless given, is the one
@@ -224,7 +216,6 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
         delta: δ of the ε-test, in (0, 1).
         trials: in each world, at least 1.
         epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
-        error: false-alarm probability of each of the two tests.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
@@ -235,7 +226,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
         ones = int(np.argmax(worst))
         law = views.laws[ones]
         counts = law.probabilities * trials
-        reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, error / 2) for i in (0, 1))
+        reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, ERROR / 2) for i in (0, 1))
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
     # For each label the threshold ε' of the event from which the ε-test expects most.
@@ -243,10 +234,10 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
     counts, thresholds = law.probabilities * trials, _thresholds(law)
 
     def reached(threshold: float, label: int) -> float:
-        return epsilon_lower(*_hits(law.event(threshold, label), counts, label), trials, delta, error / 2)
+        return epsilon_lower(*_hits(law.event(threshold, label), counts, label), trials, delta, ERROR / 2)
 
     best = [max(thresholds, key=partial(reached, label=label)) for label in (0, 1)]
-    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials, error=error)
+    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
@@ -255,6 +246,6 @@ def _thresholds(law: ViewLaw) -> list[float]:
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
-def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> EventCounts:
-    """How often an event for a label occurred, from (2, J) counts of its cells in the worlds of label 0 and 1."""
-    return EventCounts(round(float(counts[label][event].sum())), round(float(counts[1 - label][event].sum())))
+def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> list[int]:
+    """How often an event for a label occurred in that label's world and in the other, from (2, J) counts."""
+    return [round(float(counts[world][event].sum())) for world in (label, 1 - label)]

@@ -140,21 +140,13 @@ class Views(Protocol):
         """The exact ε(δ) over all data sets."""
 
 
-class CountLaws(NamedTuple):
-    """A and B for every (t, k) with t, k <= T: Pr[k ones | t submissions] if the target's noisy bit is 0, and if it is
-    1, (W, T+1, T+1) each in W worlds; zero where k > t."""
-
-    a: Floats
-    b: Floats
-
-
-def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> CountLaws:
-    """A and B in some worlds, for up to so many submissions."""
-    a = np.zeros((len(worlds), trials + 1, trials + 1))
-    b = np.zeros_like(a)
+def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
+    """A and B, (2, W, T+1, T+1), in W worlds: Pr[k ones | t submissions], t, k <= T, if the target's noisy bit is 0,
+    and if it is 1; zero where k > t."""
+    a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
         a[:, t, : t + 1], b[:, t, : t + 1] = low.T, high.T
-    return CountLaws(a, b)
+    return laws
 
 
 @dataclass(frozen=True)
@@ -188,7 +180,7 @@ class CountViews:
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
-    def _counts(self) -> CountLaws:
+    def _counts(self) -> Floats:
         """A and B for every m."""
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
@@ -225,13 +217,6 @@ class Pattern(NamedTuple):
     zeros: int
     ones: int
     noisy_ones: int
-
-
-class FetchedBits(NamedTuple):
-    """counts: (c+1, c+1) probabilities of knowing f₀ and f₁ bits, not the target's. target: of knowing hers."""
-
-    counts: Floats
-    target: float
 
 
 @dataclass(frozen=True)
@@ -297,7 +282,7 @@ class CoalitionViews:
         size = 2 + len(self.patterns) * cells
         weight, a, b = np.zeros(size), np.zeros(size), np.zeros(size)
         # A member fetched the target's bit, or knows other bits; then an exchange among the rest, given these.
-        weight[:2], a[0], b[1] = fetched.target, 1.0, 1.0
+        weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [OtherUsers(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
         mass = split_weights(s, self.sampling_rate * s / self.cluster_size)
@@ -305,11 +290,11 @@ class CoalitionViews:
             bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, alpha)[::-1])
             first = int(self.cell_of_pattern[f0, f1, j])
             here = slice(first, first + cells)
-            weight[here], a[here], b[here] = fetched.counts[f0, f1] * bits[j] * mass, low, high
+            weight[here], a[here], b[here] = fetched[f0, f1] * bits[j] * mass, low, high
         return ViewLaw(alpha, weight, a, b)
 
-    def _fetched(self, zeros: int, ones: int) -> FetchedBits:
-        """What members fetched, one after the other, from others with so many labels of 0 and of 1."""
+    def _fetched(self, zeros: int, ones: int) -> Floats:
+        """Probabilities (c+1, c+1) of knowing f₀ of `zeros` and f₁ of `ones` bits, and not the target's."""
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))
         now[0, 0] = 1.0
@@ -323,7 +308,7 @@ class CoalitionViews:
                 if f1 < ones:
                     then[f0, f1 + 1] += p * (ones - f1)
             now = then
-        return FetchedBits(now, -math.expm1(c * math.log1p(-1.0 / n)))
+        return now
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) from the tables, rounding charged on both sides."""

@@ -71,13 +71,6 @@ class Shift:
         return min(self.low, self.low + self.shift) >= 0.0 and max(self.high, self.high + self.shift) <= 1.0 + _SAME
 
 
-class GridSums(NamedTuple):
-    """Probabilities under both laws on one side of each point of the grid, (K+1,) each."""
-
-    first: Floats
-    second: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class ShiftLaw:
     """Two laws: probabilities under the first at likelihood ratios exp((first + 0, 1, ...) · grid) of the second.
@@ -101,8 +94,8 @@ class ShiftLaw:
         """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, lowered, side="right")
-        sums = self._upper
-        gained = sums.second[at] * (1.0 + SLACK) - lowered * sums.first[at] * (1.0 - SLACK)
+        first, second = self._upper[:, at]
+        gained = second * (1.0 + SLACK) - lowered * first * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
     def below(self, ratio: Floats) -> Floats:
@@ -112,19 +105,19 @@ class ShiftLaw:
         """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
-        sums = self._lower
-        gained = sums.first[at] * (1.0 + SLACK) - lowered * sums.second[at] * (1.0 - SLACK)
+        first, second = self._lower[:, at]
+        gained = first * (1.0 + SLACK) - lowered * second * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[0])
 
     @cached_property
-    def _upper(self) -> GridSums:
-        """From each point of the grid on."""
-        return GridSums(_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1])
+    def _upper(self) -> Floats:
+        """(2, K+1) probabilities under both laws from each point of the grid on."""
+        return np.stack([_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1]])
 
     @cached_property
-    def _lower(self) -> GridSums:
-        """Before each point of the grid."""
-        return GridSums(_sums(self.law), _sums(self.law * self.ratios))
+    def _lower(self) -> Floats:
+        """(2, K+1) probabilities under both laws before each point of the grid."""
+        return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
         """The product with another law on the same grid: losses add up."""
@@ -184,7 +177,7 @@ class BothLaws(NamedTuple):
 class Outcomes(NamedTuple):
     """What one user shows: 1, 0, which law it is, or something alike under both laws (the middle, or nothing)."""
 
-    one: BothLaws
+    hit: BothLaws
     zero: BothLaws
     law_itself: BothLaws
     alike: float
@@ -207,19 +200,19 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """Π of the pairs of `count` users: by how many show 1, k ~ Bin(count, one), and how many of the others 0.
+    """Π of the pairs of `count` users: by how many show 1, k, and how many of the others 0, z.
 
-    The loss is k ln(one.second/one.first) + z ln(zero.second/zero.first).
+    The loss is k ln(hit.second/hit.first) + z ln(zero.second/zero.first).
     """
-    one, zero, law_itself, alike = _outcomes(users)
+    hit, zero, law_itself, alike = _outcomes(users)
     # Under both laws: nobody shows the law itself with probability (1 - law_itself)^count; else all is lost.
     silent = [users.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in law_itself]
     missed = 8.0 * tail_mass(LOG_TAIL)
     lost = (_lost(silent[0]) + missed, _lost(silent[1]) + missed)
-    # k ~ Bin(count, one), in a window that holds nearly all of it under both laws.
-    shares = [_share(part, none + alike) for part, none in zip(one, zero, strict=True)]
+    # k ~ Bin(count, hit), in a window that holds nearly all of it under both laws.
+    shares = [_share(part, none + alike) for part, none in zip(hit, zero, strict=True)]
     ones = _window(users.count, *shares)
-    odds = np.array([_odds(one.first, zero.first + alike)])
+    odds = np.array([_odds(hit.first, zero.first + alike)])
     law = math.exp(silent[0]) * binomial_columns(int(ones[0]), int(ones[-1]), users.count, odds)
     # z ~ Bin(count - k, zero/(zero + alike)), given k: in rows k, in columns z.
     zeros = np.zeros(1)
@@ -229,7 +222,7 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
         zeros = np.arange(min(most[0], fewest[0]), max(most[-1], fewest[-1]) + 1.0)
         odds = np.full(ones.size, _odds(zero.first, alike))
         law = law * binomial_columns(int(zeros[0]), int(zeros[-1]), users.count - ones, odds).T
-    gains = [math.log(part.second / part.first) if part.first > 0.0 else 0.0 for part in (one, zero)]
+    gains = [math.log(part.second / part.first) if part.first > 0.0 else 0.0 for part in (hit, zero)]
     loss = ones[:, None] * gains[0] + zeros * gains[1]
     return _on_grid(law.ravel(), loss.ravel(), grid, lost)
 
