@@ -52,7 +52,7 @@ REVEALED = 700.0
 class TargetCurve(NamedTuple):
     """So many targets of a run have this curve."""
 
-    count: int
+    targets: int
     delta: Curve
 
 

@@ -116,10 +116,6 @@ class ClusterTargets:
     pair: ClassPair = BINARY
     looks_closely: bool = False
 
-    def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
-        """What the mechanism makes of these users, or of shards of them."""
-        return self.mechanism.release_on(network, cast(Population, people), part=part)  # only exchanges stream users
-
     def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""
         return None
@@ -138,7 +134,8 @@ class ClusterTargets:
                 labels = np.where(coins, self.pair.high, self.pair.low).astype(np.uint8)
                 people = _coined(users.people, users.offsets, labels)
                 network = Network.open(self.case.scenario.network, people, streams, self.case.places)
-                yield self._batch(self.outcome(network, people, users.part), users, coins, epsilons)
+                held = cast(Population, people)  # an exchange's users may be drawn shard by shard instead
+                yield self._batch(self.mechanism.release_on(network, held, part=users.part), users, coins, epsilons)
                 total, replicate = total + clusters, replicate + 1
 
     def _batch(self, outcome: Outcome, users: Round, coins: NDArray[np.bool_], epsilons: Sequence[float]) -> Batch:
@@ -190,9 +187,6 @@ class ExchangeTargets(ClusterTargets):
     def noise(self) -> RandomizedResponse:
         """The noise of the messages."""
         return flipped_labels(self.mechanism.randomizer, "an audit")
-
-    def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
-        return self.mechanism.release_on(network, people, part=part)
 
     def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         if not self.realised:

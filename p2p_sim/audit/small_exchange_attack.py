@@ -53,6 +53,7 @@ from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
 from p2p_sim.privacy.bound import LARGEST_EPSILON
+from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.observers import Coalition
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
@@ -210,7 +211,7 @@ def _audit_small(
     # What the observer may see, and the attack on it.
     exchange = LabelExchange(size, alpha, theta)
     views: Views = LearnerViews(exchange)
-    conditions = exchange.conditions
+    conditions: tuple[Condition, ...] = exchange.conditions
     if colluders:
         views = CoalitionViews(size, alpha, theta, colluders)
         conditions = Coalition(exchange, colluders).conditions

@@ -109,6 +109,13 @@ class EventPair(NamedTuple):
     for_epsilon: NDArray[np.bool_]
 
 
+class EventCounts(NamedTuple):
+    """How often an event for a label occurred: in that label's world, and in the other."""
+
+    hits: int
+    misses: int
+
+
 class LowerBounds(NamedTuple):
     """Of δ at ε, and of ε at δ."""
 
@@ -233,10 +240,10 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
 
-    def reached(threshold: float, label: int) -> float:
+    def expected(threshold: float, label: int) -> float:
         return epsilon_lower(*_hits(law.event(threshold, label), counts, label), trials, delta, ERROR / 2)
 
-    best = [max(thresholds, key=partial(reached, label=label)) for label in (0, 1)]
+    best = [max(thresholds, key=partial(expected, label=label)) for label in (0, 1)]
     return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
 
 
@@ -246,6 +253,6 @@ def _thresholds(law: ViewLaw) -> list[float]:
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
-def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> list[int]:
-    """How often an event for a label occurred in that label's world and in the other, from (2, J) counts."""
-    return [round(float(counts[world][event].sum())) for world in (label, 1 - label)]
+def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> EventCounts:
+    """Occurrences of an event for a label, from (2, J) counts of its cells in the worlds of label 0 and 1."""
+    return EventCounts(*(round(float(counts[world][event].sum())) for world in (label, 1 - label)))

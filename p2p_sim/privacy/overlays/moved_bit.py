@@ -15,7 +15,8 @@ set, every L and every choice of M, the worst |C| and the worse direction of
    programming. S(x) is the density of what was moved, from x-1 ones to x.
 3. *Bands*, `DenseTable.bands`. Given X = x, p_i lies in a band [low, high], but for users who stray.
 4. *Slots*, `moved_bit_slots.Slots`. Λ_main and Λ_side, the likelihood ratios of Q1 to Q0 of the submissions, given X
-   and a band, if nothing was moved and if a bit was. Each is a law on a grid.
+   and a band, if nothing was moved and if a bit was. Each is a law on a grid. J is averaged over all N+1 columns in
+   place of the H hidden others, which costs a factor (N+1)/H.
 5. *The flip of the target*, `symmetric_pairs.amplified_delta`: c = 1-α-αe^ε, r = ((1-α)e^ε - α)/c.
 
 `MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction.

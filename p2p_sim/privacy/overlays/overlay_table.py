@@ -103,7 +103,7 @@ def check_table(
         raise ValueError("weights: must be finite and at least 0")
     rates = _checked_rates(sampling_rate, w.shape[0])
     for key, flag in flags.items():
-        if flag is not None and (np.shape(flag), np.asarray(flag).dtype) != (w.shape[:1], np.bool_):
+        if flag is not None and (np.shape(flag), np.asarray(flag).dtype) != (w.shape[:1], np.dtype(np.bool_)):
             raise ValueError(f"{key}: must be one bool for each user")
     if draws < 1:
         raise ValueError(f"draws = {draws}: must be at least 1")
