@@ -32,21 +32,14 @@ SHARDS = 4
 """Shards of copies that are run at a time, which bounds the memory."""
 
 
-class Holders(NamedTuple):
-    """ones, zeros: (C,) users of each cluster, besides its first, who hold the high and the low class of a coin."""
-
-    ones: Ints
-    zeros: Ints
-
-
 class Round(NamedTuple):
     """people: without coins. part: the shards of them that are run; None: all. offsets: (C + 1,), where the clusters of
-    these begin and end. holders: of a coin's classes in these."""
+    these begin and end. holders: (2, C) ones and zeros, who hold a coin's high and low class, but for first users."""
 
     people: People
     part: tuple[int, int] | None
     offsets: Ints
-    holders: Holders
+    holders: Ints
 
 
 @dataclass(frozen=True)
@@ -158,8 +151,8 @@ class ClusterTargets:
         return Batch(
             labels=coins,
             sizes=sizes,
-            ones=users.holders.ones,
-            zeros=users.holders.zeros,
+            ones=users.holders[0],
+            zeros=users.holders[1],
             sent=np.add.reduceat(sent > 0, bounds, dtype=np.int64),
             sent_ones=np.add.reduceat(sent == 2, bounds, dtype=np.int64),
             sent_zeros=np.add.reduceat(sent == 1, bounds, dtype=np.int64),
@@ -204,7 +197,7 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
         clusters = min(together, missing)
         offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
         people = Population(np.zeros((clusters * labels.size, 0)), np.tile(labels, clusters), offsets, 2)
-        holders = Holders(np.full(clusters, ones), np.full(clusters, labels.size - 1 - ones))
+        holders = np.array([[ones], [labels.size - 1 - ones]]).repeat(clusters, axis=1)
         yield Round(people, None, offsets, holders)
 
     return rounds
@@ -228,14 +221,11 @@ def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Itera
     return rounds
 
 
-def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Holders:
-    """Holders of the pair's classes in clusters with these offsets."""
+def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
+    """(2, C) users of each cluster, but its first, who hold the high and the low class."""
     first = offsets[:-1] - offsets[0]
-    low, high = (
-        np.asarray(np.add.reduceat(held, first, dtype=np.int64) - held[first])
-        for held in (labels == label for label in pair)
-    )
-    return Holders(high, low)
+    held = np.stack([labels == pair.high, labels == pair.low])
+    return np.asarray(np.add.reduceat(held, first, axis=1, dtype=np.int64) - held[:, first])
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:

@@ -10,14 +10,14 @@ from the others.
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
 from p2p_sim.audit.local_attack import frequent_pair
-from p2p_sim.audit.one_run import HELD_OUT_SEED
+from p2p_sim.audit.one_run import HELD_OUT_SEED, ScoredTargets, together
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -109,7 +109,7 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
         reference = np.mean([attack.run(scenario.seed + HELD_OUT_SEED, i).scores for i in range(REFERENCES)], axis=0)
         targets = runs * len(chosen)
         tried = attack.runs(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
-        pilot = {share: _scaled(_guessed(tried, share), targets / len(tried.coins)) for share in SHARES}
+        pilot = {share: _scaled(_guessed(tried, share), targets / len(tried.labels)) for share in SHARES}
         mus = {share: proved_mu(targets, guesses, ERROR / 2) for share, guesses in pilot.items()}
         best = max(SHARES, key=lambda share: (mus[share], _clear(pilot[share])))
         guesses = _guessed(attack.runs(scenario.seed, runs, reference), best)
@@ -135,13 +135,6 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     )
 
 
-class ModelScores(NamedTuple):
-    """scores: (m,) how much models speak for one class against the other at the targets. coins: (m,)."""
-
-    scores: Floats
-    coins: NDArray[np.bool_]
-
-
 @dataclass(frozen=True)
 class _Models:
     """Training runs with fresh coins and noise. chosen: (m,), the targets."""
@@ -151,8 +144,8 @@ class _Models:
     people: Population
     chosen: NDArray[np.int64]
 
-    def run(self, seed: int, run: int) -> ModelScores:
-        """Train one model with fresh coins: ln Pr[high] - ln Pr[low] at each target's features."""
+    def run(self, seed: int, run: int) -> ScoredTargets:
+        """Train one model with fresh coins; the score is ln Pr[high] - ln Pr[low] at each target's features."""
         people, streams = self.people, Streams(seed, run)
         low, high = frequent_pair(people)
         coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
@@ -161,20 +154,19 @@ class _Models:
         release = self.mechanism.run(replace(people, labels=labels), self.case.scenario.network, streams).release
         predictor = cast(ModelRelease, release).predictor  # noisy steps release a model
         pair = np.log(np.maximum(predictor.probabilities(people.features[self.chosen])[:, (low, high)], _TINY))
-        return ModelScores(np.asarray(pair[:, 1] - pair[:, 0]), coins)
+        return ScoredTargets(coins, (pair[:, 1] - pair[:, 0])[None, :], people.num_users)
 
-    def runs(self, seed: int, runs: int, reference: Floats) -> ModelScores:
-        """Several runs together, scores less the reference (m,)."""
+    def runs(self, seed: int, runs: int, reference: Floats) -> ScoredTargets:
+        """Several runs together, scores less the reference (1, m)."""
         models = [self.run(seed, run) for run in range(runs)]
-        scores = np.concatenate([model.scores - reference for model in models])
-        return ModelScores(scores, np.concatenate([model.coins for model in models]))
+        return together([replace(model, scores=model.scores - reference) for model in models])
 
 
-def _guessed(targets: ModelScores, share: float) -> Guesses:
+def _guessed(targets: ScoredTargets, share: float) -> Guesses:
     """Guesses of a share of the targets: of those with the largest scores, up and down."""
-    scores = targets.scores
+    scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
-    return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.coins[order])
+    return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.labels[order])
 
 
 def _scaled(guesses: Guesses, factor: float) -> Guesses:
