@@ -45,7 +45,10 @@ class Planted:
             "privacy": {"delta": 1e-5},
         }
         observer, members = ("coalition", self.members) if self.members else ("learner", None)
-        return audit(Scenario.from_tree(tree), observer, members, self.trials, self.cluster_size, epsilon, learn=learn)
+        return audit(
+            Scenario.from_tree(tree), observer, members, trials=self.trials, cluster_size=self.cluster_size,
+            epsilon=epsilon, learn=learn,
+        )  # fmt: skip
 
     def plant(self, monkeypatch) -> None:
         """Put the fault into the simulator."""

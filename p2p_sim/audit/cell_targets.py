@@ -18,6 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,20 @@ REVEALED = 700.0
 """Score of what shows a target's row."""
 
 
+class TargetCurve(NamedTuple):
+    """So many targets of a run have this curve."""
+
+    targets: int
+    delta: Curve
+
+
+class Grid(NamedTuple):
+    """Where cell 0 begins along each axis, and the side of a cell, as features are before scaling."""
+
+    origin: float
+    side: float
+
+
 class CellTargets(RepeatedTargets):
     """Targets in cells."""
 
@@ -61,7 +76,7 @@ class CellTargets(RepeatedTargets):
 
     @property
     @abstractmethod
-    def curves(self) -> tuple[tuple[int, Curve], ...]:
+    def curves(self) -> tuple[TargetCurve, ...]:
         """How many targets of a run have which law."""
 
 
@@ -73,10 +88,7 @@ def released_of(
 ) -> "DensityRelease | CellRule":
     """What a mechanism releases of invented rows (n, d), (n,)."""
     release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
-    if isinstance(release, ModelRelease):
-        assert isinstance(release.predictor, CellRule)
-        return release.predictor
-    return release
+    return cast(CellRule, release.predictor) if isinstance(release, ModelRelease) else release
 
 
 def moved_cells(epsilon: float, cells: int) -> Curve:
@@ -105,47 +117,41 @@ class CellVoteTargets(CellTargets):
     rows: int
 
     @property
-    def curves(self) -> tuple[tuple[int, Curve], ...]:
+    def curves(self) -> tuple[TargetCurve, ...]:
         """By the number of cells that a target moves."""
-        epsilon, pairs = self.claimed.target_epsilon, int(np.sum(self._places[0] != self._places[1]))
-        alone = len(self._places[0]) - pairs
-        return ((alone, moved_cells(epsilon, 1)), (pairs, moved_cells(epsilon, 2)))
+        epsilon, (before, after) = self.claimed.target_epsilon, self._cells
+        pairs = int(np.sum(before != after))
+        alone = len(before) - pairs
+        return TargetCurve(alone, moved_cells(epsilon, 1)), TargetCurve(pairs, moved_cells(epsilon, 2))
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        before, after = self._places
+        before, after = self._cells
         coins = streams.generator("audit-coin").random(len(before)) < 0.5
         # All rows but the targets' are in the last cell, with labels in turn.
         cell = np.full(self.rows, len(self._points) - 1)
         labels = np.arange(self.rows) % 2 == 1
         cell[: len(before)], labels[: len(before)] = np.where(coins, after, before), coins
-        rule = released_of(self.mechanism, self._points[cell], labels, streams)
-        assert isinstance(rule, CellRule)
-        votes = (rule.probabilities(self._points)[:, 1] - 0.5) * self._usual_count
+        rule = cast(CellRule, released_of(self.mechanism, self._points[cell], labels, streams))
+        votes = (rule.probabilities(self._points)[:, 1] - 0.5) * float(self._fitted.rule.usual_count_)
         votes[-1] -= np.sum(labels[len(before) :] - 0.5)
         # (x, 0) puts -1/2 into the first cell; (x', 1) puts 1/2 into the second, and nothing into the first.
         first, second, same = votes[before], votes[after], before == after
         moved = np.abs(first + 0.5) - np.where(same, 0.0, np.abs(first)) - np.abs(second - 0.5)
         scores = self.claimed.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
-        shown = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
-        return ScoredTargets(coins, np.where(shown, REVEALED * shown, scores)[None, :], self.rows)
+        # A vote of exactly 0 shows which cell is empty.
+        empty = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
+        return ScoredTargets(coins, np.where(empty, REVEALED * empty, scores)[None, :], self.rows)
 
     @cached_property
     def _fitted(self) -> CellRule:
         """The claimed rule of as many rows, whose cells and usual count are public."""
         features = np.full((self.rows, self.dimensions), self.claimed.low)
-        rule = released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0))
-        assert isinstance(rule, CellRule)
-        return rule
-
-    @cached_property
-    def _usual_count(self) -> float:
-        return float(self._fitted.rule.usual_count_)
+        return cast(CellRule, released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
 
     @cached_property
     def _points(self) -> Floats:
         """A point in each cell (m, d), of at most as many cells as rows."""
-        cubes = self._fitted.rule.partition_
-        assert isinstance(cubes, Cubes)
+        cubes = cast(Cubes, self._fitted.rule.partition_)
         edges, claimed = cubes.edges(), self.claimed
         middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])
         most, axes, cells = min(CELLS, self.rows), 0, 1
@@ -157,13 +163,14 @@ class CellVoteTargets(CellTargets):
         return points
 
     @cached_property
-    def _places(self) -> tuple[Ints, Ints]:
-        """Cells of the targets in either case; (t,) each."""
+    def _cells(self) -> Ints:
+        """Cells (2, t) of the targets if their coins are 0, and 1: of three one with a target whose label is open, and
+        two for a target who is in either."""
         cells = len(self._points)
         if cells < 3:
-            return np.arange(cells), np.arange(cells)
+            return np.tile(np.arange(cells), (2, 1))
         at = 3 * np.arange(cells // 3)
-        return np.concatenate([at, at + 1]), np.concatenate([at, at + 2])
+        return np.stack([np.concatenate([at, at + 1]), np.concatenate([at, at + 2])])
 
 
 @dataclass(frozen=True)
@@ -178,12 +185,13 @@ class CountTargets(CellTargets):
     dimensions: int
 
     @property
-    def curves(self) -> tuple[tuple[int, Curve], ...]:
+    def curves(self) -> tuple[TargetCurve, ...]:
         """In full cells the noise protects, and beside it nothing; alone, the threshold."""
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
-        curves = ((self._pairs, full), (self._alone, lambda at, rise: 0.25 * self.claimed.setup.delta))
-        return (*curves, (1, lambda at, rise: choice_delta(rise * epsilon, at))) if self._labelled else curves
+        alone = TargetCurve(self._alone, lambda at, rise: 0.25 * self.claimed.setup.delta)
+        choice = TargetCurve(1, lambda at, rise: choice_delta(rise * epsilon, at))
+        return TargetCurve(self._pairs, full), alone, *([choice] if self._labelled else [])
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         pairs, of_counts = self._pairs, self._pairs + self._alone
@@ -192,10 +200,14 @@ class CountTargets(CellTargets):
         targets = 1 + 2 * np.arange(of_counts) + coins[:of_counts]
         cell, labels = np.concatenate([self._others, targets]), np.ones(len(self._others) + of_counts, dtype=np.bool_)
         if self._labelled:
-            cell, labels = self._with_labelled(cell, bool(coins[-1]), streams)
+            # Rows whose labels are used are outside all cells, but the target's, who is the first of them.
+            few, rest = cast(PrivateHistogramConfig, self.claimed).samples(self._rows, streams)
+            others, cell, labels = cell, np.full(self._rows, -1), np.zeros(self._rows, dtype=np.bool_)
+            cell[rest], cell[few[0]], labels[few[0]] = others, 0, coins[-1]
         release = released_of(self.mechanism, self._points(cell), labels, streams)
         scores = np.zeros(of_counts)
         for counts in self._counts(release, self._points(np.arange(2 * of_counts + 1))):
+            # ln Pr[counts | second] - ln Pr[counts | first], of full cells by Laplace noise.
             first, second = counts[1::2], counts[2::2]
             near = [np.where(c > 0.0, np.abs(c - self._crowd) - np.abs(c - self._crowd - 1.0), 0.0)
                     for c in (first, second)]  # fmt: skip
@@ -212,8 +224,7 @@ class CountTargets(CellTargets):
             cells = release.rule.partition_.cells(release.mechanism.scaled(points))
             return [release.rule.all_.at(cells), release.rule.ones_.at(cells)]
         if isinstance(release, CellRule):
-            assert isinstance(release.rule, SemiSupervised)
-            density = release.rule.density_
+            density = cast(SemiSupervised, release.rule).density_
             masses = np.exp(density.score_samples(release.mechanism.scaled(points)))
         else:
             cells = np.floor((points - release.origin) / release.side).astype(np.int64)
@@ -222,25 +233,17 @@ class CountTargets(CellTargets):
                 masses = CellTable.of(release.coordinates).look_up(release.masses, cells)
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
 
-    def _with_labelled(self, cell: Ints, coin: bool, streams: Streams) -> tuple[Ints, NDArray[np.bool_]]:
-        """Cells and labels of all rows, those whose labels are used among them: left of all others, but the target."""
-        assert isinstance(self.claimed, PrivateHistogramConfig)
-        few, rest = self.claimed.samples(len(cell) + self._labelled, streams)
-        every, labels = np.empty(len(few) + len(rest), dtype=np.int64), np.zeros(len(few) + len(rest), dtype=np.bool_)
-        every[rest], every[few], every[few[0]], labels[few[0]] = cell, -1, 0, coin
-        return every, labels
-
     def _choice(self, release: "DensityRelease | CellRule") -> float:
         """ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""
-        assert isinstance(release, CellRule)
-        assert isinstance(release.rule, SemiSupervised)
-        points = release.mechanism.scaled(self._points(np.append(0, np.full(self._labelled - 1, -1))))
+        chosen = cast(CellRule, release)
+        rule = cast(SemiSupervised, chosen.rule)
+        points = chosen.mechanism.scaled(self._points(np.append(0, np.full(self._labelled - 1, -1))))
         labels, logs = np.zeros(self._labelled, dtype=np.uint8), list[Floats]()
         for label in (0, 1):
             labels[0] = label
-            weights = -0.5 * self.claimed.target_epsilon * release.rule.net_.errors(points, labels)
+            weights = -0.5 * self.claimed.target_epsilon * rule.net_.errors(points, labels)
             logs.append(weights - np.logaddexp.reduce(weights))
-        return float((logs[1] - logs[0])[release.rule.chosen_])
+        return float((logs[1] - logs[0])[rule.chosen_])
 
     @property
     def _histograms(self) -> int:
@@ -283,16 +286,15 @@ class CountTargets(CellTargets):
         return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])
 
     @cached_property
-    def _grid(self) -> tuple[float, float]:
-        """Where cell 0 begins along each axis, and the side of the claimed cells, as features are before scaling."""
+    def _grid(self) -> Grid:
+        """Where the claimed cells are, by a release of rows that are all in one corner."""
         rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
         release = released_of(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))
         if isinstance(release, DensityRelease):
-            return release.origin, release.side
-        cubes = release.rule.density_.cubes_ if self._labelled else release.rule.partition_
-        assert isinstance(cubes, Cubes)
-        return low + factor * cubes.offset, factor * cubes.side
+            return Grid(release.origin, release.side)
+        cubes = cast(Cubes, release.rule.density_.cubes_ if self._labelled else release.rule.partition_)
+        return Grid(low + factor * cubes.offset, factor * cubes.side)
 
     def _points(self, cells: Ints) -> Floats:
         """The middle of each of these cells, which are in a row (m, d)."""

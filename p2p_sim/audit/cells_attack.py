@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets, CountTargets, Curve
+from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets, CountTargets, TargetCurve
 from p2p_sim.audit.one_run import Account, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
@@ -21,14 +20,13 @@ Floats = NDArray[np.float64]
 def audit_cells(
     case: Replicate,
     trials: int,
-    error: float = ERROR,
     mechanism: CellCurator | None = None,
 ) -> OneRunAudit:
     """Attack the votes, counts or choice from which the curator of a scenario makes a rule or a density.
 
     Args:
         case: the scenario; of its rows only the number and the number of features matter. trials: targets, at least.
-        error: probability that a sound release fails. mechanism: what is attacked, if it is not what is claimed.
+        mechanism: what is attacked, if it is not what is claimed.
 
     Raises:
         InputError: the mechanism counts nothing in cells.
@@ -44,15 +42,15 @@ def audit_cells(
     else:
         targets = CountTargets(claimed, attacked, dimensions)
     account = CellLaw(claimed, people.cluster_sizes[:1], targets.curves)
-    return audited(case.scenario, targets, account, trials=trials, error=error)
+    return audited(case.scenario, targets, account, trials=trials)
 
 
 @dataclass(frozen=True)
 class CellLaw(Account):
-    """What is certified. laws: as `CellTargets.curves`."""
+    """What is certified of targets in cells. laws: their curves, and how many have each."""
 
     mechanism: CellCurator
-    laws: tuple[tuple[int, Curve], ...]
+    laws: tuple[TargetCurve, ...]
 
     shares = (0.0, 0.25, 0.5, 0.75, 0.95)
     most = math.inf

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 LARGEST_RISEN = 100.0
 """Largest ε with less noise whose noise is looked for."""
 HALVINGS = 14
+"""Steps of the bisection for that noise."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +30,19 @@ class ClusterAccount(Account):
     @property
     @abstractmethod
     def noise(self) -> float:
-        """How much there is, such as α."""
+        """How much noise there is, such as α."""
 
     @abstractmethod
     def weaker(self, size: int, noise: float) -> Accountant:
-        """Of a cluster of some size, with that much noise."""
+        """The accountant of a cluster of some size, with that much noise."""
 
     def accountant(self, size: int) -> Accountant:
-        """Of a cluster of some size."""
+        """The accountant of a cluster of some size, with the mechanism's noise."""
         return self.weaker(size, self.noise)
 
     @cached_property
     def middle(self) -> int:
-        """The median size."""
+        """The median of the clusters' sizes."""
         return int(np.sort(self.sizes)[len(self.sizes) // 2])
 
     @property
@@ -50,13 +51,13 @@ class ClusterAccount(Account):
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """The mean over the clusters."""
-        found, weights = np.unique(self.sizes, return_counts=True)
-        table = [[bracket.upper for bracket in self.accountant(int(n)).profile(epsilons)] for n in found]
+        """The mean over the clusters of the certified δ at each ε."""
+        sizes, weights = np.unique(self.sizes, return_counts=True)
+        table = [[bracket.upper for bracket in self.accountant(int(n)).profile(epsilons)] for n in sizes]
         return np.asarray(np.array(table).T @ weights / weights.sum())
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """By the smaller noise with which ε(δ) is so many times as large, in a cluster of median size."""
+        """δ by the smaller noise with which ε(δ) is `rise` times as large, in a cluster of median size."""
         low, high = 0.0, self.noise
         target = rise * self.weaker(self.middle, high).epsilon(self.delta).epsilon_upper
         if rise > 1.0 and 0.0 < target <= LARGEST_RISEN:

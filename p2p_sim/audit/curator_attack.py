@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +35,13 @@ Draw = Callable[
 """Noisy labels (n,) and q̃ (C, K) of labels (n,) in clusters with offsets (C + 1,), with generators for either noise."""
 LARGEST_CLUSTER = 200
 SHARDS = 4
+"""Shards run at a time, which bounds the memory."""
 REHEARSALS = 100_000
+"""Draws of q̃ from which an event is chosen."""
 WIDTHS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """How far above τ q̃(a) may be, in units of the noise's scale."""
 _TIE = 1e-9
+"""Shares that differ by less are equal."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ def audit_scenario(
     mechanism = prepare(Replicate(scenario, 0, data_dir)).mechanism
     if not isinstance(mechanism, ClusterRRConfig):
         raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
+    # What the curator claims, if there is something to attack.
     response = mechanism.response
     if response.bias_correction == 0.0:
         raise InputError(
@@ -128,49 +133,78 @@ def audit_scenario(
             f"{response.noise_scale:g}, threshold = {response.threshold:g}; the first must be above 0, the second "
             f"finite, the third below 1/K = {1.0 / response.num_classes:g}"
         )
-    parameters = (response.num_classes, response.resampling_prob, response.noise_scale, response.threshold)
-    claimed = ClusterResampling(cluster_size or 2, *parameters, released=True)
+    claimed = ClusterResampling(
+        cluster_size or 2,
+        response.num_classes,
+        response.resampling_prob,
+        response.noise_scale,
+        response.threshold,
+        released=True,
+    )
     if cluster_size is None:
         claimed = replace(claimed, cluster_size=best_cluster_size(claimed, trials))
     with one_thread():
-        return audit_curator(response.draw, claimed, trials, scenario.seed, scenario.name)
+        return audit_curator(response.draw, claimed, trials, scenario.seed, scenario=scenario.name)
 
 
 def audit_curator(
-    draw: Draw, privacy: ClusterResampling, trials: int, seed: int, scenario: str = "", error: float = ERROR
+    draw: Draw, privacy: ClusterResampling, trials: int, seed: int, *, scenario: str = ""
 ) -> CuratorAudit:
     """Attack a sampler of Algorithm 1 and compare what is proved with the true and with the printed ε.
 
     Args:
         draw: what is attacked. privacy: what it claims to be: n of the attacked cluster, K, λ above 0, σ, τ.
-        trials: clusters in each of the two worlds, at least 1. error: false-alarm probability.
+        trials: clusters in each of the two worlds, at least 1.
 
     Raises:
         InputError: no event that is evidence can occur in such a cluster.
     """
-    event, expected = plan_event(privacy, trials, error)
-    first, second = (count_event(draw, event, privacy.threshold, trials, seed, world) for world in (0, 1))
-    size, parameters = (privacy.cluster_size, privacy.num_classes), (privacy.resampling_prob, privacy.noise_scale)
-    known = (privacy.threshold, privacy.epsilon(1e-12).epsilon_lower, privacy.pure_epsilon, privacy.epsilon_paper)
-    proved = epsilon_lower(first, second, trials, 0.0, error)
-    return CuratorAudit(scenario, *size, *parameters, *known, proved, expected, first, second, trials, error)
+    # The event is fixed; then it is counted where the target holds a, and where she holds b.
+    event, expected = plan_event(privacy, trials)
+    hits, misses = (count_event(draw, event, privacy.threshold, trials, seed=seed, world=world) for world in (0, 1))
+    return CuratorAudit(
+        scenario=scenario,
+        cluster_size=privacy.cluster_size,
+        num_classes=privacy.num_classes,
+        resampling_prob=privacy.resampling_prob,
+        noise_scale=privacy.noise_scale,
+        threshold=privacy.threshold,
+        epsilon_attained=privacy.epsilon(1e-12).epsilon_lower,
+        epsilon_true=privacy.pure_epsilon,
+        epsilon_paper=privacy.epsilon_paper,
+        epsilon_lower_confidence=epsilon_lower(hits, misses, trials, 0.0, ERROR),
+        expected=expected,
+        hits=hits,
+        misses=misses,
+        trials=trials,
+        error=ERROR,
+    )
 
 
-def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) -> tuple[CuratorEvent, float]:
-    """The event from which a sound mechanism is expected to show most, and the lower bound of ε that it then shows."""
-    best: tuple[CuratorEvent, float] | None = None
+class PlannedEvent(NamedTuple):
+    """epsilon: the lower bound of ε that a sound mechanism is expected to show by this event."""
+
+    event: CuratorEvent
+    epsilon: float
+
+
+def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
+    """The event from which a sound mechanism is expected to show most."""
+    best: PlannedEvent | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
     rng = Streams(0, 0).generator("rehearsal")
     noise = privacy.noise_scale / privacy.cluster_size * rng.laplace(size=(REHEARSALS, privacy.num_classes))
-    for counts, events in _candidates(privacy):
-        released = released_distribution(np.array(counts) / privacy.cluster_size, noise, privacy.threshold)
+    for events in _candidates(privacy):
+        shares = np.array(events[0].counts) / privacy.cluster_size
+        released = released_distribution(shares, noise, privacy.threshold)
         for event in events:
+            # The target's noisy label is a with probability 1 - λ + λ q̃(a), or λ q̃(a), where q̃ is rarer by `ratio`.
             own = released[event.holds(released, privacy.threshold), 0]
             hits = float((1.0 - lam + lam * own).sum()) / REHEARSALS
             misses = ratio * lam * float(own.sum()) / REHEARSALS
-            shown = epsilon_lower(round(hits * trials), round(misses * trials), trials, 0.0, error)
-            if best is None or shown > best[1]:
-                best = event, shown
+            epsilon = epsilon_lower(round(hits * trials), round(misses * trials), trials, 0.0, ERROR)
+            if best is None or epsilon > best.epsilon:
+                best = PlannedEvent(event, epsilon)
     if best is None:
         raise InputError(
             f"--cluster-size {privacy.cluster_size}: too small for an attack at threshold = {privacy.threshold:g} and "
@@ -179,20 +213,20 @@ def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) ->
     return best
 
 
-def _candidates(privacy: ClusterResampling) -> Iterator[tuple[tuple[int, ...], list[CuratorEvent]]]:
-    """Clusters, as counts of labels in the first world, and the events to try in each."""
+def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
+    """Events to try, those in one cluster together."""
     n, k, tau = privacy.cluster_size, privacy.num_classes, privacy.threshold
     top, many, few = 1.0 - (k - 1) * tau, math.ceil(n * tau), math.floor(n * tau)
     if n - (k - 1) * many >= 1:
         counts = (n - (k - 1) * many, *[many] * (k - 1))
-        yield counts, [CuratorEvent(counts, True, 1.0)]
+        yield [CuratorEvent(counts, True, 1.0)]
     if k > 2 and few >= 1 and few + many <= n:
         counts = (few, many, n - few - many, *[0] * (k - 3))
         reach = [min(width * privacy.noise_scale / n, top - tau) for width in WIDTHS]
-        yield counts, [CuratorEvent(counts, False, tau + x) for x in reach]
+        yield [CuratorEvent(counts, False, tau + x) for x in reach]
 
 
-def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, seed: int, world: int) -> int:
+def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, *, seed: int, world: int) -> int:
     """In how many of `trials` clusters the event occurred and the target's noisy label is a.
 
     Args:
@@ -202,8 +236,8 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
     cluster[0] = world
     together, hits = max(1, SHARDS * BLOCK // cluster.size), 0
-    for batch, done in enumerate(range(0, trials, together)):
-        clusters = min(together, trials - done)
+    for batch, start in enumerate(range(0, trials, together)):
+        clusters = min(together, trials - start)
         offsets = np.arange(clusters + 1, dtype=np.int64) * cluster.size
         streams = Streams(seed, 2 * batch + world)
         noisy, released = draw(
@@ -220,10 +254,10 @@ def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}
-    shown = {}
+    epsilons = {}
     for size in sorted(sizes):
         try:
-            shown[size] = plan_event(replace(privacy, cluster_size=size), trials)[1]
+            epsilons[size] = plan_event(replace(privacy, cluster_size=size), trials).epsilon
         except InputError:
             continue
-    return max(shown, key=lambda size: shown[size], default=n)
+    return max(epsilons, key=epsilons.__getitem__, default=n)

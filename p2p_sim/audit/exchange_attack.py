@@ -6,6 +6,7 @@ have faults, and users may not follow the protocol.
 
 import math
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ from p2p_sim.population.population import People
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.privacy.audit_statistics.one_run_guesses import smallest_refused
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_VIEW, CountViews
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conversions import tradeoff
@@ -43,7 +43,7 @@ def audit_exchange(
     case: Replicate,
     trials: int,
     cluster_size: int | None = None,
-    error: float = ERROR,
+    *,
     claimed_flip_prob: float | None = None,
     closely: bool = False,
 ) -> OneRunAudit:
@@ -52,7 +52,6 @@ def audit_exchange(
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
         cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
-        error: probability that a sound exchange fails.
         claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
         closely: let the classifier see every submission and its time, of copies of a cluster on the event engine.
 
@@ -61,6 +60,7 @@ def audit_exchange(
     """
     scenario = case.scenario
     with one_thread():
+        # The exchange with the claimed noise, and the bounds of it.
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
         targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
@@ -71,16 +71,16 @@ def audit_exchange(
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
-    return audited(scenario, attack, account, trials=trials, error=error)
+    return audited(scenario, attack, account, trials=trials)
 
 
 def people_of(case: Replicate) -> People:
     """The users of the scenario's first replicate; they are not held where that can be helped."""
     scenario = case.scenario
     if streams(scenario):
-        assert isinstance(scenario.population, SyntheticConfig)
-        assert isinstance(scenario.clusters, GivenClusters)
-        return draw_people(scenario.population, scenario.clusters, case.streams)
+        # What `streams` means: synthetic users in given clusters.
+        source, clusters = cast(SyntheticConfig, scenario.population), cast(GivenClusters, scenario.clusters)
+        return draw_people(source, clusters, case.streams)
     return case.people()
 
 
@@ -99,21 +99,18 @@ def _targets(
     delta, engine = scenario.privacy.delta, scenario.engine
     built = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta, engine, scenario.adversaries)), "an audit")
     noise = flipped_labels(built.randomizer, "an audit")
-    labels = np.zeros(int(sizes[0]), dtype=np.uint8)
-    if people is None:
-        labels[1 : 1 + _worst_ones(int(sizes[0]), noise.flip_prob, built.sampling_rate)] = 1
     realised = not scenario.network.ideal or scenario.adversaries != NOBODY
-    other = None if claimed is None else RandomizedResponse(claimed)
-    rounds = copies(labels) if people is None else own_users(people)
-    return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=other)
-
-
-def _worst_ones(size: int, flip_prob: float, sampling_rate: float) -> int:
-    """Ones among the others where one label stands out most, looked for in small clusters; none in larger ones."""
-    if size > LARGEST_VIEW:
-        return 0
-    laws = CountViews(LabelExchange(size, flip_prob, sampling_rate)).laws
-    return int(np.argmax([law.deltas(0.0).max() for law in laws]))
+    claims = None if claimed is None else RandomizedResponse(claimed)
+    if people is None:
+        # Copies with as many ones among the others as let a label stand out most; in large clusters with none.
+        labels = np.zeros(int(sizes[0]), dtype=np.uint8)
+        if labels.size <= LARGEST_VIEW:
+            laws = CountViews(LabelExchange(labels.size, noise.flip_prob, built.sampling_rate)).laws
+            labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
+        rounds = copies(labels)
+    else:
+        rounds = own_users(people)
+    return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=claims)
 
 
 def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
@@ -141,23 +138,23 @@ class ClusterCurves(ClusterAccount):
         return {"flip_prob": self.noise, "sampling_rate": self.mechanism.sampling_rate}
 
     def weaker(self, size: int, noise: float) -> LabelExchange:
-        """With another α."""
+        """An exchange with another α."""
         return LabelExchange(size, noise, self.mechanism.sampling_rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """Of the smallest cluster: revealing users' bits turns a larger exchange into a smaller one."""
+        """The bound of the smallest cluster: revealing users' bits turns a larger exchange into a smaller one."""
         return self.accountant(int(self.sizes.min())).epsilon(delta)
 
     def curves(self) -> dict[str, Floats]:
         """The exact one without faults, and the paper's where it applies, in clusters of median size."""
         n = self.middle
-        found = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
+        curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         paper = Lemma9(n, self.noise, self.mechanism.sampling_rate, self.delta).stated().epsilon
         if paper is not None:
-            kept = 1.0 - self.delta
-            lines = kept - math.exp(paper) * TYPE_ONE, math.exp(-paper) * (kept - TYPE_ONE)
-            found["the paper's Lemma 9"] = np.maximum(np.maximum(*lines), 0.0)
-        return found
+            rest = 1.0 - self.delta
+            lines = rest - math.exp(paper) * TYPE_ONE, math.exp(-paper) * (rest - TYPE_ONE)
+            curves["the paper's Lemma 9"] = np.maximum(np.maximum(*lines), 0.0)
+        return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
         """The smallest α whose curve falls below what is proved, at one ε or more."""
@@ -167,8 +164,8 @@ class ClusterCurves(ClusterAccount):
         own = self.of_median(epsilons, self.noise)
 
         def falls(flip_prob: float) -> bool:
-            other = self.of_median(epsilons, flip_prob)
-            factors = np.divide(other, own, out=np.ones_like(own), where=own > 0.0)
+            weaker = self.of_median(epsilons, flip_prob)
+            factors = np.divide(weaker, own, out=np.ones_like(own), where=own > 0.0)
             return bool((factors * certified < attacked).any())
 
         return smallest_refused(falls, 0.0, 0.5)

@@ -6,12 +6,13 @@ With more than two classes a coin is between two of them, the low and the high o
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.local_attack import scores_of
+from p2p_sim.audit.local_attack import BINARY, ClassPair, scores_of
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.mechanisms.deployment import Deployment
@@ -29,11 +30,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SHARDS = 4
 """Shards of copies that are run at a time, which bounds the memory."""
-Round = tuple[People, tuple[int, int] | None, Ints, Ints, Ints]
-"""Users without coins, the shards of them that are run, where the clusters of these begin and end (C + 1,), and how
-many ones and zeros there are in each cluster besides its first user, (C,) each."""
-Pair = tuple[int, int]
-"""The low and the high class of a coin; users who hold them, or submit them, are counted as zeros and ones."""
+
+
+class Round(NamedTuple):
+    """people: without coins. part: the shards of them that are run; None: all. offsets: (C + 1,), where the clusters of
+    these begin and end. holders: (2, C) ones and zeros, who hold a coin's high and low class, but for first users."""
+
+    people: People
+    part: tuple[int, int] | None
+    offsets: Ints
+    holders: Ints
 
 
 @dataclass(frozen=True)
@@ -63,31 +69,25 @@ class Batch:
     raw: Floats | None = None
 
     @property
-    def raw_sizes(self) -> tuple[int, ...]:
-        """n of clusters whose raw view is looked at."""
-        return () if self.raw is None else (self.raw.shape[1] // 3,)
-
-    @property
     def features(self) -> NDArray[np.float32]:
-        """(c, F) what a classifier is told, besides other scores; the raw view comes last."""
-        states = [state == what for state in (self.own, self.after, self.before) for what in (1, 2)]
+        """(c, F) what a classifier learns from, besides other scores; the raw view comes last."""
+        states = [submitted == state for submitted in (self.own, self.after, self.before) for state in (1, 2)]
         some = np.maximum(self.sent, 1)
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
         if (self.zeros + self.ones + 1 < self.sizes).any():  # more than two classes
             shares += [self.sent_zeros / some, self.zeros / self.sizes]
-        seen = [part for part in (self.times, self.raw) if part is not None]
-        return np.concatenate([np.stack([*states, *shares], axis=1), *seen], axis=1).astype(np.float32)
+        views = [part for part in (self.times, self.raw) if part is not None]
+        return np.concatenate([np.stack([*states, *shares], axis=1), *views], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class CoinedPeople(DrawnPeople):
     """Users who are drawn shard by shard, with a coin as the label of each cluster's first user, (C,)."""
 
-    coins: NDArray[np.uint8] | None = None
+    coins: NDArray[np.uint8] = field(kw_only=True)
 
     def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
         labels = super().labels_of(shard)
-        assert self.coins is not None
         first = int(np.searchsorted(self.cluster_offsets, shard.start))
         labels[shard.offsets[:-1]] = self.coins[first : first + len(shard.offsets) - 1]
         return labels
@@ -106,13 +106,8 @@ class ClusterTargets:
     case: Replicate
     mechanism: Deployment
     rounds: Callable[[int], Iterator[Round]]
-    pair: Pair = (0, 1)
+    pair: ClassPair = BINARY
     looks_closely: bool = False
-
-    def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
-        """What the mechanism makes of these users, or of shards of them."""
-        assert isinstance(people, Population)
-        return self.mechanism.release_on(network, people, part=part)
 
     def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""
@@ -124,45 +119,50 @@ class ClusterTargets:
         Args:
             seed: root seed. epsilons: (J,) at which certified δ are summed, if networks may fail.
         """
-        done, replicate = 0, 0
-        while done < trials:
-            for people, part, offsets, ones, zeros in self.rounds(trials - done):
-                streams = Streams(seed, replicate)
-                coins = streams.generator("audit-coin", part[0] if part else 0).random(len(ones)) < 0.5
-                with_coins = _coined(people, offsets, np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
-                network = Network.open(self.case.scenario.network, with_coins, streams, self.case.places)
-                yield self._batch(self.outcome(network, with_coins, part), offsets, (ones, zeros), coins, epsilons)
-                done, replicate = done + len(ones), replicate + 1
+        total, replicate = 0, 0
+        while total < trials:
+            for users in self.rounds(trials - total):
+                streams, clusters = Streams(seed, replicate), len(users.offsets) - 1
+                coins = streams.generator("audit-coin", users.part[0] if users.part else 0).random(clusters) < 0.5
+                labels = np.where(coins, self.pair.high, self.pair.low).astype(np.uint8)
+                people = _coined(users.people, users.offsets, labels)
+                network = Network.open(self.case.scenario.network, people, streams, self.case.places)
+                held = cast(Population, people)  # an exchange's users may be drawn shard by shard instead
+                yield self._batch(self.mechanism.release_on(network, held, part=users.part), users, coins, epsilons)
+                total, replicate = total + clusters, replicate + 1
 
-    def _batch(
-        self,
-        outcome: Outcome,
-        offsets: Ints,
-        held: tuple[Ints, Ints],
-        coins: NDArray[np.bool_],
-        epsilons: Sequence[float],
-    ) -> Batch:
-        start, clusters = int(offsets[0]), len(coins)
+    def _batch(self, outcome: Outcome, users: Round, coins: NDArray[np.bool_], epsilons: Sequence[float]) -> Batch:
+        """What the learner sees of the targets of a round with these coins (C,)."""
+        offsets, start, clusters = users.offsets, int(users.offsets[0]), len(coins)
         release, sizes = outcome.labels, np.diff(offsets)
+        # What each user submitted: 0 nothing, 1 the low class, 2 the high one, 3 another one.
         user = release.user.astype(np.int64) - start
         sent = np.zeros(int(offsets[-1]) - start, dtype=np.int8)
         speaks = scores_of(release, *self.pair)
         sent[user] = np.where(speaks > 0.0, 2, np.where(speaks < 0.0, 1, 3))
         bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
-        kept, high, low = (
-            np.add.reduceat(chosen, bounds, dtype=np.int64) for chosen in (sent > 0, sent == 2, sent == 1)
-        )
-        own, after, before = (sent[at].astype(np.int64) for at in (bounds, bounds + np.minimum(1, sizes - 1), ends))
-        times, facts = None, outcome.realised or ()
-        if outcome.arrival_s is not None and not any(fact.times_tell for fact in facts):
+        # Times are looked at unless the certified bound is one of a learner who does not see them.
+        facts, times, raw = outcome.realised or (), None, None
+        arrival = None if any(fact.times_tell for fact in facts) else outcome.arrival_s
+        if arrival is not None:
             cluster = np.repeat(np.arange(clusters), sizes)[user]
-            times = _order(cluster, user - bounds[cluster], speaks > 0.0, outcome.arrival_s, clusters)
-        raw = None
-        if times is not None and self.looks_closely:
-            assert outcome.arrival_s is not None
-            raw = raw_view(sent.reshape(clusters, -1), user, outcome.arrival_s)
-        claims = self.claims(facts, epsilons) if epsilons else None
-        return Batch(coins, sizes, *held, kept, high, low, own, after, before, times, claims, raw)
+            times = _order(cluster, user - bounds[cluster], speaks > 0.0, arrival, clusters)
+            raw = raw_view(sent.reshape(clusters, -1), user, arrival) if self.looks_closely else None
+        return Batch(
+            labels=coins,
+            sizes=sizes,
+            ones=users.holders[0],
+            zeros=users.holders[1],
+            sent=np.add.reduceat(sent > 0, bounds, dtype=np.int64),
+            sent_ones=np.add.reduceat(sent == 2, bounds, dtype=np.int64),
+            sent_zeros=np.add.reduceat(sent == 1, bounds, dtype=np.int64),
+            own=sent[bounds].astype(np.int64),
+            after=sent[bounds + np.minimum(1, sizes - 1)].astype(np.int64),
+            before=sent[ends].astype(np.int64),
+            times=times,
+            claims=self.claims(facts, epsilons) if epsilons else None,
+            raw=raw,
+        )
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,8 @@ class ExchangeTargets(ClusterTargets):
 
     @property
     def noise(self) -> RandomizedResponse:
-        """Of the messages."""
+        """The noise of the messages."""
         return flipped_labels(self.mechanism.randomizer, "an audit")
-
-    def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
-        return self.mechanism.release_on(network, people, part=part)
 
     def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
         if not self.realised:
@@ -200,76 +197,75 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
         clusters = min(together, missing)
         offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
         people = Population(np.zeros((clusters * labels.size, 0)), np.tile(labels, clusters), offsets, 2)
-        yield people, None, offsets, np.full(clusters, ones), np.full(clusters, labels.size - 1 - ones)
+        holders = np.array([[ones], [labels.size - 1 - ones]]).repeat(clusters, axis=1)
+        yield Round(people, None, offsets, holders)
 
     return rounds
 
 
-def own_users(people: People, pair: Pair = (0, 1)) -> Callable[[int], Iterator[Round]]:
+def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """The users of a scenario's first replicate."""
 
     def rounds(missing: int) -> Iterator[Round]:
         if isinstance(people, Population):
             offsets = people.cluster_offsets
-            yield people, None, offsets, *_holders(people.labels, offsets, pair)
+            yield Round(people, None, offsets, _holders(people.labels, offsets, pair))
             return
-        done = 0
         for shard in people.shards:
-            if done >= missing:
+            if missing <= 0:
                 return
-            ones, zeros = _holders(people.labels_of(shard), shard.offsets, pair)
-            yield people, (shard.index, shard.index + 1), shard.offsets + shard.start, ones, zeros
-            done += len(ones)
+            holders = _holders(people.labels_of(shard), shard.offsets, pair)
+            yield Round(people, (shard.index, shard.index + 1), shard.offsets + shard.start, holders)
+            missing -= len(shard.offsets) - 1
 
     return rounds
 
 
-def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: Pair) -> tuple[Ints, Ints]:
-    """Holders of the high and of the low class besides the first user of each cluster."""
+def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
+    """(2, C) users of each cluster, but its first, who hold the high and the low class."""
     first = offsets[:-1] - offsets[0]
-    low, high = (
-        np.asarray(np.add.reduceat(held, first, dtype=np.int64) - held[first])
-        for held in (labels == label for label in pair)
-    )
-    return high, low
+    held = np.stack([labels == pair.high, labels == pair.low])
+    return np.asarray(np.add.reduceat(held, first, axis=1, dtype=np.int64) - held[:, first])
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
-    """The same users, the first of each of these clusters with a coin as her label."""
+    """Users whose labels are their own, but for the first of each of these clusters, who has a coin."""
     if isinstance(people, Population):
         labels = people.labels.copy()
         labels[offsets[:-1]] = coins
         return replace(people, labels=labels)
-    assert isinstance(people, DrawnPeople)
-    every = np.zeros(len(people.cluster_offsets) - 1, dtype=np.uint8)
-    first = int(np.searchsorted(people.cluster_offsets, offsets[0]))
+    drawn = cast(DrawnPeople, people)  # users who are not held are drawn
+    every = np.zeros(len(drawn.cluster_offsets) - 1, dtype=np.uint8)
+    first = int(np.searchsorted(drawn.cluster_offsets, offsets[0]))
     every[first : first + len(coins)] = coins
-    return CoinedPeople(people.users, people.cluster_offsets, people.law, coins=every)
+    return CoinedPeople(drawn.users, drawn.cluster_offsets, drawn.law, coins=every)
 
 
-def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
+def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
     """Of each cluster (clusters, 4): when the target's submission comes, as a share of the places; whether the first
     and the last to come is a one; how much later ones come than zeros on average. -1 where there is none.
 
     Args:
-        cluster, place, one, arrival: (m,) of each submission; place 0 is the target's.
+        cluster, member, high, arrival: (m,) of each submission; member 0 of a cluster is the target.
     """
     order = np.lexsort((arrival, cluster))
-    cluster, place, one = cluster[order], place[order], one[order]
+    cluster, member, ones = cluster[order], member[order], high[order]
+    # When each submission comes, as a share of its cluster's.
     counts = np.bincount(cluster, minlength=clusters)
     ends = np.cumsum(counts)
     rank = (np.arange(cluster.size) - (ends - counts)[cluster] + 0.5) / counts[cluster]
-    found = np.full((clusters, 4), -1.0)
-    target = place == 0
-    found[cluster[target], 0] = rank[target]
+    features = np.full((clusters, 4), -1.0)
+    target = member == 0
+    features[cluster[target], 0] = rank[target]
     some = counts > 0
-    found[some, 1], found[some, 2] = one[(ends - counts)[some]], one[ends[some] - 1]
-    high = np.bincount(cluster, weights=one, minlength=clusters)
-    late = np.bincount(cluster, weights=rank * one, minlength=clusters) / np.maximum(high, 1.0)
-    early = np.bincount(cluster, weights=rank * ~one, minlength=clusters) / np.maximum(counts - high, 1.0)
-    mixed = (high > 0) & (high < counts)
-    found[mixed, 3] = (late - early)[mixed]
-    return found
+    features[some, 1], features[some, 2] = ones[(ends - counts)[some]], ones[ends[some] - 1]
+    # The mean rank of ones less that of zeros, where there are both.
+    many = np.bincount(cluster, weights=ones, minlength=clusters)
+    late = np.bincount(cluster, weights=rank * ones, minlength=clusters) / np.maximum(many, 1.0)
+    early = np.bincount(cluster, weights=rank * ~ones, minlength=clusters) / np.maximum(counts - many, 1.0)
+    mixed = (many > 0) & (many < counts)
+    features[mixed, 3] = (late - early)[mixed]
+    return features
 
 
 def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:

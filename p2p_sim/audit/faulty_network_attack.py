@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +43,21 @@ SHARDS = 4
 """Shards run at a time, which bounds the memory."""
 
 
-def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[tuple[Population, Streams]]:
+class Copies(NamedTuple):
+    """Copies of a cluster, and the streams of their run."""
+
+    people: Population
+    streams: Streams
+
+
+def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
     """Many copies of a cluster with these labels (n,), some shards at a time; each label of user 0 has own streams."""
     together = SHARDS * (BLOCK // labels.size)
-    for batch, done in enumerate(range(0, trials, together)):
-        clusters = min(together, trials - done)
+    for batch, start in enumerate(range(0, trials, together)):
+        clusters = min(together, trials - start)
         offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
         people = Population(np.zeros((clusters * labels.size, 0)), np.tile(labels, clusters), offsets, 2)
-        yield people, Streams(seed, 2 * batch + int(labels[0]))
+        yield Copies(people, Streams(seed, 2 * batch + int(labels[0])))
 
 
 def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_size: int, clusters: int) -> Sent:
@@ -60,10 +68,10 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The cell (clusters,) of `attack.split` that each cluster's submissions make; user 0 is the target."""
+    """The cell (clusters,) of `view_laws.split` that each cluster's submissions make; user 0 is the target."""
     n, others = sent.shape[1], sent[:, 1:]
-    kept, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
-    return np.asarray((sent[:, 0].astype(np.int64) * n + kept) * n + ones)
+    submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
+    return np.asarray((sent[:, 0].astype(np.int64) * n + submissions) * n + ones)
 
 
 def learner_cells(release: LabelRelease, cluster_size: int, clusters: int) -> Counts:
@@ -71,33 +79,30 @@ def learner_cells(release: LabelRelease, cluster_size: int, clusters: int) -> Co
     return target_cells(sent_of(release.user, release.payload, cluster_size, clusters))
 
 
-def coalition_cells(seen: Messages, views: CoalitionViews, population: Population) -> Counts:
+def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
     """The cell of `CoalitionViews` that each cluster's messages make, as its members and the learner saw them: (C,).
 
     Members are the users 1 to c of each cluster; of the others' true labels the coalition is taken to know all.
     """
     n, c = views.cluster_size, views.members
     shape = (population.num_users // n, n)
-    user, other = np.divmod(seen.sender, n), np.divmod(seen.receiver, n)
-    from_member = (user[1] >= 1) & (user[1] <= c)
-    to_member = (other[1] >= 1) & (other[1] <= c) & (seen.receiver >= 0)
-
-    bit = np.full(shape, -1, dtype=np.int8)  # what members fetched
-    got = (seen.kind == REPLY) & to_member & ~from_member
-    bit[user[0][got], user[1][got]] = seen.label[got]
-
-    asked = np.zeros(shape, dtype=np.bool_)  # who fetched from a member, so that her submission tells nothing
-    rows = (seen.kind == REQUEST) & to_member
-    asked[user[0][rows], user[1][rows]] = True
-
-    submitted = seen.kind == SUBMISSION
-    sent = sent_of(seen.sender[submitted], seen.label[submitted], n, shape[0])
-    sent[asked] = 0
+    cluster, user = np.divmod(messages.sender, n)
+    peer = messages.receiver % n
+    from_member = (user >= 1) & (user <= c)
+    to_member = (peer >= 1) & (peer <= c) & (messages.receiver >= 0)
+    # What members fetched from others: her bit, -1 where nobody did.
+    bit = np.full(shape, -1, dtype=np.int8)
+    got = (messages.kind == REPLY) & to_member & ~from_member
+    bit[cluster[got], user[got]] = messages.label[got]
+    # Submissions of those who did not fetch from a member; the others' tell nothing.
+    submitted, rows = messages.kind == SUBMISSION, (messages.kind == REQUEST) & to_member
+    sent = sent_of(messages.sender[submitted], messages.label[submitted], n, shape[0])
+    sent[cluster[rows], user[rows]] = 0
     cells = target_cells(np.delete(sent, np.s_[1 : 1 + c], axis=1))
-
-    target, known = bit[:, 0], bit[:, 1:] >= 0
+    # How many bits of holders of 0 and of 1 are known, and how many of them are ones.
+    target, fetched = bit[:, 0], bit[:, 1:] >= 0
     truth = population.labels.reshape(shape)[:, 1:]
-    f0, f1 = (known & (truth == 0)).sum(axis=1), (known & (truth == 1)).sum(axis=1)
+    f0, f1 = (fetched & (truth == 0)).sum(axis=1), (fetched & (truth == 1)).sum(axis=1)
     pattern = views.cell_of_pattern[f0, f1, (bit[:, 1:] == 1).sum(axis=1)]
     return np.where(target >= 0, target, pattern + cells).astype(np.int64)
 
@@ -105,6 +110,7 @@ def coalition_cells(seen: Messages, views: CoalitionViews, population: Populatio
 PILOT = 0.5
 """Trials of the pilot run, as a share of the others."""
 PILOT_SEED = 7_919
+"""Added to the root seed for a pilot run."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ def audit_realised(
     cluster_size: int,
     trials: int,
     epsilon: float | None = None,
-    error: float = ERROR,
+    *,
     data_dir: Path | None = None,
 ) -> RealisedAudit:
     """Attack a scenario's exchange as a learner who sees the set of submissions.
@@ -151,8 +157,9 @@ def audit_realised(
         cluster_size: n, 2 to 30.
         trials: clusters simulated in each of the two worlds, besides the pilot.
         epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of the ideal exchange's ε(δ = 1e-3).
-        error: false-alarm probability. data_dir: where data files are.
+        data_dir: where data files are.
     """
+    # The mechanism, and the worst data set of the exchange without faults.
     sizes = np.array([cluster_size], dtype=np.int64)
     built = scenario.mechanism.deployed(Setup(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries))
     mechanism = exchange_of(built, "an audit of a network")
@@ -167,49 +174,74 @@ def audit_realised(
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
     case, worlds = Replicate(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
     worlds[1, 0], worlds[:, 1 : 1 + ones] = 1, 1
+    # A pilot fixes the event for each label; its frequencies in both worlds of the run that counts bound δ from below.
     with one_thread():
         few = max(int(PILOT * trials), 1)
-        runs = [_world(case, mechanism, labels, tested, few, PILOT_SEED)[0] for labels in worlds]
+        runs = [_world(case, mechanism, labels, few, seed=scenario.seed + PILOT_SEED).views for labels in worlds]
         pilot = np.stack(runs).astype(np.float64)
-        events = [evidence(pilot + 0.5, tested, label) for label in (0, 1)]
-        (zero, certified), (one, more) = (_world(case, mechanism, labels, tested, trials) for labels in worlds)
-    proved = max(
-        delta_lower(int(own[event].sum()), int(other[event].sum()), trials, tested, error / 2)
-        for event, own, other in ((events[0], zero, one), (events[1], one, zero))
-    )
-    deltas = np.concatenate([certified, more])
+        first, second = (
+            _world(case, mechanism, labels, trials, seed=scenario.seed, epsilon=tested) for labels in worlds
+        )
+    # The certified δ, averaged over the networks of both worlds.
+    deltas = np.concatenate([first.deltas, second.deltas])
     local = local_delta(alpha, tested).upper
     mean = float(deltas.mean())
     return RealisedAudit(
-        scenario.name, cluster_size, alpha, theta, ones, tested, min(local, mean + _doubt(deltas, local, error)), mean,
-        proved, local, trials, error,
-    )  # fmt: skip
+        scenario=scenario.name,
+        cluster_size=cluster_size,
+        flip_prob=alpha,
+        sampling_rate=theta,
+        ones=ones,
+        epsilon=tested,
+        delta_certified=min(local, mean + _doubt(deltas, local, ERROR)),
+        delta_mean=mean,
+        delta_lower_confidence=_proved(pilot, (first.views, second.views), tested, trials),
+        delta_local=local,
+        trials=trials,
+        error=ERROR,
+    )
+
+
+class World(NamedTuple):
+    """views: (J,) how often each occurred. deltas: (trials,) the certified δ(ε) of each trial's network."""
+
+    views: Counts
+    deltas: NDArray[np.float64]
 
 
 def _world(
     case: Replicate,
     mechanism: LabelExchangeMechanism,
     labels: NDArray[np.uint8],
-    epsilon: float,
     trials: int,
-    pilot: int = 0,
-) -> tuple[Counts, NDArray[np.float64]]:
-    """How often each view occurred in copies of a cluster, and the certified δ(ε) of each trial's network.
-
-    `pilot` moves the seed; a pilot's networks are not looked at.
-    """
+    *,
+    seed: int,
+    epsilon: float | None = None,
+) -> World:
+    """Run copies of a cluster with these labels. epsilon: of the certified δ; None: of no interest."""
     noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
-    n, found, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
-    for people, streams in copies(labels, trials, case.scenario.seed + pilot):
+    n, views, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
+    for people, streams in copies(labels, trials, seed):
         outcome = mechanism.run(people, network, streams, places=case.places)
-        found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
-        if not pilot and outcome.realised is not None:
+        views += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=views.size)
+        if epsilon is not None and outcome.realised is not None:
             deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])
-    return found, np.concatenate(deltas)
+    return World(views, np.concatenate(deltas))
+
+
+def _proved(pilot: NDArray[np.float64], counts: tuple[Counts, Counts], epsilon: float, trials: int) -> float:
+    """The better lower bound of δ(ε), by the event for each label that a pilot suggests, from counts in both worlds."""
+    events = [evidence(pilot + 0.5, epsilon, label) for label in (0, 1)]
+    pairs = zip(events, counts, counts[::-1], strict=True)
+    hits = [(int(own[event].sum()), int(opposite[event].sum())) for event, own, opposite in pairs]
+    return max(delta_lower(*pair, trials, epsilon, ERROR / 2) for pair in hits)
 
 
 def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:
-    """How far the mean of independent values in [0, largest] may lie above their average, but for `error`."""
+    """How far the mean of independent values in [0, largest] may lie above their average, but for `error`.
+
+    sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error) (Maurer and Pontil 2009, Theorem 4).
+    """
     log = math.log(2.0 / error)
     spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)
     return spread + 7.0 * largest * log / (3.0 * (values.size - 1))

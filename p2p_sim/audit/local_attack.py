@@ -16,11 +16,12 @@ own, so that the targets are independent.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
+from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited, together
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -30,7 +31,6 @@ from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE, NoisyCounts
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta
 from p2p_sim.replicate.replicate import Replicate
@@ -42,14 +42,11 @@ SCORED = ("hard", "bits", "soft", "signed")
 """Kinds of labels that speak for one class against another."""
 
 
-def audit_local(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: LocalChannel | None = None
-) -> OneRunAudit:
+def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = None) -> OneRunAudit:
     """Attack a local mechanism.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -61,16 +58,25 @@ def audit_local(
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
     with one_thread():
         people = ready.population
-        pair = frequent_pair(people) if people.values is None else (0, people.num_classes - 1)
+        pair = frequent_pair(people) if people.values is None else ClassPair(0, people.num_classes - 1)
         targets = LocalTargets(mechanism or claimed, case, people, pair)
-    return audited(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials, error=error)
+    return audited(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials)
 
 
-def frequent_pair(people: Population) -> tuple[int, int]:
-    """The two most frequent classes, the smaller one first."""
+class ClassPair(NamedTuple):
+    """The low and the high class of a coin; users who hold them, or submit them, are counted as zeros and ones."""
+
+    low: int
+    high: int
+
+
+BINARY = ClassPair(0, 1)
+
+
+def frequent_pair(people: Population) -> ClassPair:
+    """The two most frequent classes."""
     counts = np.bincount(people.labels, minlength=people.num_classes)
-    low, high = np.sort(np.argsort(-counts, kind="stable")[:2]).tolist()
-    return low, high
+    return ClassPair(*np.sort(np.argsort(-counts, kind="stable")[:2]).tolist())
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,13 @@ class LocalTargets(RepeatedTargets):
     mechanism: LocalChannel
     case: Replicate
     people: Population
-    pair: tuple[int, int]
+    pair: ClassPair
 
     exact = (False,)
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
-        people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+        people = replace(self.people, labels=np.where(coins, self.pair.high, self.pair.low).astype(np.uint8))
         outcome = self.mechanism.run(people, self.case.scenario.network, streams, places=self.case.places)
         score = np.zeros(people.num_users, dtype=np.float32)
         score[outcome.labels.user] = self._scores(outcome)
@@ -136,13 +142,13 @@ class MessageCurve(Account):
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        found, noise = self.reached(epsilons, 1.0), self.mechanism.noise
+        pure, noise = self.reached(epsilons, 1.0), self.mechanism.noise
         if isinstance(self.mechanism, RRWithPriorConfig):
-            return found  # a second stage's priors are other ones
+            return pure  # a second stage's priors are other ones
         if isinstance(noise, VectorApproximation):
             return np.array([vector_delta(noise.bit_flip_prob, epsilon).upper for epsilon in epsilons])
         alone = np.array([noise.alone(epsilon).upper for epsilon in epsilons])
-        return np.asarray(np.minimum(np.minimum(found, alone), noise.total_variation))
+        return np.asarray(np.minimum(np.minimum(pure, alone), noise.total_variation))
 
 
 def pure_delta(pure: float, epsilon: float) -> float:
@@ -158,14 +164,11 @@ def pure_delta(pure: float, epsilon: float) -> float:
     return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
 
 
-def audit_aggregates(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: Aggregates | None = None
-) -> OneRunAudit:
+def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None = None) -> OneRunAudit:
     """Attack noisy counts.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -178,7 +181,7 @@ def audit_aggregates(
     people = ready.population
     with one_thread():
         targets = BagTargets(mechanism or claimed, people, frequent_pair(people))
-    return audited(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials, error=error)
+    return audited(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials)
 
 
 @dataclass(frozen=True)
@@ -190,30 +193,30 @@ class BagTargets(RepeatedTargets):
 
     mechanism: Aggregates
     people: Population
-    pair: tuple[int, int]
+    pair: ClassPair
 
     exact = (False,)
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        coins, scores = zip(*(self._shard(shard, streams) for shard in self.people.shards), strict=True)
-        return ScoredTargets(np.concatenate(coins), np.concatenate(scores)[None, :], self.people.num_users)
+        return together([self._shard(shard, streams) for shard in self.people.shards])
 
-    def _shard(self, shard: Shard, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-        """Coins and scores (B,) of a shard's bags; the score is 0 where the target is not counted."""
+    def _shard(self, shard: Shard, streams: Streams) -> ScoredTargets:
+        """The counts of a shard's bags, less all other users of them: the target's own label and the noise."""
         streams = streams.within(shard.index)
         bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
         target = np.unique(bags.bag, return_index=True)[1]
         coins = streams.generator("audit-coin").random(len(target)) < 0.5
         labels = self.people.labels_of(shard).copy()
-        labels[target] = np.where(coins, self.pair[1], self.pair[0])
+        labels[target] = np.where(coins, self.pair.high, self.pair.low)
         noisy, counted = self.mechanism.noisy_counts(labels, bags, streams)
         own = one_hot(labels, self.people.num_classes)
         own[~counted] = 0
         own[target] = 0
         for column in range(own.shape[1]):
             noisy[:, column] -= np.bincount(bags.bag, own[:, column], len(bags.sizes)).astype(np.int64)
-        score = noisy[:, 0] * 2 - 1 if own.shape[1] == 1 else noisy[:, self.pair[1]] - noisy[:, self.pair[0]]
-        return coins, np.where(counted[target], score, 0).astype(np.float32)
+        score = noisy[:, 0] * 2 - 1 if own.shape[1] == 1 else noisy[:, self.pair.high] - noisy[:, self.pair.low]
+        scores = np.where(counted[target], score, 0).astype(np.float32)
+        return ScoredTargets(coins, scores[None, :], shard.size)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from the others.
 
 import math
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
 from p2p_sim.audit.local_attack import frequent_pair
-from p2p_sim.audit.one_run import HELD_OUT_SEED
+from p2p_sim.audit.one_run import HELD_OUT_SEED, ScoredTargets, together
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -49,6 +50,7 @@ LARGEST_LOSS, POINTS = 60.0, 240
 APART = 10
 """Users for each target: the more of them, the less the targets hide each other, but the more runs it takes."""
 _TINY = 1e-30
+"""Probability below which none is taken to be, so that its logarithm is finite."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,11 @@ class ModelAudit:
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
 
-def audit_model(case: Replicate, trials: int, error: float = ERROR, mechanism: NoisySteps | None = None) -> ModelAudit:
+def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = None) -> ModelAudit:
     """Attack the model that a scenario's curator releases.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets of all runs, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -103,32 +104,34 @@ def audit_model(case: Replicate, trials: int, error: float = ERROR, mechanism: N
     chosen = np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
+        # What models of other runs say of the targets; the share of guesses that proves most in a pilot; the guesses.
         attack = _Models(mechanism or claimed, case, people, chosen)
-        reference = np.mean([attack.scores(scenario.seed + HELD_OUT_SEED, i)[0] for i in range(REFERENCES)], axis=0)
+        reference = np.mean([attack.run(scenario.seed + HELD_OUT_SEED, i).scores for i in range(REFERENCES)], axis=0)
         targets = runs * len(chosen)
-        scores, coins = attack.all(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
-        pilot = {share: _scaled(_guessed(scores, coins, share), targets / len(coins)) for share in SHARES}
-        shown = {share: proved_mu(targets, guesses, error / 2) for share, guesses in pilot.items()}
-        best = max(SHARES, key=lambda share: (shown[share], _clear(pilot[share])))
-        guesses = _guessed(*attack.all(scenario.seed, runs, reference), best)
+        tried = attack.runs(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
+        pilot = {share: _scaled(_guessed(tried, share), targets / len(tried.labels)) for share in SHARES}
+        mus = {share: proved_mu(targets, guesses, ERROR / 2) for share, guesses in pilot.items()}
+        best = max(SHARES, key=lambda share: (mus[share], _clear(pilot[share])))
+        guesses = _guessed(attack.runs(scenario.seed, runs, reference), best)
+    # The certified curve is held against the guesses, and the certified ε at a small δ.
     accountant = claimed.accountant(claimed.setup, people.num_users)
-    delta = max(SMALL * error, accountant.least_delta)
+    delta = max(SMALL * ERROR, accountant.least_delta)
     epsilons = np.linspace(0.0, 1.0, POINTS) ** 2 * LARGEST_LOSS
     curve = curve_of(epsilons.tolist(), [bracket.upper for bracket in accountant.profile(epsilons.tolist())])
     return ModelAudit(
-        scenario.name,
-        scenario.mechanism.kind,
-        claimed.parameters,
-        runs,
-        targets,
-        guesses,
-        refuses(targets, guesses, curve, error / 2),
-        worst_bound(claimed.privacy(people.cluster_sizes[:1], delta)),
-        proved_epsilon(targets, guesses, delta, error / 2),
-        proved_epsilon(targets, pilot[best], delta, error / 2),
-        proved_mu(targets, guesses, error / 2),
-        shown[best],
-        error,
+        scenario=scenario.name,
+        mechanism=scenario.mechanism.kind,
+        parameters=claimed.parameters,
+        runs=runs,
+        targets=targets,
+        guesses=guesses,
+        curve_refused=refuses(targets, guesses, curve, ERROR / 2),
+        bound=worst_bound(claimed.privacy(people.cluster_sizes[:1], delta)),
+        epsilon_attacked=proved_epsilon(targets, guesses, delta, ERROR / 2),
+        epsilon_expected=proved_epsilon(targets, pilot[best], delta, ERROR / 2),
+        mu_attacked=proved_mu(targets, guesses, ERROR / 2),
+        mu_expected=mus[best],
+        error=ERROR,
     )
 
 
@@ -141,32 +144,33 @@ class _Models:
     people: Population
     chosen: NDArray[np.int64]
 
-    def scores(self, seed: int, run: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """(m,) what a run's model says for one class against the other, and (m,) the coins."""
+    def run(self, seed: int, run: int) -> ScoredTargets:
+        """Train one model with fresh coins; the score is ln Pr[high] - ln Pr[low] at each target's features."""
         people, streams = self.people, Streams(seed, run)
         low, high = frequent_pair(people)
         coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
         labels = people.labels.copy()
         labels[self.chosen] = np.where(coins, high, low)
         release = self.mechanism.run(replace(people, labels=labels), self.case.scenario.network, streams).release
-        assert isinstance(release, ModelRelease)
-        pair = np.log(np.maximum(release.predictor.probabilities(people.features[self.chosen])[:, (low, high)], _TINY))
-        return np.asarray(pair[:, 1] - pair[:, 0]), coins
+        predictor = cast(ModelRelease, release).predictor  # noisy steps release a model
+        pair = np.log(np.maximum(predictor.probabilities(people.features[self.chosen])[:, (low, high)], _TINY))
+        return ScoredTargets(coins, (pair[:, 1] - pair[:, 0])[None, :], people.num_users)
 
-    def all(self, seed: int, runs: int, reference: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Scores and coins of several runs, less the reference (m,)."""
-        found = [self.scores(seed, run) for run in range(runs)]
-        return np.concatenate([score - reference for score, _ in found]), np.concatenate([c for _, c in found])
+    def runs(self, seed: int, runs: int, reference: Floats) -> ScoredTargets:
+        """Several runs together, scores less the reference (1, m)."""
+        models = [self.run(seed, run) for run in range(runs)]
+        return together([replace(model, scores=model.scores - reference) for model in models])
 
 
-def _guessed(scores: Floats, coins: NDArray[np.bool_], share: float) -> Guesses:
+def _guessed(targets: ScoredTargets, share: float) -> Guesses:
     """Guesses of a share of the targets: of those with the largest scores, up and down."""
+    scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
-    return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, coins[order])
+    return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.labels[order])
 
 
 def _scaled(guesses: Guesses, factor: float) -> Guesses:
-    """About the same guesses among so many times as many targets."""
+    """The guesses to expect among `factor` times as many targets."""
     right, wrong = (round(factor * count) for count in (guesses.right, guesses.wrong))
     return Guesses(right, wrong, max(right + wrong, 1))
 

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
+from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.where_bounds_hold import Stated
@@ -27,17 +28,18 @@ from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]
 HELD_OUT_SEED = 15_485_863
+"""Added to the root seed for held-out runs."""
 PILOT = 0.2
 """Targets of the pilot, and of the held-out runs, as a share of the others, within the limits below."""
 FEWEST_PILOT, MOST_PILOT = 2_000, 200_000
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Factors on ε for which the power is worked out."""
 SHOWN = 1.1
-"""The one of these that is told."""
+"""The factor whose power is printed."""
 TYPE_ONE = np.linspace(0.0, 1.0, 201)
 """Type I errors at which curves are drawn."""
 SEEN = 0.5
-"""Power from which on a leak counts as one that is seen."""
+"""Power from which on a leak counts as one that an audit sees."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ class ScoredTargets(AttackScores):
     claims: Floats | None = None
 
 
+def together(parts: Sequence[ScoredTargets]) -> ScoredTargets:
+    """All targets of several runs, or parts of one."""
+    labels = np.concatenate([part.labels for part in parts])
+    return ScoredTargets(labels, np.concatenate([part.scores for part in parts], axis=1), sum(p.users for p in parts))
+
+
 class Targets(ABC):
     """Where targets come from, and how an attack scores them.
 
@@ -79,7 +87,7 @@ class Targets(ABC):
         return Scope()
 
     @abstractmethod
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
+    def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
         """At least `trials` targets, and the mean certified δ at each ε where it depends on the run."""
 
 
@@ -94,13 +102,19 @@ class RepeatedTargets(Targets):
             streams: of its coins and noise. number: of the run, from 0. missing: targets that are not there yet.
         """
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
+    def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
         runs, targets = list[ScoredTargets](), 0
         while targets < trials:
             runs.append(self.run(Streams(seed, len(runs)), len(runs), trials - targets))
             targets += runs[-1].labels.size
-        labels = np.concatenate([run.labels for run in runs])
-        return ScoredTargets(labels, np.concatenate([run.scores for run in runs], axis=1), sum(r.users for r in runs))
+        return together(runs)
+
+
+class SizeRange(NamedTuple):
+    """Users of the smallest and of the largest cluster."""
+
+    smallest: int
+    largest: int
 
 
 @dataclass(frozen=True)
@@ -127,14 +141,14 @@ class Account(ABC):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Of the mechanism."""
+        """The mechanism's parameters, by their names."""
         parameters: dict[str, float] = self.mechanism.parameters
         return parameters
 
     @property
-    def clusters(self) -> tuple[int, int] | None:
-        """Sizes of the smallest and of the largest cluster; None where they do not matter."""
-        return int(self.sizes.min()), int(self.sizes.max())
+    def clusters(self) -> SizeRange | None:
+        """Sizes of the clusters; None where they do not matter."""
+        return SizeRange(int(self.sizes.min()), int(self.sizes.max()))
 
     def tested(self) -> list[float]:
         """Values of ε at which δ is tested, ascending, 0 first."""
@@ -184,7 +198,7 @@ class OneRunAudit:
     paper: what the paper states of the worst target; None: nothing. drawn: the trade-off that the attack reached.
     curves: type II errors at `TYPE_ONE` that are known besides, by their names.
     error: probability that a sound mechanism fails. scope: what the attack looks at.
-    declared: tests of what a protocol declares of its submissions, on which half of the error is spent.
+    declared: tests of what a protocol declares of its submissions, with the same error again.
     """
 
     scenario: str
@@ -193,7 +207,7 @@ class OneRunAudit:
     parameters: dict[str, float]
     users: int
     targets: int
-    clusters: tuple[int, int] | None
+    clusters: SizeRange | None
     realised: bool
     plan: OneRunPlan
     guesses: tuple[Guesses, ...]
@@ -215,7 +229,7 @@ class OneRunAudit:
     @property
     def refuted(self) -> LawCheck | None:
         """The test that refuses what a protocol declares; None if none does."""
-        return failure(self.declared, self.error / 2.0) if self.declared else None
+        return failure(self.declared, self.error) if self.declared else None
 
     @property
     def passed(self) -> bool:
@@ -230,7 +244,7 @@ class OneRunAudit:
 
     @property
     def law(self) -> LossLaw:
-        """Of a pair of laws that dominates: what the certified δ at the tested ε say."""
+        """The law of the loss of a pair that dominates every pair with the certified δ at the tested ε."""
         return LossLaw.of(self.epsilons, self.certified.tolist())
 
     @property
@@ -244,19 +258,20 @@ class OneRunAudit:
         return next((rise for rise, power in self.rises if power >= SEEN), None)
 
 
-def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int, error: float) -> OneRunAudit:
+def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
     """Fix an attack on these targets by a pilot run, and judge it by another one.
 
     Args:
-        scenario: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
+        scenario: names, seed and δ. trials: targets, at least.
     """
     with one_thread():
+        # The pilot fixes what is guessed; then the run that counts.
         delta, epsilons = scenario.privacy.delta, account.tested()
-        pilot = targets.seen(pilot_of(trials), scenario.seed + PILOT_SEED, ())
-        plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=error, exact=targets.exact)
-        seen = targets.seen(trials, scenario.seed, epsilons)
-        certified = account.deltas(epsilons) if seen.claims is None else seen.claims
-        guesses = tuple(event.guesses(seen) for event in plan.events)
+        pilot = targets.sample(pilot_of(trials), scenario.seed + PILOT_SEED, ())
+        plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=ERROR, exact=targets.exact)
+        sample = targets.sample(trials, scenario.seed, epsilons)
+        certified = account.deltas(epsilons) if sample.claims is None else sample.claims
+        guesses = tuple(event.guesses(sample) for event in plan.events)
         attacked, epsilon_attacked = plan.bounds(guesses)
         expected, epsilon_expected = plan.bounds([event.expected(trials) for event in plan.events])
         return OneRunAudit(
@@ -264,10 +279,10 @@ def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: i
             mechanism=scenario.mechanism.kind,
             engine=account.engine,
             parameters=account.parameters,
-            users=seen.users,
-            targets=int(seen.labels.size),
+            users=sample.users,
+            targets=int(sample.labels.size),
             clusters=account.clusters,
-            realised=seen.claims is not None,
+            realised=sample.claims is not None,
             plan=plan,
             guesses=guesses,
             certified=certified,
@@ -279,9 +294,9 @@ def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: i
             rises=tuple((rise, _power(plan, certified, account, rise, trials)) for rise in RISES),
             flip_prob_refused=account.refused(plan, certified, attacked),
             paper=account.paper,
-            drawn=drawn_tradeoff(pilot, seen, plan.deltas[0].attack, error),
+            drawn=drawn_tradeoff(pilot, sample, plan.deltas[0].attack, ERROR),
             curves=account.curves(),
-            error=error,
+            error=ERROR,
             scope=targets.scope,
         )
 

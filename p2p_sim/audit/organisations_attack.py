@@ -13,6 +13,7 @@ column, is tested by replacing one row of the table, too: no other row may chang
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,9 @@ from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, Scope, 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.organisations import Combination, Organisations, order_of
-from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease
+from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts
 from p2p_sim.population.population import Population
 from p2p_sim.population.table import TableConfig
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
 from p2p_sim.replicate.replicate import Replicate
@@ -34,19 +34,16 @@ from p2p_sim.stacking.pst import GroupModels
 
 Floats = NDArray[np.float64]
 DRAWS = 50_000
-"""Of the noise, for the power."""
+"""Draws of the noise from which the power is estimated."""
 LONG = 100.0
 """Length of the longer row of a target, in units of the norm bound: clipping is tested too."""
 
 
-def audit_organisations(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: Organisations | None = None
-) -> OneRunAudit:
+def audit_organisations(case: Replicate, trials: int, mechanism: Organisations | None = None) -> OneRunAudit:
     """Attack the models that organisations release.
 
     Args:
         case: the scenario, whose first replicate has the rows. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -63,12 +60,13 @@ def audit_organisations(
             "population: the row of one user changes the features of others before any noise is added; ε of whole rows "
             "says nothing here"
         )
+    # Each target has the noise of her own organisation; the statement is that of the worst one.
     groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
     [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
     account = OppositeRows(claimed, people.cluster_sizes, worst, noises, tuple(len(group) for group in groups))
     targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
-    return audited(case.scenario, targets, account, trials=trials, error=error)
+    return audited(case.scenario, targets, account, trials=trials)
 
 
 @dataclass(frozen=True)
@@ -95,24 +93,22 @@ class OrganisationTargets(RepeatedTargets):
         by_features = number % 2 == 1  # rows differ in these, or in the label
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
-        place = [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
-        target = first + place
+        target = first + [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
+        # The target's row is a long one, or one at the norm bound: with other features, or with another label.
         features, labels = people.features.astype(np.float64), people.labels.copy()
-        long, other = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
-        features[target] = np.where(coins[:, None], other, long)
+        long, short = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
+        features[target] = np.where(coins[:, None], short, long)
         labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.run(drawn, self.case.scenario.network, streams, places=self.case.places)
-        assert isinstance(outcome.release, ModelRelease)
-        assert isinstance(outcome.release.predictor, ByCluster)
-        assert outcome.organisations is not None
+        # Each organisation's own models, given the models that it drew them towards.
+        predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
+        came = cast(OrganisationFacts, outcome.organisations).came
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.transfers else {}
-        scores = list[tuple[float, float]]()
+        scores = list[Floats]()
         for k in self.claimed.learners:
-            combined = outcome.release.predictor.predictors[k]
-            assert isinstance(combined, Combination)
-            came = {s: sent[s] for s in outcome.organisations.came[k] if s in sent}
-            scores.append(self._score(drawn, streams, k, combined.models[0], self.claimed.start(came)))
+            priors = self.claimed.start({s: sent[s] for s in came[k] if s in sent})
+            scores.append(self._score(drawn, streams, k, cast(Combination, predictors[k]).models[0], priors))
         return ScoredTargets(coins[list(self.claimed.learners)], np.array(scores).T, people.num_users)
 
     def _row(self, streams: Streams) -> Floats:
@@ -124,25 +120,28 @@ class OrganisationTargets(RepeatedTargets):
 
     def _score(
         self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
-    ) -> tuple[float, float]:
-        """The logarithm of the likelihood ratio of an organisation's own models, drawn towards the priors or 0; and
-        the noise that they would need, the other way round: rows that one row has moved need more of it."""
+    ) -> Floats:
+        """Σ over feature groups of (|b₀| - |b₁|)/scale, of organisation k's models, drawn towards the priors or 0.
+
+        And minus the noise that they would need for either row: rows that one row has moved need more of it.
+        """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
         signs = np.where(people.labels[rows] == 1, 1.0, -1.0)[:, None]
-        found, needed, target = 0.0, 0.0, models.groups.scaled(self._row(streams)[None, :])
+        ratio, needed, target = 0.0, 0.0, models.groups.scaled(self._row(streams)[None, :])
         for j, part in enumerate(models.groups.scaled(people.features[rows].astype(np.float64))):
             weights = models.coefficients[j]
             prior = np.zeros_like(weights) if priors is None else priors[j]
+            # The noise that must have led to these weights, if the target's row is -z and if it is z.
             lengths = list[float]()
             signed = part * signs
             for sign in (-1.0, 1.0):
                 signed[0] = sign * target[j][0]
                 objective = PerturbedObjective(signed, noise.l2[j], noise.extra_l2[j], prior)
                 lengths.append(float(np.linalg.norm(objective.gradient(weights, np.zeros_like(weights)))))
-            found += (lengths[0] - lengths[1]) * noise.num_rows / noise.noise_scale
+            ratio += (lengths[0] - lengths[1]) * noise.num_rows / noise.noise_scale
             needed += sum(lengths)
-        return found, -needed
+        return np.array([ratio, -needed])
 
 
 @dataclass(frozen=True)
@@ -171,15 +170,15 @@ class OppositeRows(Account):
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         kinds = Counter(self.noises)
-        found = [[b.upper for b in RowLabel(noise, self.features).profile(epsilons)] for noise in kinds]
-        return np.asarray(np.average(found, axis=0, weights=list(kinds.values())))
+        deltas = [[b.upper for b in RowLabel(noise, self.features).profile(epsilons)] for noise in kinds]
+        return np.asarray(np.average(deltas, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
         """The statement, which holds for every δ, about organisations that learn."""
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """Of the noise itself, divided by `rise`, if the row has the largest norm: from draws for the first target."""
+        """δ at each ε of noise divided by `rise`, if the row has the largest norm: from draws for the first target."""
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise
         for q, dimension in zip(noise.norms, self.features, strict=True):

@@ -15,7 +15,7 @@ from p2p_sim.audit.cluster_account import ClusterAccount
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets, own_users
 from p2p_sim.audit.local_attack import SCORED, frequent_pair
 from p2p_sim.audit.one_run import OneRunAudit, audited
-from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, Score
+from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, RatioTable, Score
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
@@ -23,7 +23,6 @@ from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
@@ -34,16 +33,14 @@ Floats = NDArray[np.float64]
 LARGEST_EXACT = 4096
 """Most clusters, and most users of one, whose laws are tabulated."""
 _TAIL = -200.0
+"""Logarithm of what is left out of the law of the others' noisy ones."""
 
 
-def audit_pooled(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: Deployment | None = None
-) -> OneRunAudit:
+def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
     """Attack a shuffler, or a curator who releases noisy labels alone.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -63,7 +60,7 @@ def audit_pooled(
     with one_thread():
         targets = ClusterTargets(case, mechanism or claimed, own_users(people, pair), pair)
         attack = ClusterAttack.prepared(targets, ratio, exact, trials, scenario.seed)
-    return audited(scenario, attack, account, trials=trials, error=error)
+    return audited(scenario, attack, account, trials=trials)
 
 
 def own_label(batch: Batch) -> Floats:
@@ -75,17 +72,17 @@ def own_label(batch: Batch) -> Floats:
 class ShuffledRatio(LikelihoodRatio):
     """The logarithm of the likelihood ratio of the noisy ones of a cluster, each of which is there once."""
 
-    def _table(self, size: int, ones: int) -> tuple[int, Floats]:
+    def _table(self, size: int, ones: int) -> RatioTable:
         if (size, ones) not in self._tables:
-            alpha, found = self.flip_prob, np.zeros((1, size + 1))
+            alpha = self.flip_prob
             law = OtherUsers(size, size - 1 - ones, ones, alpha).noisy_ones(_TAIL)
             others = np.zeros(size + 1)  # at [k]: k - 1 noisy ones among the others; the last one wraps to [-1]
             others[law.first : law.first + len(law.probabilities)] = law.probabilities
             more = np.roll(others, 1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.log(alpha * others + (1.0 - alpha) * more) - np.log((1.0 - alpha) * others + alpha * more)
-            found[0] = np.nan_to_num(ratio, nan=0.0, posinf=700.0, neginf=-700.0)
-            self._tables[size, ones] = size, found
+            ratios = np.nan_to_num(ratio, nan=0.0, posinf=700.0, neginf=-700.0)[None, :]
+            self._tables[size, ones] = RatioTable(size, ratios)
         return self._tables[size, ones]
 
     def _normal(self, batch: Batch) -> Floats:
@@ -107,11 +104,12 @@ class PairRatio:
 
     def __call__(self, batch: Batch) -> Floats:
         """(c,) of a batch."""
-        other = self.flip_prob / (self.num_classes - 1)
-        keeps = 1.0 - self.flip_prob - other
+        # By how much the high class leads is about normal: mean keeps · (ones - zeros), variance `spread`.
+        error = self.flip_prob / (self.num_classes - 1)
+        keeps = 1.0 - self.flip_prob - error
         among = batch.sizes - 1 - batch.ones - batch.zeros
-        holds = 1.0 - self.flip_prob + other - keeps**2
-        spread = np.maximum((batch.ones + batch.zeros) * holds + among * 2.0 * other, 1e-9)
+        holds = 1.0 - self.flip_prob + error - keeps**2
+        spread = np.maximum((batch.ones + batch.zeros) * holds + among * 2.0 * error, 1e-9)
         more = batch.sent_ones - batch.sent_zeros - keeps * (batch.ones - batch.zeros)
         return np.asarray(2.0 * keeps * more / spread)
 
@@ -133,31 +131,32 @@ def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float)
 
 @dataclass(frozen=True)
 class ShuffledCurves(ClusterAccount):
-    """Of a shuffler."""
+    """The certified curves of a shuffler."""
 
     mechanism: ShuffledResponseConfig
 
     noise = 1.0
 
     def weaker(self, size: int, noise: float) -> ShuffledResponse:
-        """Where labels are flipped with this share of the probability."""
+        """A shuffler whose labels are flipped with this share of the probability."""
         message = self.mechanism.randomizer(self.mechanism.setup)
         return ShuffledResponse(size, noise * message.flip_prob, message.num_classes)
 
 
 @dataclass(frozen=True)
 class CuratorCurves(ClusterAccount):
-    """Of a curator."""
+    """The certified curves of a curator."""
 
     mechanism: ClusterRRConfig
 
     noise = 1.0
 
     def weaker(self, size: int, noise: float) -> ClusterResampling:
-        """Where labels are resampled with this share of the probability; by the pure ε alone, which costs less."""
+        """A curator who resamples labels with this share of the probability; by the pure ε alone, which costs less."""
         r = self.mechanism.response
-        resampled = noise * r.resampling_prob
-        return ClusterResampling(size, r.num_classes, resampled, r.noise_scale, r.threshold, False, False)
+        return ClusterResampling(
+            size, r.num_classes, noise * r.resampling_prob, r.noise_scale, r.threshold, released=False, counted=False
+        )
 
     def accountant(self, size: int) -> ClusterResampling:
         return replace(self.weaker(size, 1.0), counted=self.mechanism.approximate)
@@ -165,16 +164,16 @@ class CuratorCurves(ClusterAccount):
 
 @dataclass(frozen=True)
 class StatedCurves(ClusterAccount):
-    """Of any mechanism, by its own accountant; clusters are taken to have noise of their own."""
+    """The curves of any mechanism, by its own accountant; clusters are taken to have noise of their own."""
 
     mechanism: Mechanism
 
     noise = 1.0
 
     def weaker(self, size: int, noise: float) -> Accountant:
-        """As it is: how noise and ε go together is the mechanism's own affair."""
+        """The mechanism's accountant as it is: how noise and ε go together is not known of any mechanism."""
         return self.mechanism.accountant(self.mechanism.setup, size)
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """If every ε is that many times as large, in a cluster of median size."""
+        """δ at each ε if every ε(δ) is `rise` times as large, in a cluster of median size."""
         return self.of_median([epsilon / rise for epsilon in epsilons], self.noise)

@@ -10,12 +10,13 @@ differ tell. What a protocol declares of its submissions is tested in further ru
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.declared_submissions import SubmissionCounts, follows
-from p2p_sim.audit.local_attack import frequent_pair, pure_delta
+from p2p_sim.audit.local_attack import ClassPair, frequent_pair, pure_delta
 from p2p_sim.audit.one_run import (
     HELD_OUT_SEED,
     Account,
@@ -29,10 +30,9 @@ from p2p_sim.audit.one_run import (
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.exchange.transcript import LEARNER
+from p2p_sim.exchange.transcript import LEARNER, Transcript
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
@@ -45,14 +45,11 @@ MOST_DECLARED = 100_000
 DECLARED_SEED = 32_452_843
 
 
-def audit_protocol(
-    case: Replicate, trials: int, error: float = ERROR, mechanism: ProtocolMechanism | None = None
-) -> OneRunAudit:
+def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
     """Attack the messages of a protocol.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
-        error: probability that a sound protocol fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -63,31 +60,37 @@ def audit_protocol(
     if not isinstance(claimed, ProtocolMechanism):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: not a protocol of noisy labels")
     declares = claimed.declares and claimed.applies(case.scenario.situation(people.num_classes)) is None
-    level = error / 2.0 if declares else error  # the declaration has a test of its own
     with one_thread():
         pair = frequent_pair(people)
         runs = SenderRuns(mechanism or claimed, case, people, pair)
         held_out = range(-(-pilot_of(trials) // people.num_users))
-        seen = [runs.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
-        coins, counts = (np.concatenate(part) for part in zip(*seen, strict=True))
+        sent = [runs.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
+        coins, counts = (np.concatenate(part) for part in zip(*sent, strict=True))
         targets = SenderTargets(runs, log_odds(counts, coins))
     account = NoisyLabelCurve(claimed, people.cluster_sizes, engine=case.scenario.engine)
-    audit = audited(case.scenario, targets, account, trials=trials, error=level)
+    audit = audited(case.scenario, targets, account, trials=trials)
     if not declares:
         return audit
     law = claimed.protocol.law() if people.num_classes == 2 else None
     with one_thread():
         checks = follows(runs.submissions(min(trials, MOST_DECLARED)), law)
-    return replace(audit, error=error, declared=tuple(checks))
+    return replace(audit, declared=tuple(checks))
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
     """What held-out counts (n, 4) and coins (n,) say of each combination of counts: (MOST + 1)^4 logarithms of odds."""
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
-    seen = np.ones((2, *shape))
+    occurrences = np.ones((2, *shape))
     for coin in (0, 1):
-        np.add.at(seen[coin], tuple(cell[coins == coin] for cell in cells), 1.0)
-    return np.asarray(np.log(seen[1] / seen[0]))
+        np.add.at(occurrences[coin], tuple(cell[coins == coin] for cell in cells), 1.0)
+    return np.asarray(np.log(occurrences[1] / occurrences[0]))
+
+
+class SentLabels(NamedTuple):
+    """coins: (n,). counts: (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
+
+    coins: NDArray[np.bool_]
+    counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -97,22 +100,21 @@ class SenderRuns:
     mechanism: ProtocolMechanism
     case: Replicate
     people: Population
-    pair: tuple[int, int]
+    pair: ClassPair
 
-    def counts(self, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Coins (n,), and (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
+    def counts(self, streams: Streams) -> SentLabels:
+        """The labels that users send in one run."""
         users = self.people.num_users
         coins = streams.generator("audit-coin").random(users) < 0.5
         people = self._labelled(coins)
         outcome = self.mechanism.run(people, self.case.scenario.network, streams, True, places=self.case.places)
-        assert outcome.transcript is not None
-        seen = outcome.transcript.messages
+        sent = cast(Transcript, outcome.transcript).messages  # this run records it
         counts = [
-            np.bincount(seen.sender[rows & (seen.label == label)], minlength=users)
-            for rows in (seen.receiver == LEARNER, seen.receiver != LEARNER)
-            for label in reversed(self.pair)
+            np.bincount(sent.sender[rows & (sent.label == label)], minlength=users)
+            for rows in (sent.receiver == LEARNER, sent.receiver != LEARNER)
+            for label in (self.pair.high, self.pair.low)
         ]
-        return coins, np.stack(counts, axis=1)
+        return SentLabels(coins, np.stack(counts, axis=1))
 
     def submissions(self, trials: int) -> list[SubmissionCounts]:
         """What users held and submitted in as many runs as have so many users, by cluster; duplicates are left out."""
@@ -129,16 +131,15 @@ class SenderRuns:
                 self.mechanism.randomizer.randomize(people.labels_of(s), streams.generator("flip", s.index))
                 for s in people.shards
             ]
-            held[run] = np.concatenate(noisy) == self.pair[1]
-            assert outcome.transcript is not None
-            view = outcome.transcript.view("learner")
+            held[run] = np.concatenate(noisy) == self.pair.high
+            view = cast(Transcript, outcome.transcript).view("learner")  # this run records it
             count[run] = np.bincount(view.sender, minlength=users)
-            ones[run] = np.bincount(view.sender[view.label == self.pair[1]], minlength=users)
+            ones[run] = np.bincount(view.sender[view.label == self.pair.high], minlength=users)
         bounds = itertools.pairwise(self.people.cluster_offsets.tolist())
         return [SubmissionCounts(held[:, i:j], ones[:, i:j], count[:, i:j]) for i, j in bounds]
 
     def _labelled(self, coins: NDArray[np.bool_]) -> Population:
-        return replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+        return replace(self.people, labels=np.where(coins, self.pair.high, self.pair.low).astype(np.uint8))
 
 
 @dataclass(frozen=True)

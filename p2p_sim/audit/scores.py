@@ -1,8 +1,8 @@
 """Scores of targets: the likelihood ratio of a mechanism, and what a classifier learns from held-out runs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ LARGEST_TABLE = 512
 MOST_TABLES = 64
 """Most pairs (cluster size, ones) that are tabulated."""
 _TREES, _TOGETHER = 60, 200_000
+"""Trees of the classifier; targets that are scored at a time, which bounds the memory."""
+
+
+class RatioTable(NamedTuple):
+    """ratios: (T, n + 1) by submissions, from `first` on, and the ones among them."""
+
+    first: int
+    ratios: Floats
 
 
 @dataclass(frozen=True)
@@ -36,36 +44,37 @@ class LikelihoodRatio:
     flip_prob: float
     sampling_rate: float
     tabulated: bool
-    _tables: dict[tuple[int, int], tuple[int, Floats]] = field(default_factory=dict, repr=False, compare=False)
+    _tables: dict[tuple[int, int], RatioTable] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, batch: Batch) -> Floats:
         """(c,) of a batch."""
         if not self.tabulated:
             return self._normal(batch)
-        found = np.empty(len(batch.labels))
+        scores = np.empty(len(batch.labels))
         kinds, which = np.unique(batch.sizes << 32 | batch.ones, return_inverse=True)
         for i, kind in enumerate(kinds.tolist()):
             here, size, ones = which == i, kind >> 32, kind & 0xFFFFFFFF
             first, table = self._table(size, ones)
             sent = np.clip(batch.sent[here] - first, 0, len(table) - 1)
-            found[here] = table[sent, np.minimum(batch.sent_ones[here], size)]
-        return found
+            scores[here] = table[sent, np.minimum(batch.sent_ones[here], size)]
+        return scores
 
-    def _table(self, size: int, ones: int) -> tuple[int, Floats]:
-        """The smallest number of submissions of the table, and the table by submissions and ones."""
+    def _table(self, size: int, ones: int) -> RatioTable:
+        """ln ((αA + (1-α)B) / ((1-α)A + αB)), in clusters with so many users, and ones among all but the first."""
         if (size, ones) not in self._tables:
             theta, alpha = self.sampling_rate, self.flip_prob
             low, high = bernstein_window(size * theta, size * theta * (1.0 - theta), size, -50.0)
-            found = np.zeros((high - low + 1, size + 1))
+            ratios = np.zeros((high - low + 1, size + 1))
             worlds = [OtherUsers(size, size - 1 - ones, ones, alpha)]
             for row, (a, b) in enumerate(likelihoods(worlds, range(low, high + 1))):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = np.log(alpha * a + (1.0 - alpha) * b) - np.log((1.0 - alpha) * a + alpha * b)
-                found[row, : len(ratio)] = np.nan_to_num(ratio[:, 0], nan=0.0, posinf=700.0, neginf=-700.0)
-            self._tables[size, ones] = low, found
+                ratios[row, : len(ratio)] = np.nan_to_num(ratio[:, 0], nan=0.0, posinf=700.0, neginf=-700.0)
+            self._tables[size, ones] = RatioTable(low, ratios)
         return self._tables[size, ones]
 
     def _normal(self, batch: Batch) -> Floats:
+        """Of two normal laws of the ones, whose means differ by t (1-2α)/n."""
         n, t, alpha = batch.sizes, batch.sent, self.flip_prob
         others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
         share = (others + 0.5) / n
@@ -96,47 +105,10 @@ class LearnedScores:
             return np.asarray(self.model.decision_function(features))
 
 
-def scored(
-    batches: Iterable[Batch],
-    ratio: Score,
-    learned: LearnedScores | None,
-    submitters: Submitters | None,
-    noted: Callable[[Batch], None],
-) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Labels (N,) of all targets, and their scores (A, N), or without a classifier the features (N, F) for one.
-
-    Args:
-        noted: is told of each batch.
-    """
-    labels, found, told = [], [], list[NDArray[np.float32]]()
-    for batch in batches:
-        noted(batch)
-        labels.append(batch.labels)
-        told.append(np.concatenate([ratio(batch).astype(np.float32)[:, None], batch.features], axis=1))
-        if learned is not None and sum(map(len, told)) >= _TOGETHER:
-            found.append(_scores(told, learned, submitters))
-            told = []
-    if learned is None:
-        return np.concatenate(labels), np.concatenate(told)
-    return np.concatenate(labels), np.concatenate(
-        [*found, *([_scores(told, learned, submitters)] if told else [])], axis=1
-    )
-
-
-def _scores(
-    told: list[NDArray[np.float32]], learned: LearnedScores, submitters: Submitters | None
-) -> NDArray[np.float32]:
-    """The likelihood ratio, the classifier's score, and the ratio with the evidence of who submits."""
-    features = np.concatenate(told)
-    ratio = features[:, 0]
-    scores: list[NDArray[np.floating]] = [ratio, learned(features)]
-    if submitters is not None:
-        scores += [ratio + evidence for evidence in submitters(_submits(features, submitters.size))]
-    return np.stack(scores).astype(np.float32)
-
-
-def _up_to(users: int) -> str:
-    return f"up to {users} users" if users > 1 else "one user"
+def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
+    """(N, F) of all targets: the score that is no classifier's, then what a classifier learns from."""
+    parts = [np.concatenate([ratio(batch).astype(np.float32)[:, None], batch.features], axis=1) for batch in batches]
+    return np.concatenate(parts)
 
 
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
@@ -164,20 +136,20 @@ class ClusterAttack(Targets):
         Args:
             ratio: the score that is no classifier's. exact: whether it is the logarithm of the likelihood ratio.
         """
-        sizes = set[int]()
-        held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
-        labels, features = scored(held_out, ratio, None, None, lambda batch: sizes.update(batch.raw_sizes))
+        held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
+        labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
         learned, kinds = LearnedScores.of(features, labels), (exact, False)
-        if not sizes:
+        raw = held_out[0].raw  # all clusters have one size, or none is looked at
+        if raw is None:
             return ClusterAttack(targets, ratio, learned, kinds)
-        submitters = Submitters.of(_submits(features, sizes.pop()), labels)
+        submitters = Submitters.of(_submits(features, raw.shape[1] // 3), labels)
         return ClusterAttack(targets, ratio, learned, kinds + (False,) * len(submitters.names), submitters)
 
     @property
     def scope(self) -> Scope:
         """What the attack looks at."""
         scores = ("the score made for the mechanism", "a classifier")
-        if self.submitters is None:
+        if self.submitters is None:  # the raw view is not looked at
             return Scope(
                 scores,
                 "what the target, the next user and the last user of a cluster submit, beside the counts; where "
@@ -185,22 +157,36 @@ class ClusterAttack(Targets):
                 "any other user by herself, and who submits together",
             )
         users = largest_parity(self.submitters.size)
+        largest = f"up to {users} users" if users > 1 else "one user"
         return Scope(
             (*scores, *self.submitters.names),
-            f"who submits together: the parity of every set of {_up_to(users)}, words of users who do and do not, and "
+            f"who submits together: the parity of every set of {largest}, words of users who do and do not, and "
             "whole patterns; a classifier's trees on each submission and its time",
             "which labels several users submit together, and how several times go together, but for what those trees "
             "show",
         )
 
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
-        users, claims = list[int](), list[Floats]()
+    def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
+        labels, scores, claims = [], [], list[Floats]()
+        users, pending = 0, list[Batch]()
+        for batch in self.targets.batches(trials, seed, epsilons):
+            labels.append(batch.labels)
+            users += int(batch.sizes.sum())
+            claims += [] if batch.claims is None else [batch.claims]
+            pending.append(batch)
+            if sum(len(each.labels) for each in pending) >= _TOGETHER:
+                scores.append(self._scores(pending))
+                pending = []
+        scores += [self._scores(pending)] if pending else []
+        coins = np.concatenate(labels)
+        mean = np.sum(claims, axis=0) / coins.size if claims else None
+        return ScoredTargets(coins, np.concatenate(scores, axis=1), users, mean)
 
-        def noted(batch: Batch) -> None:
-            users.append(int(batch.sizes.sum()))
-            if batch.claims is not None:
-                claims.append(batch.claims)
-
-        batches = self.targets.batches(trials, seed, epsilons)
-        labels, scores = scored(batches, self.ratio, self.learned, self.submitters, noted)
-        return ScoredTargets(labels, scores, sum(users), np.sum(claims, axis=0) / labels.size if claims else None)
+    def _scores(self, batches: Sequence[Batch]) -> NDArray[np.float32]:
+        """(A, N): the likelihood ratio, the classifier's score, and the ratio with the evidence of who submits."""
+        features = _features(batches, self.ratio)
+        ratio = features[:, 0]
+        scores: list[NDArray[np.floating]] = [ratio, self.learned(features)]
+        if self.submitters is not None:
+            scores += [ratio + evidence for evidence in self.submitters(_submits(features, self.submitters.size))]
+        return np.stack(scores).astype(np.float32)

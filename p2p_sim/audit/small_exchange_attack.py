@@ -7,6 +7,7 @@ of each cluster, holds label 0, in the other 1; all else has the same law. Deplo
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from p2p_sim.audit.votes_attack import audit_votes
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
-from p2p_sim.exchange.transcript import Messages
+from p2p_sim.exchange.transcript import Messages, Transcript
 from p2p_sim.mechanisms.channels import LocalChannel, ShuffledChannel
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup
@@ -52,6 +53,7 @@ from p2p_sim.population.population import Population
 from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
 from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
 from p2p_sim.privacy.bound import LARGEST_EPSILON
+from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.observers import Coalition
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
@@ -88,14 +90,15 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     mechanism = case.scenario.mechanism
     attack = next((attack for sort, attack in ATTACKED.items() if isinstance(mechanism, sort)), None)
     if attack is None:
-        known = ", ".join(repr(kind) for kind, own in OWN_MECHANISMS.items() if issubclass(own, tuple(ATTACKED)))
-        raise InputError(f"mechanism.kind = {mechanism.kind!r}: an audit attacks {known} or 'label_exchange'")
+        kinds = ", ".join(repr(kind) for kind, own in OWN_MECHANISMS.items() if issubclass(own, tuple(ATTACKED)))
+        raise InputError(f"mechanism.kind = {mechanism.kind!r}: an audit attacks {kinds} or 'label_exchange'")
     return attack(case, trials)
 
 
 LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
+"""Most users of a cluster of which copies are attacked."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 Counts = NDArray[np.int64]
 
@@ -131,6 +134,7 @@ def audit(
     scenario: Scenario,
     observer: str = "learner",
     members: int | None = None,
+    *,
     trials: int = 100_000,
     cluster_size: int | None = None,
     epsilon: float | None = None,
@@ -158,60 +162,86 @@ def audit(
     colluders = _colluders(observer, members)
     if not FEWEST_TRIALS <= trials <= MOST_TRIALS:
         raise InputError(f"--trials {trials}: must lie in {FEWEST_TRIALS}..{MOST_TRIALS}")
+    narrowed = colluders > 0 or epsilon is not None  # another observer than the learner, or one ε
     if scenario.mechanism.kind == "cluster_rr" and scenario.mechanism.releases == "signed":
-        if colluders or epsilon is not None:
+        if narrowed:
             raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
         return audit_scenario(scenario, trials, cluster_size, data_dir)
     if scenario.mechanism.kind != "label_exchange":
-        if colluders or epsilon is not None or cluster_size is not None:
+        if (narrowed, cluster_size) != (False, None):
             raise InputError(
                 f"--observer, --epsilon, --cluster-size: not for mechanism.kind = {scenario.mechanism.kind!r}; leave "
                 "them out"
             )
         return audit_at_own_size(Replicate(scenario, 0, data_dir), trials)
     size = _size(scenario, cluster_size, data_dir)
-    if size > LARGEST_CLUSTER:
-        if colluders or epsilon is not None:
-            raise InputError(
-                "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
-                "out, or give --cluster-size 2..30"
-            )
-        return audit_exchange(Replicate(scenario, 0, data_dir), trials, cluster_size)
+    if size <= LARGEST_CLUSTER:
+        return _audit_small(scenario, size, colluders, trials=trials, epsilon=epsilon, data_dir=data_dir, learn=learn)
+    if narrowed:
+        raise InputError(
+            "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
+            "out, or give --cluster-size 2..30"
+        )
+    return audit_exchange(Replicate(scenario, 0, data_dir), trials, cluster_size)
+
+
+def _audit_small(
+    scenario: Scenario,
+    size: int,
+    colluders: int,
+    *,
+    trials: int,
+    epsilon: float | None,
+    data_dir: Path | None,
+    learn: bool,
+) -> Audit | RealisedAudit:
+    """Attack an exchange in clusters of at most 30 users, view by view; arguments as in `audit`."""
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
         if colluders:
             raise InputError('--observer "coalition": known for networks without faults and adversaries only')
         return audit_realised(scenario, size, trials, epsilon, data_dir=data_dir)
-    network, delta = scenario.network, scenario.privacy.delta
-    sizes = np.array([size], dtype=np.int64)
+    delta, sizes = scenario.privacy.delta, np.array([size], dtype=np.int64)
     mechanism = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta)), "an audit")
     alpha, theta = flipped_labels(mechanism.randomizer, "an audit").flip_prob, mechanism.sampling_rate
     largest = min(local_epsilon(alpha), LARGEST_EPSILON)
     if epsilon is not None and not 0.0 <= epsilon < largest:
         raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")
-    views: Views = LearnerViews(LabelExchange(size, alpha, theta))
+    # What the observer may see, and the attack on it.
+    exchange = LabelExchange(size, alpha, theta)
+    views: Views = LearnerViews(exchange)
+    conditions: tuple[Condition, ...] = exchange.conditions
     if colluders:
         views = CoalitionViews(size, alpha, theta, colluders)
+        conditions = Coalition(exchange, colluders).conditions
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
-        result = _perform(attack, mechanism, network, scenario.seed)
-    lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
-    exchange = LabelExchange(size, alpha, theta)
-    conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
+        result = _perform(attack, mechanism, scenario.network, scenario.seed)
+    # The same cluster attacked in one run, by all submissions and their times.
     learned = None
     if learn and not colluders:
         events = Replicate(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
         learned = audit_exchange(events, trials, size, closely=True)
-    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, learned)
+    return Audit(
+        scenario=scenario.name,
+        cluster_size=size,
+        flip_prob=alpha,
+        sampling_rate=theta,
+        members=colluders,
+        lemma9=Lemma9(size, alpha, theta, delta).stated(Situation(observer=views.observer)),
+        conditions=conditions,
+        result=result,
+        learned=learned,
+    )
 
 
 def _perform(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int) -> AuditResult:
     """The attack's result; a pilot with a seed of its own picks the attack's events."""
     pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
     first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
-    zero, one = (count(attack, mechanism, network, seed, label) for label in (0, 1))
-    return attack.judge(zero, one, np.stack(first))
+    second = [count(attack, mechanism, network, seed, label) for label in (0, 1)]
+    return attack.judge(np.stack(second), np.stack(first))
 
 
 def count(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int, label: int) -> Counts:
@@ -235,11 +265,10 @@ def count(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, see
 
 
 def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:
-    """What a coalition saw."""
-    assert outcome.transcript is not None
+    """What a coalition of the users 1 to c of each cluster saw in a run that was recorded."""
     first = population.cluster_offsets[:-1]
     members = np.add.outer(first, np.arange(1, 1 + views.members)).ravel()
-    return outcome.transcript.view("coalition", members.tolist())
+    return cast(Transcript, outcome.transcript).view("coalition", members.tolist())
 
 
 def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:

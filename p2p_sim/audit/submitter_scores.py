@@ -5,7 +5,9 @@ of the target's label, and whatever ties it to the coin is a leak. All is learnt
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +64,7 @@ class Word:
     def name(self) -> str:
         """In words."""
         pairs = list(zip(self.users, self.submit, strict=True))
-        do, not_do = (tuple(user for user, submits in pairs if submits is which) for which in (True, False))
+        do, not_do = (tuple(user for user, submits in pairs if submits is state) for state in (True, False))
         parts = [f"{verb} of the {_users(users)}" for verb, users in (("all", do), ("none", not_do)) if users]
         return " and ".join(parts) + (" submit" if do else " submits")
 
@@ -96,12 +98,12 @@ class Submitters:
             listed[word.occurs(submits)] = word.log_odds
         numbers = _numbers(submits)
         at = np.minimum(np.searchsorted(self.patterns, numbers), self.patterns.size - 1)
-        known = np.where(self.patterns[at] == numbers, self.log_odds[at], 0.0)
-        return np.stack([self.parity(submits), listed, known])
+        by_pattern = np.where(self.patterns[at] == numbers, self.log_odds[at], 0.0)
+        return np.stack([self.parity(submits), listed, by_pattern])
 
     @property
-    def names(self) -> tuple[str, str, str]:
-        """Of the scores, in words."""
+    def names(self) -> tuple[str, ...]:
+        """The three scores, in words."""
         words = "; ".join(f"whether {word.name}" for word in self.words[:2])
         return self.parity.name, words or "no word", "the whole pattern of who submits"
 
@@ -144,14 +146,26 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
     """Words that tell the labels (N,) apart, each in the clusters in which none before it occurs."""
-    words, left = list[Word](), np.ones(labels.size, dtype=np.bool_)
+    words, remaining = list[Word](), np.ones(labels.size, dtype=np.bool_)
     while len(words) < MOST_WORDS:
-        word = best_word(submits[left], labels[left])
+        word = best_word(submits[remaining], labels[remaining])
         if word is None:
             break
         words.append(word)
-        left &= ~word.occurs(submits)
+        remaining &= ~word.occurs(submits)
     return tuple(words)
+
+
+Literals = tuple[tuple[int, int], ...]
+"""Users of a word, ascending, each with 1 if she submits in it, else 0."""
+
+
+class PartialWord(NamedTuple):
+    """A word, where it occurs (packed bits of clusters), and by how many standard deviations it tells labels apart."""
+
+    literals: Literals
+    occurs: Packed
+    sigmas: float
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
@@ -162,30 +176,31 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
     size = submits.shape[1]
     columns = _packed(np.stack([~submits.T, submits.T], axis=1))  # (n, 2, words)
     ones = _packed(labels)
-    best, chosen = LEAST_SIGMAS, None
-    beam: list[tuple[tuple[tuple[int, int], ...], Packed]] = [((), np.full_like(ones, np.iinfo(np.uint64).max))]
+    best = PartialWord((), np.full_like(ones, np.iinfo(np.uint64).max), LEAST_SIGMAS)
+    beam = [best]
     for _ in range(size):
-        longer = dict[tuple[tuple[int, int], ...], tuple[float, Packed]]()
-        for word, where in beam:
-            occurs = where & columns
-            hits, of_one = _hits(occurs), _hits(occurs & ones)
-            # Labels are fair coins: given the hits, ones less zeros among them have variance `hits`.
-            sigmas = np.where(hits >= FEWEST_HITS, np.abs(2.0 * of_one - hits) / np.sqrt(np.maximum(hits, 1)), -1.0)
-            sigmas[[user for user, _ in word]] = -1.0
-            for place in np.argsort(-sigmas, axis=None)[:WIDTH].tolist():
-                user, bit = divmod(place, 2)
-                if sigmas[user, bit] >= 0.0:
-                    longer[tuple(sorted((*word, (user, bit))))] = float(sigmas[user, bit]), occurs[user, bit]
-        ranked = sorted(longer.items(), key=lambda item: (-item[1][0], item[0]))[:WIDTH]
-        if not ranked:
+        longer = {word.literals: word for shorter in beam for word in _longer(shorter, columns, ones)}
+        beam = sorted(longer.values(), key=lambda word: (-word.sigmas, word.literals))[:WIDTH]
+        if not beam:
             break
-        if ranked[0][1][0] > best:
-            best, chosen = ranked[0][1][0], ranked[0][0]
-        beam = [(word, where) for word, (_, where) in ranked]
-    if chosen is None:
+        best = beam[0] if beam[0].sigmas > best.sigmas else best
+    if not best.literals:
         return None
-    users, submit = tuple(user for user, _ in chosen), tuple(bit == 1 for _, bit in chosen)
+    users, submit = tuple(user for user, _ in best.literals), tuple(bit == 1 for _, bit in best.literals)
     return Word(users, submit, _log_odds(Word(users, submit, 0.0).occurs(submits), labels))
+
+
+def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
+    """The best `WIDTH` words with one more user. columns: (n, 2, words) who does not and who does submit."""
+    occurs = word.occurs & columns
+    hits, of_one = _hits(occurs), _hits(occurs & ones)
+    # Labels are fair coins: given the hits, ones less zeros among them have variance `hits`.
+    sigmas = np.where(hits >= FEWEST_HITS, np.abs(2.0 * of_one - hits) / np.sqrt(np.maximum(hits, 1)), -1.0)
+    sigmas[[user for user, _ in word.literals]] = -1.0
+    for index in np.argsort(-sigmas, axis=None)[:WIDTH].tolist():
+        user, bit = divmod(index, 2)
+        if sigmas[user, bit] >= 0.0:
+            yield PartialWord(tuple(sorted((*word.literals, (user, bit)))), occurs[user, bit], float(sigmas[user, bit]))
 
 
 def _log_odds(occurs: Bools, labels: Bools) -> float:

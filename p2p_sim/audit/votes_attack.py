@@ -18,7 +18,6 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.pate import PateConfig, teachers_inputs
-from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
@@ -33,12 +32,11 @@ TOGETHER = 500
 """Runs with the same shards."""
 
 
-def audit_votes(case: Replicate, trials: int, error: float = ERROR, mechanism: PateConfig | None = None) -> OneRunAudit:
+def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
     """Attack the results of all tests and answers of PATE.
 
     Args:
         case: the scenario, whose first replicate has the classes. trials: runs, each with one target.
-        error: probability that a sound mechanism fails.
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
@@ -49,9 +47,9 @@ def audit_votes(case: Replicate, trials: int, error: float = ERROR, mechanism: P
     if not isinstance(claimed, PateConfig):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: teachers do not vote")
     with one_thread():
-        known = best_results(claimed, ready.population.num_classes, case.scenario.seed)
+        results = best_results(claimed, ready.population.num_classes, case.scenario.seed)
     account = VotesCurve(claimed, np.ones(1, dtype=np.int64))
-    return audited(case.scenario, PateTargets(mechanism or claimed, known), account, trials=trials, error=error)
+    return audited(case.scenario, PateTargets(mechanism or claimed, results), account, trials=trials)
 
 
 @dataclass(frozen=True)
@@ -60,34 +58,26 @@ class VoteResults:
 
     others: (K,) votes of all teachers but the target's; she votes for class 0 or for class 1.
     gains: (K+1,) ln Pr[result | class 1] - ln Pr[result | class 0] of each class as an answer, and last of no answer.
-    told: how much all queries of a run tell, about: a symmetrised Kullback-Leibler divergence.
+    evidence: how much all queries of a run tell, about: a symmetrised Kullback-Leibler divergence.
     """
 
     others: Votes
     gains: Floats
-    told: float
-
-    @property
-    def both(self) -> tuple[Votes, Votes]:
-        """(K,) votes if the target votes for class 0, and for class 1."""
-        first, second = self.others.copy(), self.others.copy()
-        first[0] += 1
-        second[1] += 1
-        return first, second
+    evidence: float
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
     """The votes of the others that tell most of the target's."""
     rng = Streams(seed, 0).generator("audit-rehearsal")
     tried = (rehearsed(mechanism, others, REHEARSED // 10, rng) for others in splits(mechanism, num_classes))
-    return rehearsed(mechanism, max(tried, key=lambda results: results.told).others, REHEARSED, rng)
+    return rehearsed(mechanism, max(tried, key=lambda results: results.evidence).others, REHEARSED, rng)
 
 
 def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
     """Votes (K,) of all teachers but one, to be tried: near ties, clear majorities, and votes about the threshold."""
     others, line = mechanism.teachers - 1, round(mechanism.threshold * mechanism.teachers)
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
-    for most in sorted({min(max(0, one), others) for one in tried}):
+    for most in sorted({min(max(0, votes), others) for votes in tried}):
         for second in sorted({min(most, others - most), min(max(0, most - 1), others - most)}):
             rest = others - most - second
             if num_classes > 2:
@@ -99,11 +89,11 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
     """What so many single queries tell if the others vote like this."""
-    endless = mechanism.model_copy(update={"answers": queries, "queries": queries})
-    both = VoteResults(others, np.zeros(len(others) + 1), 0.0).both
-    seen = [endless.answered(np.tile(votes, (queries, 1)), rng) for votes in both]
-    shares = [(np.bincount(np.where(one < 0, len(others), one), minlength=len(others) + 1) + 1.0) for one in seen]
-    low, high = (share / share.sum() for share in shares)
+    endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
+    # Shares of each answer, and last of no answer, if the target votes for class 0 and for class 1.
+    results = [endless.answered(np.tile(others + own, (queries, 1)), rng) for own in np.eye(2, classes, dtype=int)]
+    counts = [np.bincount(np.where(got < 0, classes, got), minlength=classes + 1) + 1.0 for got in results]
+    low, high = (count / count.sum() for count in counts)
     gains = np.log(high) - np.log(low)
     answered = 1.0 - 0.5 * (low[-1] + high[-1])
     used = min(mechanism.queries, mechanism.answers / answered)
@@ -112,10 +102,10 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Runs of all tests and answers. known: what the attacker knows of the results."""
+    """Runs of all tests and answers. rehearsal: what the attacker knows of the results."""
 
     mechanism: PateConfig
-    known: VoteResults
+    rehearsal: VoteResults
 
     exact = (False,)
 
@@ -125,22 +115,21 @@ class PateTargets(RepeatedTargets):
         coins = streams.generator("audit-coin").random(runs) < 0.5
         noise, both = streams.generator("pate-noise"), self._votes(streams)
         for coin in coins:
-            found = self.mechanism.answered(both[int(coin)], noise)
-            open_still = np.cumsum(found >= 0) - (found >= 0) < answers
-            scores.append(float(self.known.gains[found[open_still]].sum()))
+            results = self.mechanism.answered(both[int(coin)], noise)
+            open_still = np.cumsum(results >= 0) - (results >= 0) < answers
+            scores.append(float(self.rehearsal.gains[results[open_still]].sum()))
         return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
-    def _votes(self, streams: Streams) -> tuple[Votes, Votes]:
+    def _votes(self, streams: Streams) -> list[Votes]:
         """(Q, K) votes on all queries in both worlds, as the mechanism's teachers cast them."""
         users = self.mechanism.teachers
-        labels = np.repeat(np.arange(len(self.known.others), dtype=np.uint8), self.known.others)
-        asked = np.arange(self.mechanism.queries) % users
+        labels = np.repeat(np.arange(len(self.rehearsal.others), dtype=np.uint8), self.rehearsal.others)
+        queries = np.arange(self.mechanism.queries) % users
         inputs = teachers_inputs(np.zeros((users, 1)), np.array([users]), self.mechanism.clusters)
-        first, second = (
-            self.mechanism.votes(np.append(labels, np.uint8(own)), inputs, asked, streams.generator("pate-shards"))
+        return [
+            self.mechanism.votes(np.append(labels, np.uint8(own)), inputs, queries, streams.generator("pate-shards"))
             for own in (0, 1)
-        )
-        return first, second
+        ]
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ class VotesCurve(Account):
 
     @property
     def accountant(self) -> Pate:
-        """Of the claimed noise."""
+        """The accountant of the claimed noise."""
         return self.mechanism.accountant(self.mechanism.setup, 1)
 
     @property
@@ -164,7 +153,7 @@ class VotesCurve(Account):
         return self.accountant.epsilon(self.mechanism.setup.delta).epsilon_upper
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """Of noise that is that much smaller, which makes ε about so much larger."""
+        """δ at each ε with noise that is `rise` times smaller, which makes ε about `rise` times larger."""
         claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
         less = Pate(answer, test, claimed.answers, claimed.queries)

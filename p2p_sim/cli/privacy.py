@@ -237,7 +237,7 @@ def audit(
         check_figure(figure)
     # a figure that cannot be written is refused above, since an attack may take minutes
     result = attack(
-        load(scenario, overrides, engine), observer, members, trials,
+        load(scenario, overrides, engine), observer, members, trials=trials,
         cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir,
     )  # fmt: skip
     if figure is not None:

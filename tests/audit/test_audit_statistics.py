@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from p2p_sim.privacy.audit_statistics.power import clopper_pearson, delta_lower, epsilon_lower, plan
+from p2p_sim.privacy.audit_statistics.power import ERROR, clopper_pearson, delta_lower, epsilon_lower, plan
 from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, CountViews, LearnerViews
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 
@@ -155,11 +155,11 @@ def test_a_plan_without_evidence_proves_nothing():
     attack = plan(LearnerViews(LabelExchange(4, 0.5, 1.0)), 1e-5, 1_000)
     counts = np.round(attack.law.probabilities[0] * 1_000).astype(np.int64)
     counts[-1] += 1_000 - counts.sum()
-    result = attack.judge(counts, counts)
+    result = attack.judge(np.stack([counts, counts]))
     assert result.passed
     assert (result.delta_exact.upper, result.delta_lower_confidence) == (0.0, 0.0)
     with pytest.raises(ValueError, match="counts"):
-        attack.judge(counts[:-1], counts)
+        attack.judge(np.stack([counts, counts])[:, :-1])
 
 
 def test_the_better_of_two_directions_counts():
@@ -168,11 +168,11 @@ def test_the_better_of_two_directions_counts():
     zero, one = (np.round(law * 100_000).astype(np.int64) for law in attack.law.probabilities)
     for counts in (zero, one):
         counts[np.argmax(counts)] += 100_000 - counts.sum()
-    result = attack.judge(zero, one)
+    result = attack.judge(np.stack([zero, one]))
     found = []
     for label, (own, other) in enumerate(((zero, one), (one, zero))):
         event = attack.law.event(attack.epsilon_events[label], label)
-        found.append(epsilon_lower(int(own[event].sum()), int(other[event].sum()), 100_000, 1e-3, attack.error / 2))
+        found.append(epsilon_lower(int(own[event].sum()), int(other[event].sum()), 100_000, 1e-3, ERROR / 2))
     assert result.epsilon_lower_confidence == max(found) > min(found)
     assert result.passed
 

@@ -69,7 +69,7 @@ STACKED = case(epsilon=6.0, groups=[[0, 1], [2]], combiner="stacked")
 def test_the_score_is_the_exact_likelihood_ratio(asked, trials):
     """So e^score has mean 1 where the label is 0, and e^-score where it is 1; twice the score does not."""
     sound = prepare(asked)
-    seen = OrganisationTargets(sound.mechanism, sound.mechanism, asked, sound.population).seen(trials, 3, ())
+    seen = OrganisationTargets(sound.mechanism, sound.mechanism, asked, sound.population).sample(trials, 3, ())
     assert seen.users >= 20 * len(seen.labels)
     for label, sign in ((False, 1.0), (True, -1.0)):
         score = sign * seen.scores[0][seen.labels == label]

@@ -26,7 +26,7 @@ NETWORK = NetworkConfig(start_window_s=1.0)
 
 
 def attacked(attack: AttackPlan, mechanism, network: NetworkConfig = NETWORK, seed: int = 3) -> AuditResult:
-    return attack.judge(*(count(attack, mechanism, network, seed, label) for label in (0, 1)))
+    return attack.judge(np.stack([count(attack, mechanism, network, seed, label) for label in (0, 1)]))
 
 
 def scenario(alpha: float, theta: float, delta: float = 1e-3, **network) -> Scenario:

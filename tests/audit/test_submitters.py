@@ -126,7 +126,7 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
     attack = exchange_attack(ExchangeTargets(case, mechanism, copies(labels), looks_closely=True), True, 5_000, 0)
     account = ClusterCurves(mechanism, np.array([size]), 1e-5)
     epsilons, bound = account.tested(), account.bound(1e-5).epsilon_upper
-    certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())
+    certified, pilot = account.deltas(epsilons), attack.sample(20_000, 1, ())
     assert len(pilot.scores) == len(attack.scope.scores) == 5
 
     def fails(plan, seen):
@@ -142,7 +142,7 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
     }
     alarms = dict.fromkeys(plans, 0)
     for seed in range(1_000):
-        seen = attack.seen(trials, 100 + seed, ())
+        seen = attack.sample(trials, 100 + seed, ())
         for score, plan in plans.items():
             alarms[score] += fails(plan, alone(seen, score))
     assert max(alarms.values()) <= 25

@@ -117,7 +117,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 def _declared_lines(audit: OneRunAudit) -> list[Line]:
     """How likely each statistic is, at most, if the protocol's submissions follow what it declares."""
-    limit = audit.error / 2.0 / max(1, len(audit.declared))
+    limit = audit.error / max(1, len(audit.declared))
     return [
         *([("declared law of submissions: probability at most", f"refused below {limit:.2g}")] * bool(audit.declared)),
         *((f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared),

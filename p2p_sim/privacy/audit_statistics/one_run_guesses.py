@@ -45,6 +45,7 @@ A curve that is given by some points (ε, δ) has g(y) = max over them of e^-ε 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,7 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.audit_statistics.power import clopper_pearson
 
 _ALMOST = 1.0 - 1e-9
+"""A stake is below its limit by this factor."""
 
 
 @dataclass(frozen=True)
@@ -115,28 +117,43 @@ def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: f
         right, wrong: probabilities of a right and of a wrong guess, as they are planned for. trials: targets.
     """
     needed = -math.log(error) / trials
-    claim = _largest(lambda delta: _growth(right, wrong, epsilon, delta)[1] >= needed, 1.0)
-    return min(_growth(right, wrong, epsilon, claim)[0], _ALMOST / (math.exp(epsilon) + 1.0))
+    claim = _largest(lambda delta: _growth(right, wrong, epsilon, delta).rate >= needed, 1.0)
+    return min(_growth(right, wrong, epsilon, claim).stake, _ALMOST / (math.exp(epsilon) + 1.0))
 
 
-def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> tuple[float, float]:
-    """(ε, λ): the lower bound of ε(δ) to expect, and the stake from which it is expected."""
+class EpsilonStake(NamedTuple):
+    """epsilon: the lower bound of ε(δ) to expect. stake: λ, from which it is expected."""
+
+    epsilon: float
+    stake: float
+
+
+def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
+    """The stake from which the largest lower bound of ε(δ) is expected."""
     needed = -math.log(error) / trials
-    epsilon = _largest(lambda asked: _growth(right, wrong, asked, delta)[1] >= needed, 50.0)
-    return epsilon, max(min(_growth(right, wrong, epsilon, delta)[0], 0.5 * _ALMOST), 1e-12)
+    epsilon = _largest(lambda claim: _growth(right, wrong, claim, delta).rate >= needed, 50.0)
+    return EpsilonStake(epsilon, max(min(_growth(right, wrong, epsilon, delta).stake, 0.5 * _ALMOST), 1e-12))
 
 
-def _growth(right: float, wrong: float, epsilon: float, delta: float) -> tuple[float, float]:
-    """Kelly's stake of a claim, and the mean of ln(1 + λ(s - δ)) then."""
+class Growth(NamedTuple):
+    """stake: λ with the largest mean of ln(1 + λ(s - δ)) (Kelly's). rate: that mean."""
+
+    stake: float
+    rate: float
+
+
+def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
+    """Of a claim (ε, δ), if guesses are right and wrong with these probabilities."""
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
+    # The derivative of the mean, which falls with the stake, is 0 at Kelly's.
     def slope(stake: float) -> float:
         gained = right * (1.0 - delta) / (1.0 + stake * (1.0 - delta))
         return gained - silent * delta / (1.0 - stake * delta) - wrong * loss / (1.0 - stake * loss)
 
-    stake = _largest(lambda tried: slope(tried) > 0.0, _ALMOST / loss)
+    stake = _largest(lambda stake: slope(stake) > 0.0, _ALMOST / loss)
     parts = (right * math.log1p(stake * (1.0 - delta)), silent * math.log1p(-stake * delta))
-    return max(stake, 1e-12), sum(parts) + wrong * math.log1p(-stake * loss)
+    return Growth(max(stake, 1e-12), sum(parts) + wrong * math.log1p(-stake * loss))
 
 
 def binomial_power(claimed: float, true: float, trials: int, error: float) -> float:
@@ -190,18 +207,18 @@ _ROUNDING = 1e-15
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """Of a mechanism that is (ε, δ)-private at each of these points."""
+    """The curve of a mechanism that is (ε, δ)-private at each of these points."""
     spent = np.asarray(deltas, dtype=np.float64)
-    powers, kept = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
+    powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
 
     def wrong(right: float) -> float:
-        return max(0.0, float(((right - spent) / powers).max()), float((kept - powers * (1.0 - right)).max()))
+        return max(0.0, float(((right - spent) / powers).max()), float((rest - powers * (1.0 - right)).max()))
 
     return wrong
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """Of the Gaussian mechanism, whose labels are μ standard deviations apart: g(y) = Φ(Φ⁻¹(y) - μ)."""
+    """The curve of the Gaussian mechanism, whose labels are μ standard deviations apart: g(y) = Φ(Φ⁻¹(y) - μ)."""
     from scipy.special import ndtr, ndtri
 
     def wrong(right: float) -> float:
@@ -222,6 +239,7 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
     False
     """
     guessed = guesses.right + guesses.wrong
+    # From q_c = error down to q_0: at_least is q_i, above Σ_(l>i) q_l, and right r_i.
     at_least, above = error, 0.0
     for i in range(guesses.right, 0, -1):
         right = (i * at_least + above) / targets

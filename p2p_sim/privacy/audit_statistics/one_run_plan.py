@@ -8,6 +8,8 @@ picks for each ε the score and the thresholds from which most is expected. Then
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ _POINTS = 25
 
 @dataclass(frozen=True)
 class AttackScores:
-    """What attacks made of some targets. labels: (N,) her label is 1. scores: (A, N) of each attack."""
+    """Scores of some targets by several attacks. labels: (N,) whether her label is 1. scores: (A, N) by each attack."""
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -63,10 +65,10 @@ class GuessEvent:
         """Pr[right] - e^ε Pr[wrong] to expect."""
         return self.right - math.exp(self.epsilon) * self.wrong
 
-    def guesses(self, seen: AttackScores) -> Guesses:
-        """Of the targets."""
-        scores = seen.scores[self.attack]
-        return right_and_wrong(scores >= self.high, scores < self.low, seen.labels)
+    def guesses(self, targets: AttackScores) -> Guesses:
+        """How many labels of the targets are guessed right and wrong."""
+        scores = targets.scores[self.attack]
+        return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
     def expected(self, trials: int) -> Guesses:
         """The guesses to expect."""
@@ -83,6 +85,7 @@ class GuessEvent:
         grown = reached * leaked / claimed
         if self.stake is None:
             return binomial_power(claimed, grown, trials, self.error)
+        # The sum of ln(1 + λ(s - δ)) is taken as normal: Pr[sum >= -ln error].
         right = min(1.0, self.right + grown - reached)
         gains = log_factors(self.epsilon, claimed, self.stake)
         chances = np.array([right, self.wrong, max(0.0, 1.0 - right - self.wrong)])
@@ -92,21 +95,31 @@ class GuessEvent:
         return 0.5 * math.erfc(lacking / math.sqrt(2.0))
 
 
+class ProvedBounds(NamedTuple):
+    """Lower bounds that guesses prove. deltas: (J,) of δ at each ε. epsilon: of ε at δ."""
+
+    deltas: Floats
+    epsilon: float
+
+
 @dataclass(frozen=True)
 class OneRunPlan:
-    """All that is fixed. deltas: the events of the tests of δ(ε), ascending ε; ratio: of the test of ε(δ)."""
+    """All that is fixed. deltas: the events of the tests of δ(ε), ascending ε; ratio: of the test of ε(δ).
+
+    delta: δ of that test. stake: its λ.
+    """
 
     deltas: tuple[GuessEvent, ...]
     ratio: GuessEvent
     delta: float
+    stake: float
 
-    def bounds(self, guesses: Sequence[Guesses]) -> tuple[Floats, float]:
-        """Lower bounds of δ at each ε, and of ε at δ; guesses: of `deltas`, then of `ratio`."""
+    def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
+        """What guesses of `deltas`, then of `ratio`, prove."""
         *first, last = guesses
         pairs = zip(first, self.deltas, strict=True)
-        found = [delta_lower(seen, event.epsilon, event.stake, event.error) for seen, event in pairs]
-        assert self.ratio.stake is not None
-        return np.array(found), epsilon_lower(last, self.delta, self.ratio.stake, self.ratio.error)
+        deltas = [delta_lower(counts, event.epsilon, event.stake, event.error) for counts, event in pairs]
+        return ProvedBounds(np.array(deltas), epsilon_lower(last, self.delta, self.stake, self.ratio.error))
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
@@ -125,9 +138,11 @@ def plan_one_run(
         exact: (A,) whether a score is the exact logarithm of the likelihood ratio: then its thresholds are ε and -ε.
     """
     rest = error * (1.0 - OF_ZERO) / len(epsilons)  # the tests of δ at ε > 0, and the one of ε
+    # Each attack's scores in ascending order, and the labels in this order.
     orders = [np.argsort(scores, kind="stable") for scores in pilot.scores]
     ranked = [(s[order].astype(np.float64), pilot.labels[order]) for s, order in zip(pilot.scores, orders, strict=True)]
 
+    # At each ε the attack that reaches most; a later one must be clearly better than those before it.
     def best(epsilon: float, share: float) -> GuessEvent:
         chosen, *others = (
             _event(epsilon, *ranked[attack], attack=attack, error=share, trials=trials, exact=exact[attack])
@@ -139,37 +154,38 @@ def plan_one_run(
         return chosen
 
     deltas = tuple(best(epsilon, rest if epsilon > 0.0 else error * OF_ZERO) for epsilon in epsilons)
+    # For ε(δ) the event at some ε from which the largest lower bound is expected.
     ratios = [best(epsilon, rest) for epsilon in (*epsilons[1:], 1.5 * epsilons[-1], 2.0 * epsilons[-1])]
-    shown = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
-    place = max(range(len(ratios)), key=lambda i: shown[i][0])
-    chosen = ratios[place]
-    ratio = replace(chosen, stake=shown[place][1])
-    return OneRunPlan(deltas, ratio, delta)
+    stakes = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
+    ratio, stake = max(zip(ratios, stakes, strict=True), key=lambda pair: pair[1].epsilon)
+    return OneRunPlan(deltas, replace(ratio, stake=stake.stake), delta, stake.stake)
 
 
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The event of one score that tells most at ε."""
+    """The event of one score that tells most at ε; scores ascend."""
     n, ratio = labels.size, math.exp(epsilon)
-    edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))  # where a threshold may lie
+    # Thresholds, each with how many labels of 1 and of 0 have scores below it.
+    edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))
     ones = np.append(0, np.cumsum(labels))[edges]
     zeros = edges - ones
-    places = np.append(scores, np.inf)[edges]
+    levels = np.append(scores, np.inf)[edges]
     if exact:
-        at = np.searchsorted(places, [-epsilon, epsilon] if epsilon > 0.0 else [0.0, 0.0], side="left")
-        low, high = (int(min(place, len(edges) - 1)) for place in at)
+        at = np.searchsorted(levels, [-epsilon, epsilon] if epsilon > 0.0 else [0.0, 0.0], side="left")
+        low, high = np.minimum(at, len(edges) - 1).tolist()
         thresholds = (-epsilon, epsilon)
     else:
         low, high = int(np.argmax(zeros - ratio * ones)), int(np.argmin(ones - ratio * zeros))
         high = low if epsilon == 0.0 else max(low, high)
-        thresholds = float(places[low]), float(places[high])
+        thresholds = float(levels[low]), float(levels[high])
     right = int(zeros[low] + ones[-1] - ones[high])
     wrong = int(ones[low] + zeros[-1] - zeros[high])
+    event = partial(GuessEvent, epsilon, attack, *thresholds, error=error)
     if epsilon == 0.0:
-        return GuessEvent(0.0, attack, *thresholds, None, error, right / n, 1.0 - right / n)
-    shares = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)  # an event that was never wrong may be
-    return GuessEvent(epsilon, attack, *thresholds, best_stake(*shares, trials, error, epsilon), error, *shares)
+        return event(stake=None, right=right / n, wrong=1.0 - right / n)
+    likely, unlikely = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)  # an event that was never wrong may be
+    return event(stake=best_stake(likely, unlikely, trials, error, epsilon), right=likely, wrong=unlikely)
 
 
 @dataclass(frozen=True)
@@ -182,20 +198,20 @@ class Drawn:
     type_two_upper: Floats
 
 
-def drawn_tradeoff(pilot: AttackScores, seen: AttackScores, attack: int, error: float) -> Drawn:
+def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
     """The errors of tests of label 0 against 1 by one score, at thresholds that the pilot gives.
 
     All bounds hold together with probability 1 - error.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
-    score = seen.scores[attack]
-    world = [np.sort(score[seen.labels == label]) for label in (False, True)]
+    score = targets.scores[attack]
+    world = [np.sort(score[targets.labels == label]) for label in (False, True)]
     false_one = [world[0].size - int(np.searchsorted(world[0], level)) for level in levels]
     false_zero = [int(np.searchsorted(world[1], level)) for level in levels]
     each = error / (2 * len(levels))
     upper = [
-        np.array([clopper_pearson(hits, max(side.size, 1), each).upper for hits in found])
-        for side, found in zip(world, (false_one, false_zero), strict=True)
+        np.array([clopper_pearson(hits, max(side.size, 1), each).upper for hits in errors])
+        for side, errors in zip(world, (false_one, false_zero), strict=True)
     ]
-    shares = [np.array(found) / max(side.size, 1) for side, found in zip(world, (false_one, false_zero), strict=True)]
+    shares = [np.array(errors) / max(side.size, 1) for side, errors in zip(world, (false_one, false_zero), strict=True)]
     return Drawn(shares[0], shares[1], *upper)

@@ -7,6 +7,8 @@ of δ(ε) at the stated error probability, whatever the mechanism really does. T
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ SHARES = (0.25, 0.5, 0.75)
 LARGEST_TEST_EPSILON = 4.0
 """Where ε(δ = 1e-3) is larger, the parts are of this."""
 _EVENTS = 24
+"""Thresholds ε' that are tried for the ε-test."""
 
 
 def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
@@ -48,15 +51,18 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """Lower bound of δ(ε), at least 0, from an event's count in its own world and in the other, `trials` each."""
-    own, other = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
-    return max(0.0, own.lower - math.exp(epsilon) * other.upper)
+    """P - e^ε Q, a lower bound of δ(ε), at least 0: from an event's counts in its own world and in the other.
+
+    P and Q are the lower and the upper bound of its probabilities, from `trials` in each world.
+    """
+    hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
+    return max(0.0, hit.lower - math.exp(epsilon) * miss.upper)
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound of ε(δ), at least 0, from an event's count in its own world and in the other, `trials` each."""
-    own, other = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
-    return max(0.0, math.log((own.lower - delta) / other.upper)) if own.lower > delta else 0.0
+    """ln((P - δ)/Q), a lower bound of ε(δ), at least 0; P and Q as in P - e^ε Q, the bound of δ(ε)."""
+    hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
+    return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,27 @@ class AuditResult:
         )
 
 
+class EventPair(NamedTuple):
+    """Cells (J,) of the δ-test's event, and of the ε-test's."""
+
+    for_delta: NDArray[np.bool_]
+    for_epsilon: NDArray[np.bool_]
+
+
+class EventCounts(NamedTuple):
+    """How often an event for a label occurred: in that label's world, and in the other."""
+
+    hits: int
+    misses: int
+
+
+class LowerBounds(NamedTuple):
+    """Of δ at ε, and of ε at δ."""
+
+    delta: float
+    epsilon: float
+
+
 @dataclass(frozen=True)
 class AttackPlan:
     """An attack that is fixed before the first trial.
@@ -110,76 +137,75 @@ class AttackPlan:
     delta: float
     epsilon_events: tuple[float, float]
     trials: int
-    error: float
 
     @property
     def law(self) -> ViewLaw:
-        """Of the data set that is attacked."""
+        """The law of the view for the data set that is attacked."""
         return self.views.laws[self.ones]
 
-    def judge(
-        self, zero: NDArray[np.int64], one: NDArray[np.int64], pilot: NDArray[np.int64] | None = None
-    ) -> AuditResult:
+    def judge(self, worlds: NDArray[np.int64], pilot: NDArray[np.int64] | None = None) -> AuditResult:
         """Compare what was seen with what is exactly possible.
 
         Args:
-            zero, one: (J,) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
+            worlds: (2, J) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
             pilot: (2, J) the same in other trials, which may suggest events; None: the exact laws alone do.
         """
-        for counts in (zero, one):
+        for counts in worlds:
             if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
-        events = [self._exact_events()] + ([] if pilot is None else [self._pilot_events(pilot)])
+        # For each label the events that tell most under the exact laws, and those of the pilot.
+        thresholds = enumerate(self.epsilon_events)
+        events = [[EventPair(self.law.event(self.epsilon, i), self.law.event(e, i)) for i, e in thresholds]]
+        events += [] if pilot is None else [self._pilot_events(pilot)]
         expected = self._bounds(self.law.probabilities * self.trials, events)
-        found = self._bounds(np.stack([zero, one]).astype(np.float64), events)
-        surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0])
-        seen = max(surplus, _least_proof(exact.upper, self.trials, self.epsilon, self.error / (2 * len(events))))
-        of_delta = (self.epsilon, exact, found[0])
-        of_epsilon = (self.delta, self.views.epsilon(self.delta), found[1])
-        tested = (self.views.observer, self.ones, *of_delta, *of_epsilon, self.trials, self.error)
-        return AuditResult(*tested, *expected, seen, self.views.basis)
+        proved = self._bounds(worlds.astype(np.float64), events)
+        # The least δ that the δ-test detects: δ and what is lost on the way, or the least that some event proves.
+        surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
+        low, high = 0, self.trials
+        while high - low > 1:
+            middle, error = (low + high) // 2, ERROR / (2 * len(events))
+            proves = delta_lower(middle, 0, self.trials, self.epsilon, error) > exact.upper
+            low, high = (low, middle) if proves else (middle, high)
+        return AuditResult(
+            observer=self.views.observer,
+            ones=self.ones,
+            epsilon=self.epsilon,
+            delta_exact=exact,
+            delta_lower_confidence=proved.delta,
+            delta=self.delta,
+            epsilon_exact=self.views.epsilon(self.delta),
+            epsilon_lower_confidence=proved.epsilon,
+            trials=self.trials,
+            error=ERROR,
+            expected=expected.delta,
+            expected_epsilon=expected.epsilon,
+            detectable=max(surplus, high / self.trials),
+            basis=self.views.basis,
+        )
 
-    def _exact_events(self) -> "Events":
-        """Those that tell most under the exact laws."""
-        pairs = enumerate(self.epsilon_events)
-        return tuple((self.law.event(self.epsilon, label), self.law.event(other, label)) for label, other in pairs)
-
-    def _pilot_events(self, pilot: NDArray[np.int64]) -> "Events":
+    def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
         """Those that told most in the pilot, to whose counts up to half a trial a cell is added, by the exact laws."""
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
-        found = []
+        events = []
         for label in (0, 1):
 
             def reached(threshold: float, label: int = label) -> float:
                 hits = _hits(evidence(counts, threshold, label), scaled, label)
-                return epsilon_lower(*hits, self.trials, self.delta, self.error / 4)
+                return epsilon_lower(*hits, self.trials, self.delta, ERROR / 4)
 
             best = max(_thresholds(self.law), key=reached)
-            found.append((evidence(counts, self.epsilon, label), evidence(counts, best, label)))
-        return tuple(found)
+            events.append(EventPair(evidence(counts, self.epsilon, label), evidence(counts, best, label)))
+        return events
 
-    def _bounds(self, counts: NDArray[np.float64], events: "list[Events]") -> tuple[float, float]:
-        """Lower bounds of δ at ε and of ε at δ from (2, J) counts; each test's error is shared by all its events."""
-        deltas, epsilons, error = [], [], self.error / (2 * len(events))
-        for label, (for_delta, for_epsilon) in ((i, pair[i]) for pair in events for i in (0, 1)):
-            deltas.append(delta_lower(*_hits(for_delta, counts, label), self.trials, self.epsilon, error))
-            epsilons.append(epsilon_lower(*_hits(for_epsilon, counts, label), self.trials, self.delta, error))
-        return max(deltas), max(epsilons)
-
-
-def _least_proof(delta: float, trials: int, epsilon: float, error: float) -> float:
-    """How frequent an event must be to prove more than δ, if it never occurs in the other world; 1 if none can."""
-    low, high = 0, trials
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if delta_lower(middle, 0, trials, epsilon, error) > delta else (middle, high)
-    return high / trials
-
-
-Events = tuple[tuple[NDArray[np.bool_], NDArray[np.bool_]], ...]
-"""For evidence of label 0 and of label 1: the cells (J,) of the δ-test's event, and of the ε-test's."""
+    def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
+        """What (2, J) counts prove; events: by their source, for label 0 and for 1, which share each test's error."""
+        deltas, epsilons, error = [], [], ERROR / (2 * len(events))
+        for label, pair in (labelled for pairs in events for labelled in enumerate(pairs)):
+            deltas.append(delta_lower(*_hits(pair.for_delta, counts, label), self.trials, self.epsilon, error))
+            epsilons.append(epsilon_lower(*_hits(pair.for_epsilon, counts, label), self.trials, self.delta, error))
+        return LowerBounds(max(deltas), max(epsilons))
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
@@ -187,7 +213,7 @@ def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
-def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> AttackPlan:
+def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
     """The attack with the best expected result if the mechanism is exactly right.
 
     The data set is the worst over all m and both directions at the ε of the δ-test. That ε, unless given, is the one
@@ -197,38 +223,36 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
         delta: δ of the ε-test, in (0, 1).
         trials: in each world, at least 1.
         epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
-        error: false-alarm probability of each of the two tests.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
+    # For each ε the worst data set, and which part of its δ the attack is expected to prove.
     choices = []
     for tested in grid:
         worst = [float(law.deltas(tested).max()) for law in views.laws]
         ones = int(np.argmax(worst))
         law = views.laws[ones]
         counts = law.probabilities * trials
-        reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, error / 2) for i in (0, 1))
+        reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, ERROR / 2) for i in (0, 1))
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
-    events = tuple(_best_event(views.laws[ones], delta, trials, label, error) for label in (0, 1))
-    return AttackPlan(
-        views, ones, -minus, delta=delta, epsilon_events=(events[0], events[1]), trials=trials, error=error
-    )
-
-
-def _best_event(law: ViewLaw, delta: float, trials: int, label: int, error: float) -> float:
-    """The threshold ε' of the event from which the ε-test expects most."""
+    # For each label the threshold ε' of the event from which the ε-test expects most.
+    law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
-    reached = [epsilon_lower(*_hits(law.event(e, label), counts, label), trials, delta, error / 2) for e in thresholds]
-    return thresholds[int(np.argmax(reached))]
+
+    def expected(threshold: float, label: int) -> float:
+        return epsilon_lower(*_hits(law.event(threshold, label), counts, label), trials, delta, ERROR / 2)
+
+    best = [max(thresholds, key=partial(expected, label=label)) for label in (0, 1)]
+    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """Those that are tried for the ε-test."""
+    """Thresholds ε' that are tried for the ε-test, from 0 to below ε₀."""
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
-def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:
-    """How often an event for a label occurred in that label's world and in the other, from (2, J) counts."""
-    return round(float(counts[label][event].sum())), round(float(counts[1 - label][event].sum()))
+def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> EventCounts:
+    """Occurrences of an event for a label, from (2, J) counts of its cells in the worlds of label 0 and 1."""
+    return EventCounts(*(round(float(counts[world][event].sum())) for world in (label, 1 - label)))

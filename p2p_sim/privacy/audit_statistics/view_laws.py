@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
@@ -45,8 +46,8 @@ def split(counts: Floats) -> Floats:
     n = counts.shape[-1] - 1
     t, k = np.arange(n)[:, None], np.arange(n)[None, :]
     zero = counts[..., 1:, :-1] * np.maximum(t + 1 - k, 0) / (t + 1)
-    one = counts[..., 1:, 1:] * (k + 1) / (t + 1)
-    cells = np.stack([counts[..., :-1, :-1], zero, one], axis=-3)
+    ones = counts[..., 1:, 1:] * (k + 1) / (t + 1)
+    cells = np.stack([counts[..., :-1, :-1], zero, ones], axis=-3)
     return np.asarray(cells.reshape(*counts.shape[:-2], split_cells(n)))
 
 
@@ -76,8 +77,8 @@ class ViewLaw:
     def probabilities(self) -> Floats:
         """(2, J): of each cell with the target's label 0 and with 1."""
         alpha = self.flip_prob
-        zero, one = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
-        return np.stack([self.weight * zero, self.weight * one])
+        mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
+        return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Cells (J,) that are evidence beyond e^ε for the target's label: P - e^ε Q = (A, B times factors) > 0.
@@ -102,10 +103,10 @@ class ViewLaw:
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
-        zero, one = self.probabilities
+        laws = self.probabilities
         up, down = 1.0 + slack, (1.0 - slack) * math.exp(epsilon)
-        tiny = math.copysign(512.0 * SUBNORMAL * zero.size * (1.0 + math.exp(epsilon)), slack) if slack else 0.0
-        sums = [float(np.maximum(up * p - down * q, 0.0).sum()) for p, q in ((zero, one), (one, zero))]
+        tiny = math.copysign(512.0 * SUBNORMAL * self.a.size * (1.0 + math.exp(epsilon)), slack) if slack else 0.0
+        sums = [float(np.maximum(up * p - down * q, 0.0).sum()) for p, q in (laws, laws[::-1])]
         return np.array([max(0.0, value + tiny) for value in sums])
 
 
@@ -139,13 +140,13 @@ class Views(Protocol):
         """The exact ε(δ) over all data sets."""
 
 
-def _given_counts(worlds: Sequence[OtherUsers], trials: int) -> tuple[Floats, Floats]:
-    """A and B for every (t, k) with t, k <= trials, as (len(worlds), trials + 1, trials + 1); zero where k > t."""
-    a = np.zeros((len(worlds), trials + 1, trials + 1))
-    b = np.zeros_like(a)
+def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
+    """A and B, (2, W, T+1, T+1), in W worlds: Pr[k ones | t submissions], t, k <= T, if the target's noisy bit is 0,
+    and if it is 1; zero where k > t."""
+    a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
         a[:, t, : t + 1], b[:, t, : t + 1] = low.T, high.T
-    return a, b
+    return laws
 
 
 @dataclass(frozen=True)
@@ -179,10 +180,10 @@ class CountViews:
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
-    def _counts(self) -> tuple[Floats, Floats]:
+    def _counts(self) -> Floats:
         """A and B for every m."""
         x = self.exchange
-        return _given_counts([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
+        return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
         """The accountant's exact δ(ε)."""
@@ -208,6 +209,14 @@ class LearnerViews(CountViews):
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
+
+
+class Pattern(NamedTuple):
+    """f₀ and f₁ noisy bits of holders of label 0 and 1 are known to members, j of them ones."""
+
+    zeros: int
+    ones: int
+    noisy_ones: int
 
 
 @dataclass(frozen=True)
@@ -248,13 +257,13 @@ class CoalitionViews:
         return self.cluster_size - self.members
 
     @cached_property
-    def patterns(self) -> tuple[tuple[int, int, int], ...]:
+    def patterns(self) -> tuple[Pattern, ...]:
         """All (f₀, f₁, j)."""
         c = self.members
-        return tuple((f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
+        return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
-    def cell_of_pattern(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
+    def cell_of_pattern(self) -> NDArray[np.int64]:
         """First cell of each pattern, (c+1, c+1, c+1); -1 where there is none."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
@@ -269,22 +278,23 @@ class CoalitionViews:
     def _law(self, ones: int) -> ViewLaw:
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
-        fetched, hit = self._fetched(zeros, ones)
+        fetched = self._fetched(zeros, ones)
         size = 2 + len(self.patterns) * cells
         weight, a, b = np.zeros(size), np.zeros(size), np.zeros(size)
-        weight[:2], a[0], b[1] = hit, 1.0, 1.0
+        # A member fetched the target's bit, or knows other bits; then an exchange among the rest, given these.
+        weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [OtherUsers(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
         mass = split_weights(s, self.sampling_rate * s / self.cluster_size)
-        for (f0, f1, j), low, high in zip(possible, *map(split, _given_counts(worlds, s)), strict=True):
+        for (f0, f1, j), low, high in zip(possible, *map(split, _count_laws(worlds, s)), strict=True):
             bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, alpha)[::-1])
             first = int(self.cell_of_pattern[f0, f1, j])
             here = slice(first, first + cells)
             weight[here], a[here], b[here] = fetched[f0, f1] * bits[j] * mass, low, high
         return ViewLaw(alpha, weight, a, b)
 
-    def _fetched(self, zeros: int, ones: int) -> tuple[Floats, float]:
-        """Probabilities (c+1, c+1) of knowing f₀ and f₁ bits and not the target's, and of knowing the target's."""
+    def _fetched(self, zeros: int, ones: int) -> Floats:
+        """Probabilities (c+1, c+1) of knowing f₀ of `zeros` and f₁ of `ones` bits, and not the target's."""
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))
         now[0, 0] = 1.0
@@ -298,7 +308,7 @@ class CoalitionViews:
                 if f1 < ones:
                     then[f0, f1 + 1] += p * (ones - f1)
             now = then
-        return now, -math.expm1(c * math.log1p(-1.0 / n))
+        return now
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) from the tables, rounding charged on both sides."""
@@ -307,9 +317,9 @@ class CoalitionViews:
 
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) by bisection on either side of δ(ε), to 1e-6."""
-        return Bracket(self._cross(delta, "lower")[0], self._cross(delta, "upper")[1])
+        return Bracket(self._cross(delta, "lower").lower, self._cross(delta, "upper").upper)
 
-    def _cross(self, delta: float, side: str) -> tuple[float, float]:
+    def _cross(self, delta: float, side: str) -> Bracket:
         """ε on either side of where the bound of δ(ε) crosses `delta`."""
         local = local_epsilon(self.flip_prob)
         high = min(local, LARGEST_EPSILON)
@@ -318,5 +328,5 @@ class CoalitionViews:
             return bool(getattr(self.delta(epsilon), side) > delta)
 
         if not above(0.0):
-            return 0.0, 0.0
-        return (local, local) if above(high) else bisect(above, 0.0, high, 1e-6)
+            return Bracket(0.0, 0.0)
+        return Bracket(local, local) if above(high) else Bracket(*bisect(above, 0.0, high, 1e-6))

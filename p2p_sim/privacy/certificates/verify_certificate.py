@@ -36,7 +36,7 @@ import re
 import sys
 from fractions import Fraction
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
@@ -47,6 +47,14 @@ Law = tuple[int, list[int]]
 """Probabilities in units of 2^-bits, rounded down: the first value, and a number for it and each one after it."""
 Float = tuple[int, int]
 """A mantissa and an exponent of 2, a number rounded down."""
+
+
+class ViewLaws(NamedTuple):
+    """A and B from k = `low` on, in units of 2^-bits, rounded down."""
+
+    low: int
+    a: list[int]
+    b: list[int]
 
 
 class Refused(Exception):  # noqa: N818
@@ -68,8 +76,9 @@ def verify(certificate: Any) -> str:
         refuse(f"version: is {certificate['version']}, and {VERSION} is known here")
     claim = certificate["claim"]
     proof = Proof(claim, certificate["bits"], certificate["drop"])
-    for first, last, revealed in covering(certificate["cover"], proof.n):
-        proof.check(first, last, revealed)
+    for part in covering(certificate["cover"], proof.n):
+        proof.check(part["from"], part["to"], part["revealed"])
+    # What is proved, in words.
     rounds = claim["rounds"]
     often = "" if rounds == 1 else f" in each of {rounds} rounds, with the same noisy labels in all of them,"
     return (
@@ -82,11 +91,7 @@ def verify(certificate: Any) -> str:
 
 
 class Proof:
-    """The parts of the proof that all data sets share.
-
-    Args:
-        claim: of the certificate. bits: of the fixed point. drop: probabilities below 2^-drop are dropped.
-    """
+    """What all data sets share: the claim, numbers of so many bits, and probabilities below 2^-drop are dropped."""
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -110,24 +115,24 @@ class Proof:
         bounds = [(self.unit - sum(times)) * self.unit**2] * 2
         start, noisy = self.noisy_ones(first, sources - 1 - first)
         t = least + len(times) - 1
-        low, a, b = self.views(start, noisy, sources, t)
+        # From the largest t down: Pr[t] times the divergence, in both directions.
+        views = self.views(start, noisy, sources, t)
         while times:
             share = times.pop()
-            self.spend(4 * len(a))
-            for direction, (p, q) in enumerate(((a, b), (b, a))):
+            self.spend(4 * len(views.a))
+            for direction, (p, q) in enumerate(((views.a, views.b), (views.b, views.a))):
                 bounds[direction] += share * self.divergence(p, q)
             if times:
-                low, a, b = self.thinned(low, a, b, t)
+                views = self.thinned(views, t)
                 t -= 1
         if max(bounds) > self.delta * self.unit**3:
-            shown = float(Fraction(max(bounds), self.unit**3))
-            refuse(f"cover: for m from {first} to {last} delta is {shown:.6g} here, which is above the claim")
+            bound = float(Fraction(max(bounds), self.unit**3))
+            refuse(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
         """At least Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
-        keep, lose = self.keep, self.lose
-        gains = [gain for x, y in zip(p, q, strict=True) if (gain := keep * x - lose * y) > 0]
-        return sum(gains) + keep * (self.unit - sum(p))
+        gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
+        return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
         """X, where `ones` of the others hold 1 and `zeros` hold 0."""
@@ -138,14 +143,14 @@ class Proof:
             both[i : i + len(down)] = [old + factor * x for old, x in zip(both[i:], down, strict=False)]
         return first + second, [x >> self.bits for x in both]
 
-    def views(self, start: int, noisy: list[int], sources: int, t: int) -> tuple[int, list[int], list[int]]:
-        """A and B for t submissions: the first k, and both from there on."""
+    def views(self, start: int, noisy: list[int], sources: int, t: int) -> ViewLaws:
+        """A and B for t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
         for share, (before, here) in enumerate(zip([0, *noisy], [*noisy, 0], strict=True), start):
             p = Fraction(share, sources)  # X/n of A for `here`, and (X+1)/n of B for `before`
-            k, ways = self.ways(t, k, ways, mode(t, p))
+            k, ways = mode(t, p), self.ways(t, k, ways, mode(t, p))
             if not here and not before:
                 continue
             first, row = self.spread(t, p, k, ways, (self.cut << self.bits) // max(here, before) + 1)
@@ -154,49 +159,51 @@ class Proof:
             b[ends] = [old + before * x for old, x in zip(b[ends], row, strict=True)]
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
-    def thinned(self, low: int, a: list[int], b: list[int], t: int) -> tuple[int, list[int], list[int]]:
-        """A and B for t-1 submissions from those for t."""
+    def thinned(self, views: ViewLaws, t: int) -> ViewLaws:
+        """A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise, from those for t submissions."""
+        low, a, b = views
         if low:
             low, a, b = low - 1, [0, *a], [0, *b]
         fewer, more = range(t - low, t - low - len(a), -1), range(low + 1, low + len(a) + 1)
         a, b = ([(x * c + y * d) // t for x, y, c, d in zip(p, [*p[1:], 0], fewer, more, strict=False)] for p in (a, b))
         return self.stripped(low, a, b)
 
-    def stripped(self, low: int, a: list[int], b: list[int]) -> tuple[int, list[int], list[int]]:
+    def stripped(self, low: int, a: list[int], b: list[int]) -> ViewLaws:
         """Without the ends at which both are dropped."""
         end, first, cut = len(a), 0, self.cut
         while end and a[end - 1] < cut and b[end - 1] < cut:
             end -= 1
         while first < end and a[first] < cut and b[first] < cut:
             first += 1
-        return low + first, a[first:end], b[first:end]
+        return ViewLaws(low + first, a[first:end], b[first:end])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
         """Bin(trials, p)."""
-        k, ways = self.ways(trials, 0, (1, 0), mode(trials, p))
-        return self.spread(trials, p, k, ways, self.cut)
+        k = mode(trials, p)
+        return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
-    def ways(self, trials: int, k: int, ways: Float, wanted: int) -> tuple[int, Float]:
+    def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
         """From a lower bound of the binomial coefficient at k to one at `wanted`, at least k."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
-        return wanted, ways
+        return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
         """Bin(trials, p) about its mode k, where it is at least `cut`; `ways` is the binomial coefficient at k."""
+        # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
         value = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
-        one, zero = p.numerator, p.denominator - p.numerator
+        hit, miss = p.numerator, p.denominator - p.numerator
         up, down = [value], [value]
         for j in range(k, trials):
-            value = value * ((trials - j) * one) // ((j + 1) * zero)
+            value = value * ((trials - j) * hit) // ((j + 1) * miss)
             if value < cut:
                 break
             up.append(value)
         for j in range(k, 0, -1):
-            value = down[-1] * (j * zero) // ((trials - j + 1) * one)
+            value = down[-1] * (j * miss) // ((trials - j + 1) * hit)
             if value < cut:
                 break
             down.append(value)
@@ -226,13 +233,13 @@ def power(base: Fraction, exponent: int, bits: int) -> Float:
     """A lower bound of a power of a number from 0 to 1."""
     scale = bits + base.denominator.bit_length()
     square = trimmed(base.numerator << scale, -scale, bits, base.denominator)
-    found: Float = (1, 0)
+    bound: Float = (1, 0)
     while exponent:
         if exponent & 1:
-            found = trimmed(found[0] * square[0], found[1] + square[1], bits)
+            bound = trimmed(bound[0] * square[0], bound[1] + square[1], bits)
         square = trimmed(square[0] * square[0], 2 * square[1], bits)
         exponent >>= 1
-    return found
+    return bound
 
 
 def exponential(x: Fraction, bits: int) -> int:
@@ -246,26 +253,26 @@ def exponential(x: Fraction, bits: int) -> int:
     return total
 
 
-def covering(cover: Any, n: int) -> list[tuple[int, int, int]]:
-    """The intervals of m with how many others are revealed; refused unless they cover 0 to (n-1)/2."""
+def covering(cover: Any, n: int) -> list[dict[str, int]]:
+    """The intervals of m; refused unless they cover 0 to (n-1)/2."""
     if not isinstance(cover, list) or not cover:
         refuse("cover: must be a list of intervals")
-    found, wanted, half = [], 0, (n - 1) // 2
+    wanted, half = 0, (n - 1) // 2
     for part in cover:
         fields(part, "cover", ("from", "to", "revealed"))
         first, last = whole(part["from"], "from", 0, half), whole(part["to"], "to", 0, half)
         revealed = whole(part["revealed"], "revealed", 0, n - 1)
         if first != wanted:
             refuse(f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
+        # m' = `first` among n-1-b others serves every m up to m' + b.
         if not first <= last <= first + revealed:
             refuse(f"cover: m from {first} to {last} is not served by revealing {revealed}")
         if first > n - 1 - revealed:
             refuse(f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
-        found.append((first, last, revealed))
         wanted = last + 1
     if wanted <= half:
         refuse(f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
-    return found
+    return cover
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
@@ -298,10 +305,9 @@ def refuse(why: str) -> NoReturn:
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys differ."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    if len(values := dict(pairs)) < len(pairs):
         refuse("a key occurs twice in one object")
-    return found
+    return values
 
 
 def inexact(_: str) -> NoReturn:
@@ -316,7 +322,6 @@ def read(path: str) -> Any:
         Unreadable: there is no such file, or it is not JSON.
         Refused: a key occurs twice, a number is not whole, or the file is too large.
     """
-
     try:
         with open(path, "rb") as file:
             text = file.read(LARGEST_FILE + 1)
@@ -334,12 +339,9 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         print(f"verified: {verify(read(arguments[0]))}")
-    except Refused as error:
-        print(f"refused: {error}", file=sys.stderr)
-        return 1
-    except Unreadable as error:
-        print(f"unreadable: {error}", file=sys.stderr)
-        return 2
+    except (Refused, Unreadable) as error:
+        print(f"{type(error).__name__.lower()}: {error}", file=sys.stderr)
+        return 1 if isinstance(error, Refused) else 2
     return 0
 
 

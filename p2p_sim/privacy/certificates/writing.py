@@ -41,6 +41,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
     Raises:
         ValueError: a value is outside its range, or (ε, δ) could not be proved.
     """
+    # What is claimed.
     check_delta(delta)
     if exchange.cluster_size > LARGEST_N:
         raise ValueError(f"cluster_size = {exchange.cluster_size}: is certified up to {LARGEST_N:,} users")
@@ -62,27 +63,26 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
         "epsilon": repr(float(epsilon)),
         "delta": repr(float(delta)),
     }
-    cover = [
-        {"from": first, "to": last, "revealed": revealed}
-        for first, last, revealed in _covering(exchange, epsilon, delta)
-    ]
-    made = {"version": VERSION, "claim": claim, "bits": drop + SPARE, "drop": drop, "cover": cover}
+    # Why it holds: which m share one m'. Written only if the verifier proves it.
+    cover = _covering(exchange, epsilon, delta)
+    content = {"version": VERSION, "claim": claim, "bits": drop + SPARE, "drop": drop, "cover": cover}
     try:
-        verify(made)
+        verify(content)
     except Refused as error:
         raise ValueError(f"epsilon = {epsilon:g}: is not proved at δ = {delta:g} ({error})") from None
-    return json.dumps(made, indent=1) + "\n"
+    return json.dumps(content, indent=1) + "\n"
 
 
-def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[tuple[int, int, int]]:
+def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
     """Intervals of m, and how many others are revealed for each: nearly as many as δ allows.
 
     Near m = 0, where δ is usually largest, hardly any; then more and more, so that there are few intervals.
     """
     n = exchange.cluster_size
     half, first, revealed = (n - 1) // 2, 0, 0
-    found = []
+    intervals = []
     while first <= half:
+        # The largest b, to 1/16 of it, at which δ still holds: doubled from twice the last one, then bisected.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0, `high` is not or is too much
         probe = min(max(2 * revealed, 1), most)
@@ -100,9 +100,9 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[tup
                 f"it takes δ = {least:.6g}"
             )
         revealed = low
-        found.append((first, first + revealed, revealed))
+        intervals.append({"from": first, "to": first + revealed, "revealed": revealed})
         first += revealed + 1
-    return found
+    return intervals
 
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
@@ -111,7 +111,8 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     Args:
         delta: of interest: probabilities far below it are left out.
     """
-    tail = math.log(delta) - 25.0
+    tail = math.log(delta) - 25.0  # 1e-11 of δ
+    # The laws of t and of X.
     sources, trials = exchange.cluster_size - revealed, exchange.cluster_size * exchange.rounds
     rate = exchange.sampling_rate * sources / exchange.cluster_size
     keep, lose, _ = hockey_stick_coefficients(exchange.flip_prob, epsilon)
@@ -119,6 +120,7 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     mass = binomial_pmf(first, last, trials, rate)
     law = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
     start, weights = law.first, law.probabilities
+    # A and B at the largest t: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n.
     share = np.arange(start, start + len(weights) + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))
@@ -127,12 +129,13 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     ways = gammaln(last + 1.0) - gammaln(k + 1.0) - gammaln(last - k + 1.0)
     rows = np.exp(ways + xlogy(k, share[:, None]) + xlog1py(last - k, -share[:, None]))
     views = np.stack([weights @ rows[:-1], weights @ rows[1:]])
-    found = np.zeros(2)
+    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down.
+    deltas = np.zeros(2)
     for t in range(last, first - 1, -1):
         gains = np.maximum(keep * views - lose * views[::-1], 0.0).sum(axis=1)
-        found += mass[t - first] * gains
+        deltas += mass[t - first] * gains
         if t > first:  # one submission taken away at random
             fewer = views * (t - k)
             fewer[:, :-1] += views[:, 1:] * k[1:]
             views = fewer / t
-    return float(found.max())
+    return float(deltas.max())

@@ -9,11 +9,11 @@ v's bit is one; users with W[i, v] = 0 say nothing more. With keep = 1-α-αe^ε
 the supremum over p_i in [τ, 1-τ-w]: those outside show whether they fetched v's bit, and, if so, the bit. Inside, the
 pair (p, p+w) is a post-processing of the three-point pair (τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first
 point, 1 at the last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs
-bounds every product, mixed vertices included. `losses.Levels` combines several τ.
+bounds every product, mixed vertices included. `symmetric_pairs.Levels` combines several τ.
 
 Three more bounds hold; the least counts. Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε),
-where δ₀ = max(0, 1-α-αe^ε). In a sparse overlay reveal only what others than v's fetchers use: `neighbourhood`. And in
-a dense table the others' bits and the choices hide v's bit together: `moved_bit`.
+where δ₀ = max(0, 1-α-αe^ε). In a sparse overlay reveal only what others than v's fetchers use:
+`sparse_neighbourhood`. And in a dense table the others' bits and the choices hide v's bit together: `moved_bit`.
 """
 
 import math
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -42,6 +43,7 @@ from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 ANY_FETCHES = "any fetch distribution"
 """How the basis of every figure begins here."""
 _NEARLY = 0.99
+"""Share of ε₀ from which on ε₀ itself is stated."""
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε, and that where a value of δ takes long."""
 NEAR = 128
@@ -56,6 +58,20 @@ MOST_KINDS = 500
 """Most kinds of places for which a bound is worked out; with more, only the noise on each label counts."""
 SAMPLE_ALONE = "sample-of-users"
 """Identifier of the condition of a figure that covers only a sample."""
+
+
+class BoundAndSample(NamedTuple):
+    """The bound for all users, and the largest ε of a sample of them if not every user's place was looked at."""
+
+    bound: PrivacyBound
+    sample: PrivacyBound | None
+
+
+class UserPlaces(NamedTuple):
+    """users: a user of each place that is looked at on its own, ascending. far: what bounds all others together."""
+
+    users: NDArray[np.int64]
+    far: list[UserBound]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +131,10 @@ class FetchDistribution(Accountant):
             delta: δ in (0, 1).
             among: (n,) bool, the users that the bound is about; None: all except the coalition's members.
         """
-        return self.epsilon_and_sample(delta, among)[0]
+        return self.epsilon_and_sample(delta, among).bound
 
-    def epsilon_and_sample(
-        self, delta: float, users: NDArray[np.bool_] | None
-    ) -> tuple[PrivacyBound, PrivacyBound | None]:
-        """The bound of `epsilon`, and the largest ε of a sample if not every user's place was looked at.
+    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_] | None) -> BoundAndSample:
+        """The bound of `epsilon`, and the sample's.
 
         Up to `CLOSELY` users are looked at one by one. Of more, `SAMPLED` are, evenly spaced; the bound for all of them
         is then the largest by the three-point pairs and the direct exposure alone, which depend on few kinds of places.
@@ -131,13 +145,14 @@ class FetchDistribution(Accountant):
         looked_at = targets if few else targets[np.arange(SAMPLED) * targets.size // SAMPLED]
         worst = self._worst(chain(far, self._bounds_of_each(looked_at)), delta)
         if few or worst == local_epsilon(self.flip_prob):
-            return self._stated(worst, delta, self.basis, self.conditions), None
+            return BoundAndSample(self._stated(worst, delta, self.basis, self.conditions), None)
         most = self._worst(chain(self._bounds_by_kind(targets), far), delta)
         condition = Condition(
             SAMPLE_ALONE, f"of {SAMPLED:,} users, evenly spaced among {targets.size:,}; no bound for others"
         )
         sample = self._stated(worst, delta, self.basis, (*self.conditions, condition))
-        return self._stated(most, delta, f"{ANY_FETCHES}: three-point pairs, direct exposure", self.conditions), sample
+        basis = f"{ANY_FETCHES}: three-point pairs, direct exposure"
+        return BoundAndSample(self._stated(most, delta, basis, self.conditions), sample)
 
     def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
         observer = "coalition" if self._table.members.any() else "learner"
@@ -190,8 +205,8 @@ class FetchDistribution(Accountant):
         users = self._rows.shape[:1]
         rates = np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), users)
         flags = (self.known, self.members)
-        known, members = (np.zeros(users, dtype=bool) if flag is None else np.asarray(flag) for flag in flags)
-        return OverlayTable(self._rows, self.flip_prob, rates, known=known, members=members, draws=self.draws)
+        public, members = (np.zeros(users, dtype=bool) if flag is None else np.asarray(flag) for flag in flags)
+        return OverlayTable(self._rows, self.flip_prob, rates, public=public, members=members, draws=self.draws)
 
     @cached_property
     def _kinds(self) -> UserKinds:
@@ -202,8 +217,8 @@ class FetchDistribution(Accountant):
         """For each user one with the same bound, -1 for members."""
         return self._kinds.alike(NEAR)
 
-    def _split(self, among: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], list[UserBound]]:
-        """One user of each place, ascending, and what bounds the others: users whom many may fetch, in many ways.
+    def _split(self, among: NDArray[np.bool_] | None) -> UserPlaces:
+        """The places of some users; None: of all. Many users whom many may fetch are bounded together.
 
         After long random walks, places are all different and nearly alike. They get one bound together: fetchers with
         the largest weights that any of them has, and the rows that stray most. A larger weight and a larger rate give a
@@ -211,9 +226,9 @@ class FetchDistribution(Accountant):
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
-        far = (self._kinds.fetchers[users] > NEAR) & ~table.known[users]
+        far = (self._kinds.fetchers[users] > NEAR) & ~table.public[users]
         if np.count_nonzero(far) <= MOST_FAR or table.members.any() or self.flip_prob < LEAST_FLIP:
-            return users, []
+            return UserPlaces(users, [])
         weights, fetchers = self._kinds.envelope(users[far]), np.flatnonzero(table.rates > 0.0)
         ones, rates = np.ones(weights.size), np.full(weights.size, table.rates.max())
         levels = TargetLevels(
@@ -221,7 +236,8 @@ class FetchDistribution(Accountant):
         )
         moved = self._moving.bounded(weights, rates, users[far])
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
-        return users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)]
+        precision = _SOON if moved else _PRECISE
+        return UserPlaces(users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, precision)])
 
     def _bounds_of_each(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
         return (_bounds_of(self, user) for user in users.tolist())
@@ -245,7 +261,7 @@ class FetchDistribution(Accountant):
         table = self._table
         if table.members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
-        if table.known[target]:
+        if table.public[target]:
             return UserBound(self.flip_prob, 1.0, ())
         # Either a member fetched the target's bit, or what remains is what the others submit.
         users, weights = table.fetchers(target)
@@ -280,7 +296,7 @@ class FetchDistribution(Accountant):
 
     def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
         """Bounds that hold for all of these users, whatever their neighbourhoods: one for each kind of place."""
-        kinds = self._kinds.kinds(users) if not self._table.known[users].any() else None
+        kinds = self._kinds.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
             yield UserBound(self.flip_prob, 1.0, ())
             return

@@ -1,8 +1,13 @@
-"""The moved bit's bound for the targets of a table: who are bounded together, and which choices are tried."""
+"""The moved bit's bound for the targets of a table: which L is best, and which targets are bounded at once.
+
+Speed only: `moved_bit` holds for every target and every L. `MovedBitSearch` takes the least bound over some L, and the
+largest over the known ones and both directions. `MovingTargets` bounds targets with similar weights at once.
+"""
 
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,46 +24,62 @@ LARGEST_TABLE = 2**23
 _DENSE = 2
 """A table is dense if one in so many of its entries is not 0; with fewer, nothing was gained."""
 _CLASSES = 6
-"""Targets are told apart in at most so many classes,"""
+"""Targets are bounded in at most so many classes,"""
 _STEP = 1.3
 """by the sums of their squared weights, from one power of this to the next."""
 _STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)
 """-L, logarithms of how likely a user may leave her band."""
 
 
+class KnownOnesCase(NamedTuple):
+    """What a bound is the largest over: a range of known ones, by its index, and HS_r(Q1 | Q0) if `up`, else the
+    other direction."""
+
+    known_ones: int
+    up: bool
+
+
+class LargestDivergence(NamedTuple):
+    """The largest divergence among cases, rounded up, and whether it is over all: with some left out it bounds
+    nothing, but exceeds the limit."""
+
+    divergence: float
+    complete: bool
+
+
 @dataclass(eq=False)
 class MovedBitSearch:
-    """Speed only: which L are tried, and in which order the known ones and directions that the bound is the largest of.
+    """HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
-    Both start from what did best for the last ratio: `at`, the place of L, and `order`.
+    Both searches start from what did best for the last ratio: `level`, an index of -L, and `cases`, in order.
     """
 
     bound: MovedBit
-    at: int = 3
+    level: int = 3
     _bounds: dict[tuple[float, float | None], float] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(table: DenseTable, weights: Floats, rates: Floats, columns: Ints) -> "MovedBitSearch | None":
-        """The bound of one target, or of several together; None where nothing can be moved to advantage.
+        """The bound of one target, or of several at once; None where nothing can be moved to advantage.
 
         Args:
-            weights, rates: (F,) of the target's fetchers, or larger ones. columns: the targets, by their place among
+            weights, rates: (F,) of the target's fetchers, or larger ones. columns: the targets, by their indices among
                 the hidden users.
         """
         used = (weights > 0.0) & (rates > 0.0)
         weights, rates = weights[used], rates[used]
         alpha = table.flip_prob
-        few = alpha * float(np.median(table.rows.sum(axis=1)))
-        if not weights.size or not table.known_ones or few <= 0.0:
+        typical = alpha * float(np.median(table.rows.sum(axis=1)))  # p_i of a data set without known ones
+        if not weights.size or not table.known_ones or typical <= 0.0:
             return None
         hiding = 1.0 / (table.others * alpha * (1.0 - alpha))
-        plan = table.offsets.plan(weights, rates, spread=1.0 / few + 1.0, hiding=hiding)
+        plan = table.offsets.plan(weights, rates, spread=1.0 / typical + 1.0, hiding=hiding)
         return MovedBitSearch(MovedBit(table, Slots(table.offsets, plan, weights, rates, columns)))
 
     @cached_property
-    def order(self) -> list[tuple[int, bool]]:
-        """Known ones, by their place, and directions."""
-        return [(known_ones, up) for known_ones in range(len(self.bound.table.known_ones)) for up in (True, False)]
+    def cases(self) -> list[KnownOnesCase]:
+        """All of them, in the order in which they are tried."""
+        return [KnownOnesCase(index, up) for index in range(len(self.bound.table.known_ones)) for up in (True, False)]
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
         """Upper bound of HS_ratio in either direction; with a limit, a larger one may do on the same side of it."""
@@ -67,35 +88,38 @@ class MovedBitSearch:
         return self._bounds[ratio, limit]
 
     def _divergence(self, ratio: float, limit: float | None) -> float:
-        """The least bound by L from the last best one on, until strays are few; next time the one before, if fewest."""
+        """min over L of strays(L) + inside(L), from the last best L on until strays are few."""
         bound, least = 1.0, 1.0
-        for at in range(self.at, min(self.at + 3, len(_STRAYS))):
-            strays = self.bound.table.strays(_STRAYS[at])
-            inside, whole = self._inside(ratio, at, None if limit is None else limit - strays)
-            if limit is not None and whole and strays > 1e-4 * inside:  # the choice of L needs the least bound
-                inside, _ = self._inside(ratio, at, None)
+        for level in range(self.level, min(self.level + 3, len(_STRAYS))):
+            strays = self.bound.table.strays(_STRAYS[level])
+            inside, complete = self._inside(ratio, level, None if limit is None else limit - strays)
+            if limit is not None and complete and strays > 1e-4 * inside:  # the choice of L needs the least bound
+                inside = self._inside(ratio, level, None).divergence
             if inside + strays < least:
-                least, self.at = inside + strays, at
-            if whole:
+                least, self.level = inside + strays, level
+            if complete:
                 bound = min(bound, inside + strays)
             if strays <= 0.05 * inside:
                 break
-        if strays < 1e-7 * inside and self.bound.table.strays(_STRAYS[0]) > 0.0:
-            self.at = max(0, self.at - 1)
+        # Next time start one L lower, if hardly anybody strays.
+        if 0.0 < strays < 1e-7 * inside:
+            self.level = max(0, self.level - 1)
         return min(1.0, bound)
 
-    def _inside(self, ratio: float, at: int, limit: float | None) -> tuple[float, bool]:
-        """The bound but for what strays, and whether it is one: a part of it that exceeds the limit is none."""
+    def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
+        """missed + max over known ones and directions of the divergence; ends at the first that exceeds the limit."""
         worst, missed = 0.0, self.bound.missed
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
-        for case in self.order:
-            value = self.bound.divergence(ratio, case[0], _STRAYS[at], up=case[1], enough=max(worst, enough))
-            worst = max(worst, value)
+        for case in self.cases:
+            divergence = self.bound.divergence(
+                ratio, case.known_ones, _STRAYS[level], up=case.up, enough=max(worst, enough)
+            )
+            worst = max(worst, divergence)
             if limit is not None and worst * (1.0 + 1e-9) + missed > limit:
-                self.order.remove(case)
-                self.order.insert(0, case)  # most likely to exceed the next limit too
-                return worst, False
-        return worst * (1.0 + 1e-9) + missed, True
+                self.cases.remove(case)
+                self.cases.insert(0, case)  # most likely to exceed the next limit too
+                return LargestDivergence(worst, False)
+        return LargestDivergence(worst * (1.0 + 1e-9) + missed, True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +127,7 @@ class MovingTargets:
     """The targets of a table.
 
     Args:
-        kinds: its users' places. alike: (n,) for each user one with the same bound, or -1.
+        kinds: its users' kinds. alike: (n,) for each user one with the same bound, or -1.
     """
 
     table: OverlayTable
@@ -112,11 +136,12 @@ class MovingTargets:
     _searches: dict[int, MovedBitSearch | None] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound for a target and others whose fetchers have about as large weights; None if there is none."""
+        """The bound for a target and others whose fetchers have similar weights; None if there is none."""
         if self._dense is None:
             return None
         table, group = self.table, int(self._classes[target])
         if group not in self._searches:
+            # Of the class, the k-th largest weight of any target, for each k, and the largest rate of all users.
             lead = self.alike == np.arange(len(self.alike))
             targets = np.flatnonzero(lead & (self._classes == group))
             weights = self.kinds.envelope(targets)
@@ -148,7 +173,7 @@ class MovingTargets:
 
     @cached_property
     def _classes(self) -> Ints:
-        """For each user a number, the same for targets who are bounded together, (n,); -1 for those with no bound."""
+        """For each user a number, the same for targets who are bounded at once, (n,); -1 for those with no bound."""
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)
         if lead.size > _CLASSES:

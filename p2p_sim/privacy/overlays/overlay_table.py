@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -14,6 +15,13 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+class TargetFetchers(NamedTuple):
+    """users: (F,) who may fetch a target's label. weights: (F,) with which probabilities."""
+
+    users: NDArray[np.int32]
+    weights: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class OverlayTable:
     """What is known of an exchange on an overlay, to bound one target after the other.
@@ -22,7 +30,7 @@ class OverlayTable:
         rows: (n, n), the fetch probabilities W, without explicit zeros; user i's are row i.
         flip_prob: α in [0, 1/2].
         rates: (n,), probability that a user's label arrives.
-        known: (n,), users whose noisy bit the learner knows.
+        public: (n,), users whose noisy bit the learner knows.
         members: (n,), passive users pooled with the learner.
         draws: labels that each member got, drawn independently.
     """
@@ -30,7 +38,7 @@ class OverlayTable:
     rows: "scipy.sparse.csr_array"
     flip_prob: float
     rates: Floats
-    known: Bools
+    public: Bools
     members: Bools
     draws: int = 1
 
@@ -42,7 +50,7 @@ class OverlayTable:
     @cached_property
     def revealed(self) -> Bools:
         """Users whose noisy bits are known, members among them, (n,)."""
-        return self.known | self.members
+        return self.public | self.members
 
     @cached_property
     def used(self) -> Bools:
@@ -54,10 +62,10 @@ class OverlayTable:
         """How many labels the members got."""
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
-    def fetchers(self, target: int) -> tuple[NDArray[np.int32], Floats]:
-        """Users who may fetch a target's label, and with which probabilities."""
+    def fetchers(self, target: int) -> TargetFetchers:
+        """Of a target's label: the entries of column v."""
         part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
-        return self.columns.indices[part], self.columns.data[part]
+        return TargetFetchers(self.columns.indices[part], self.columns.data[part])
 
     def hiding(self, user: int) -> Floats:
         """The entries of a user's row that hide somebody."""
@@ -93,18 +101,25 @@ def check_table(
         raise ValueError(f"weights of shape {w.shape}: must be square")
     if w.nnz and not (np.isfinite(w.data).all() and w.data.min() >= 0.0):
         raise ValueError("weights: must be finite and at least 0")
+    rates = _checked_rates(sampling_rate, w.shape[0])
+    for key, flag in flags.items():
+        if flag is not None and (np.shape(flag), np.asarray(flag).dtype) != (w.shape[:1], np.dtype(np.bool_)):
+            raise ValueError(f"{key}: must be one bool for each user")
+    if draws < 1:
+        raise ValueError(f"draws = {draws}: must be at least 1")
+    # Users who never submit need no fetch law.
+    sums = np.asarray(w.sum(axis=1)).ravel()
+    if np.any((np.abs(sums - 1.0) > 1e-9) & ((rates > 0.0) | (sums != 0.0))):
+        raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
+
+
+def _checked_rates(sampling_rate: float | Floats, users: int) -> Floats:
+    """θ as an array, () or (n,); refused unless it is one number in (0, 1] or n of them in [0, 1]."""
     rates = np.asarray(sampling_rate, dtype=np.float64)
-    if rates.shape not in ((), w.shape[:1]):
+    if rates.shape not in ((), (users,)):
         raise ValueError(f"sampling_rate of shape {rates.shape}: must be one number, or one for each user")
     if rates.ndim == 0 and not 0.0 < rates <= 1.0:
         raise ValueError(f"sampling_rate = {sampling_rate}: must lie in (0, 1]")
     if not np.all((rates >= 0.0) & (rates <= 1.0)):
         raise ValueError("sampling_rate: every user's must lie in [0, 1]")
-    for key, flag in flags.items():
-        if flag is not None and (np.shape(flag) != w.shape[:1] or np.asarray(flag).dtype != np.bool_):
-            raise ValueError(f"{key}: must be one bool for each user")
-    if draws < 1:
-        raise ValueError(f"draws = {draws}: must be at least 1")
-    sums = np.asarray(w.sum(axis=1)).ravel()
-    if np.any((np.abs(sums - 1.0) > 1e-9) & ((rates > 0.0) | (sums != 0.0))):
-        raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
+    return rates

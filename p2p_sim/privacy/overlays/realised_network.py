@@ -90,26 +90,24 @@ class UniformSources(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), conditional on the realised network."""
         check_delta(delta)
-        observer, lower, upper = "coalition" if self.members else "learner", 0.0, 0.0
+        lower, exact = 0.0, self._setting.epsilon(delta) if self.submissions and not self.members else Bracket(0.0, 0.0)
         if self.members:
             basis = "average over whether a member met the target"
-            _, upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)
+            upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)[1]
+        elif self.known:
+            # What is left without known bits, or the chance that the target's bit is submitted, whichever is less.
+            basis, exposure = "known sources revealed", self._exposure
+            direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)[1]
+            upper = min(exact.upper, direct)
         else:
-            basis = "known sources revealed" if self.known else "exact, given the submissions"
-            rest = self._setting.epsilon(delta) if self.submissions else Bracket(0.0, 0.0)
-            lower, upper = 0.0 if self.known else rest.lower, rest.upper
-            if self.known:
-                exposure = self._exposure
-                _, direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
-                upper = min(upper, direct)
-        basis = f"realised network: {basis}"
+            basis, lower, upper = "exact, given the submissions", exact.lower, exact.upper
         return PrivacyBound(
             lower,
             upper,
             delta,
-            observer=observer,
+            observer="coalition" if self.members else "learner",
             adjacency="label",
-            basis=basis,
+            basis=f"realised network: {basis}",
             conditions=self.conditions,
             conditional_on=REALISED,
         )
@@ -136,12 +134,12 @@ class UniformSources(Accountant):
 
     @property
     def _met(self) -> float:
-        """Probability that some member fetched the target's bit."""
+        """Probability that some member fetched the target's bit, 1 - (1 - 1/S)^(c R)."""
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """Probability that some submission is the target's bit."""
+        """Probability that some submission is the target's bit, 1 - (1 - 1/S)^t, rounded up."""
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
     def _rest(self, epsilon: float, direct: Bracket) -> Bracket:

@@ -17,15 +17,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from p2p_sim.privacy.binomial_windows import (
-    Floats,
-    bernstein_window,
-    binomial_columns,
-    tail_mass,
-)
+from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_columns, tail_mass
 
 LOG_TAIL = -64.0
 """Logarithm of what is left out at each end of a window, and charged."""
@@ -34,6 +30,7 @@ SLACK = 1e-6
 _NEAR = 1e-8
 """Relative error of a likelihood ratio that is charged."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
+"""Width of a band below which it counts as one p; by how much others are widened; least probability of an outcome."""
 _POINTS = 1200
 """Points of the grid, about."""
 _REACH = 20.0
@@ -41,6 +38,7 @@ _REACH = 20.0
 _MOST_STEPS = 1e5
 """Steps of the grid, at most, in the largest loss that one user shows: she may be seen as rarely as once in 1e60."""
 _NEGLIGIBLE = 1e-30
+"""Probability below which grid points at both ends of a product are cut off, and charged."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """Variance of the sum of the users' log likelihood ratios, about."""
+        """count · rate · shift² (1/low + 1/(1-high)): about the variance of the users' log likelihood ratios' sum."""
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
 
@@ -90,48 +88,56 @@ class ShiftLaw:
         return np.asarray(np.exp(self.grid * (self.first + np.arange(len(self.law)))))
 
     def above(self, ratio: Floats) -> Floats:
-        """HS_ratio(second || first), rounded up, for ratios of at least 0."""
+        """HS_ratio(second || first), rounded up, for ratios of at least 0.
+
+        second(E) - ratio · first(E), E where the likelihood ratio exceeds `ratio`; and what the second law loses.
+        """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, lowered, side="right")
-        first, second = self._upper
-        gained = second[at] * (1.0 + SLACK) - lowered * first[at] * (1.0 - SLACK)
+        first, second = self._upper[:, at]
+        gained = second * (1.0 + SLACK) - lowered * first * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
     def below(self, ratio: Floats) -> Floats:
-        """HS_ratio(first || second), rounded up, for ratios of at least 0."""
+        """HS_ratio(first || second), rounded up, for ratios of at least 0.
+
+        first(E) - ratio · second(E), E where the likelihood ratio is below 1/ratio; and what the first law loses.
+        """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
-        first, second = self._lower
-        gained = first[at] * (1.0 + SLACK) - lowered * second[at] * (1.0 - SLACK)
+        first, second = self._lower[:, at]
+        gained = first * (1.0 + SLACK) - lowered * second * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[0])
 
     @cached_property
-    def _upper(self) -> tuple[Floats, Floats]:
-        """Both laws' probabilities from a point of the grid on."""
-        return self._sums(self.law[::-1])[::-1], self._sums((self.law * self.ratios)[::-1])[::-1]
+    def _upper(self) -> Floats:
+        """(2, K+1) probabilities under both laws from each point of the grid on."""
+        return np.stack([_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1]])
 
     @cached_property
-    def _lower(self) -> tuple[Floats, Floats]:
-        """Both laws' probabilities before a point of the grid."""
-        return self._sums(self.law), self._sums(self.law * self.ratios)
+    def _lower(self) -> Floats:
+        """(2, K+1) probabilities under both laws before each point of the grid."""
+        return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
-    @staticmethod
-    def _sums(values: Floats) -> Floats:
-        return np.concatenate([np.zeros(1), np.cumsum(values)])
-
-    def times(self, other: "ShiftLaw") -> "ShiftLaw":
-        """The product of two, on one grid."""
-        law, first = np.convolve(self.law, other.law), self.first + other.first
+    def times(self, factor: "ShiftLaw") -> "ShiftLaw":
+        """The product with another law on the same grid: losses add up."""
+        law, first = np.convolve(self.law, factor.law), self.first + factor.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
+        # Cut off both ends where neither law has more than is negligible; they count as lost.
         used = np.flatnonzero(law * np.maximum(ratios, 1.0) > _NEGLIGIBLE)
         inside = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 1)
         cut = law.copy()
         cut[inside] = 0.0
         lost = (
-            self.lost[0] + other.lost[0] + float(cut.sum()),
-            self.lost[1] + other.lost[1] + float((cut * ratios).sum()),
+            self.lost[0] + factor.lost[0] + float(cut.sum()),
+            self.lost[1] + factor.lost[1] + float((cut * ratios).sum()),
         )
         return ShiftLaw(law[inside], first + inside.start, self.grid, lost)
+
+
+def _sums(values: Floats) -> Floats:
+    """Sums of the first 0, 1, ... values, (K+1,)."""
+    return np.concatenate([np.zeros(1), np.cumsum(values)])
 
 
 NOTHING_SEEN = ShiftLaw(np.ones(1), 0, 1.0)
@@ -141,78 +147,114 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 
 
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
-    """The product of all users' pairs; `LAW_SHOWN` if some pair is not possible."""
-    shifts = [its for its in shifts if its.count and its.rate > 0.0 and its.shift != 0.0]
+    """Π of all users' pairs, on a grid that is given or suits them; `LAW_SHOWN` if some pair is not possible."""
+    shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not shifts:
         return NOTHING_SEEN if grid is None else ShiftLaw(np.ones(1), 0, grid)
-    if not all(its.possible for its in shifts):
+    if not all(users.possible for users in shifts):
         return LAW_SHOWN
-    width = grid
-    if width is None:  # a wider grid only spreads the ratio
-        spread = math.sqrt(sum(its.weight for its in shifts))
-        width = max(_REACH * spread / _POINTS, max(its.largest_loss for its in shifts) / _MOST_STEPS) or 1.0
-    total = ShiftLaw(np.ones(1), 0, width)
-    for its in shifts:
-        total = total.times(counted(its, width))
+    step = _grid_of(shifts) if grid is None else grid
+    total = ShiftLaw(np.ones(1), 0, step)
+    for users in shifts:
+        total = total.times(counted(users, step))
     return total
 
 
+def _grid_of(shifts: Sequence[Shift]) -> float:
+    """A step with about `_POINTS` points in `_REACH` deviations of the loss; a wider one only spreads the ratio."""
+    deviation = math.sqrt(sum(users.weight for users in shifts))
+    largest = max(users.largest_loss for users in shifts)
+    return max(_REACH * deviation / _POINTS, largest / _MOST_STEPS) or 1.0
+
+
+class BothLaws(NamedTuple):
+    """The probability of one outcome under the first and the second law."""
+
+    first: float
+    second: float
+
+
+class Outcomes(NamedTuple):
+    """What one user shows: 1, 0, which law it is, or something alike under both laws (the middle, or nothing)."""
+
+    hit: BothLaws
+    zero: BothLaws
+    law_itself: BothLaws
+    alike: float
+
+
+def _outcomes(users: Shift) -> Outcomes:
+    """1 with rate (low, low + d), 0 with rate (1-high, 1-high-d); what is rare counts as showing the law itself."""
+    low, high = users.low, users.low
+    if users.high - users.low > _SAME:
+        low, high = max(users.low - _WIDER, 0.0), users.high
+    usual, rare = list[BothLaws](), [0.0, 0.0]
+    for first, second in ((low, low + users.shift), (1.0 - high, 1.0 - high - users.shift)):
+        if min(first, second) > _RARE:
+            usual.append(BothLaws(users.rate * first, users.rate * second))
+        else:
+            usual.append(BothLaws(0.0, 0.0))
+            rare = [rare[0] + users.rate * first, rare[1] + users.rate * max(second, 0.0)]
+    return Outcomes(usual[0], usual[1], BothLaws(*rare), 1.0 - users.rate + users.rate * (high - low))
+
+
 @lru_cache(maxsize=4096)
-def counted(its: Shift, grid: float) -> ShiftLaw:
-    """The product of the pairs of `count` users."""
-    low, high = (its.low, its.low) if its.high - its.low <= _SAME else (max(its.low - _WIDER, 0.0), its.high)
-    # Under both laws: 1 with (low, low + d), 0 with (1-high, 1-high-d). What is rare counts as showing the law itself.
-    usual, rare = [], [0.0, 0.0]
-    for first, second in ((low, low + its.shift), (1.0 - high, 1.0 - high - its.shift)):
-        likely = min(first, second) > _RARE
-        usual.append((its.rate * first, its.rate * second) if likely else (0.0, 0.0))
-        if not likely:
-            rare = [rare[0] + its.rate * first, rare[1] + its.rate * max(second, 0.0)]
-    one, zero = usual
-    rest = 1.0 - its.rate + its.rate * (high - low)
-    # The logarithm of the probability that nobody shows the law, under both.
-    silent = [its.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in rare]
+def counted(users: Shift, grid: float) -> ShiftLaw:
+    """Π of the pairs of `count` users: by how many show 1, k, and how many of the others 0, z.
+
+    The loss is k ln(hit.second/hit.first) + z ln(zero.second/zero.first).
+    """
+    hit, zero, law_itself, alike = _outcomes(users)
+    # Under both laws: nobody shows the law itself with probability (1 - law_itself)^count; else all is lost.
+    silent = [users.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in law_itself]
     missed = 8.0 * tail_mass(LOG_TAIL)
     lost = (_lost(silent[0]) + missed, _lost(silent[1]) + missed)
-    # How many users show 1, binomial, and how many of the others 0, given that.
-    ones = _window(its.count, *(_share(one[law], zero[law] + rest) for law in (0, 1)))
-    odds = np.array([_odds(one[0], zero[0] + rest)])
-    law = math.exp(silent[0]) * binomial_columns(int(ones[0]), int(ones[-1]), its.count, odds)
+    # k ~ Bin(count, hit), in a window that holds nearly all of it under both laws.
+    shares = [_share(part, none + alike) for part, none in zip(hit, zero, strict=True)]
+    ones = _window(users.count, *shares)
+    odds = np.array([_odds(hit.first, zero.first + alike)])
+    law = math.exp(silent[0]) * binomial_columns(int(ones[0]), int(ones[-1]), users.count, odds)
+    # z ~ Bin(count - k, zero/(zero + alike)), given k: in rows k, in columns z.
     zeros = np.zeros(1)
-    if zero[0] > 0.0:
-        ends = [_window(its.count - int(k), *(_share(part, rest) for part in zero)) for k in (ones[0], ones[-1])]
-        zeros = np.arange(min(end[0] for end in ends), max(end[-1] for end in ends) + 1.0)
-        odds = np.full(ones.size, _odds(zero[0], rest))
-        law = law * binomial_columns(int(zeros[0]), int(zeros[-1]), its.count - ones, odds).T
-    # The loss is a sum over the users.
-    gains = [math.log(second / first) if first > 0.0 else 0.0 for first, second in usual]
+    if zero.first > 0.0:
+        shares = [_share(part, alike) for part in zero]
+        most, fewest = (_window(users.count - int(k), *shares) for k in (ones[0], ones[-1]))
+        zeros = np.arange(min(most[0], fewest[0]), max(most[-1], fewest[-1]) + 1.0)
+        odds = np.full(ones.size, _odds(zero.first, alike))
+        law = law * binomial_columns(int(zeros[0]), int(zeros[-1]), users.count - ones, odds).T
+    gains = [math.log(part.second / part.first) if part.first > 0.0 else 0.0 for part in (hit, zero)]
     loss = ones[:, None] * gains[0] + zeros * gains[1]
     return _on_grid(law.ravel(), loss.ravel(), grid, lost)
 
 
 def _lost(log_silent: float) -> float:
-    """Probability of the opposite, rounded up."""
+    """1 - e^log_silent, rounded up."""
     return -math.expm1(log_silent) * (1.0 + 1e-12)
 
 
 def _share(part: float, rest: float) -> float:
+    """part/(part + rest), 0 if there is no part."""
     return part / (part + rest) if part > 0.0 else 0.0
 
 
 def _odds(part: float, rest: float) -> float:
+    """part/rest, 0 if there is no part, infinite if there is nothing else."""
     if part == 0.0:
         return 0.0
     return part / rest if rest > 0.0 else math.inf
 
 
 def _window(count: int, first: float, second: float) -> Floats:
-    """Numbers of users of whom there are nearly always as many, under both laws."""
+    """Values that Bin(count, p) nearly always has, for p = `first` and p = `second`; in a row, none left out."""
     ends = [bernstein_window(count * p, count * p * (1.0 - p), count, LOG_TAIL) for p in (first, second)]
     return np.arange(min(end[0] for end in ends), max(end[1] for end in ends) + 1, dtype=np.float64)
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Both laws on the grid, where likelihood ratios between two points are split between them."""
+    """Both laws on the grid: a ratio e^loss between two points goes to them with shares that keep both laws' totals.
+
+    The point above gets (e^(loss - kg) - 1)/(e^g - 1), kg the point below.
+    """
     used = law > 0.0
     if not used.any():  # all users show the law itself, but for less than can be represented
         return ShiftLaw(np.zeros(1), 0, grid, lost)

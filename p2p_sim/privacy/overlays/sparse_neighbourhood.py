@@ -28,6 +28,7 @@ them, are revealed.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -60,49 +61,63 @@ class Neighbourhood:
         pooled = table.members[askers]
         inside = (table.rates[askers] > 0.0) & ~pooled
         fetchers, weights = askers[inside], chances[inside]
-
+        # A_i: each cell, a hidden source of some fetcher, is assigned to one of them.
         cells, users, entries = _gather(table.rows, fetchers)
-        row = _place(users, fetchers)
+        row = _indices(users, fetchers)
         free = ~table.revealed[cells] & (cells != target)
         hiding, cell = np.unique(cells[free], return_inverse=True)
         owner = _assign(cell, row[free], entries[free] / weights[row[free]], len(fetchers))
+        # Whoever else asks a cell may ring it: with her rate, members always.
         users, cells, entries = _gather(table.columns, hiding)
-        row, cell = _place(users, fetchers), _place(cells, hiding)
+        row, cell = _indices(users, fetchers), _indices(cells, hiding)
         mine = owner[cell] == row
         others, user = np.unique(users[~mine], return_inverse=True)
         use = np.where(table.members[others], 1.0, table.rates[others])
-        met = _place(others, askers[pooled])  # their law without the target
+        met = _indices(others, askers[pooled])  # their law without the target
         use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
         draws = np.where(table.members[others], table.draws, 1)
         hits, hidden = _rings(user, cell[~mine], entries[~mine], rates=use, draws=draws, num_cells=len(hiding))
-        hit, at = np.zeros(len(fetchers)), _place(others, fetchers)
+        # The law of each fetcher's hidden weight W_i(X_i), given that she did not ring; then her pair.
+        hit, at = np.zeros(len(fetchers)), _indices(others, fetchers)
         hit[at[at >= 0]] = hits[at >= 0]
         laws, units = _hidden_weight(row[mine], entries[mine], hidden[cell[mine]], len(fetchers))
         length = table.rows.indptr[fetchers + 1] - table.rows.indptr[fetchers]
         unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
         submits = table.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
         each = zip(laws, units, submits.tolist(), weights.tolist(), strict=True)
-        return product([self._pair(*its) for its in each])
+        return product([self._pair(*fetcher) for fetcher in each])
 
-    def _pair(self, law: Floats, unit: float, seen: float, weight: float) -> Pair:
-        """A fetcher's pair, given the law of her hidden weight in units."""
+    def _pair(self, law: Floats, unit: float, rate: float, weight: float) -> Pair:
+        """A fetcher's pair low = c α W_i(X_i), high = low + c W_iv, mixed over the law of her hidden weight in units.
+
+        Args:
+            rate: c. weight: W_iv.
+        """
         law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
         used = 1 + np.flatnonzero(law[1:] > 0.0)
-        low = seen * self.table.flip_prob * unit * used
-        leak = min(1.0, float(law[0]) * seen * weight * (1.0 + 1e-14))
-        return Pair(law[used] * low, law[used] * (low + seen * weight), 1, leak)
+        low = rate * self.table.flip_prob * unit * used
+        leak = min(1.0, float(law[0]) * rate * weight * (1.0 + 1e-14))
+        return Pair(law[used] * low, law[used] * (low + rate * weight), 1, leak)
 
 
-def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Ints) -> tuple[Ints, Ints, Floats]:
-    """Entries of some rows of a csr array, or columns of a csc array: places within the line, line, value."""
+class Entries(NamedTuple):
+    """Entries of some lines of a table, (E,) each: the index within the line, the line, the value."""
+
+    indices: Ints
+    lines: Ints
+    values: Floats
+
+
+def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Ints) -> Entries:
+    """Of some rows of a csr array, or columns of a csc array, one line after the other."""
     first, last = table.indptr[lines].astype(np.int64), table.indptr[lines + 1].astype(np.int64)
     sizes = last - first
     at = np.repeat(last - np.cumsum(sizes), sizes) + np.arange(int(sizes.sum()))
-    return table.indices[at].astype(np.int64), np.repeat(lines, sizes), table.data[at]
+    return Entries(table.indices[at].astype(np.int64), np.repeat(lines, sizes), table.data[at])
 
 
-def _place(users: Ints, among: Ints) -> Ints:
-    """Where each user stands among others, who ascend; -1: nowhere."""
+def _indices(users: Ints, among: Ints) -> Ints:
+    """The index of each user in a list of users, which ascends; -1 where she is not in it."""
     if not among.size:
         return np.full(users.size, -1)
     at = np.minimum(np.searchsorted(among, users), among.size - 1)
@@ -132,11 +147,15 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
     return owner
 
 
-def _rings(
-    users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
-) -> tuple[Floats, Floats]:
-    """h_k of each user, of one draw, and u_j of each cell, by the entries W[k, j] with j in S_k; u_j is rounded down:
-    1-u_j > 0."""
+class Rings(NamedTuple):
+    """hit: h_k of each user, of one draw. hidden: u_j of each cell, rounded down, so that 1-u_j > 0."""
+
+    hit: Floats
+    hidden: Floats
+
+
+def _rings(users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int) -> Rings:
+    """h_k = rate_k W_k(S_k) and u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)), by the entries W[k, j] with j in S_k."""
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
     with np.errstate(divide="ignore"):
@@ -144,11 +163,18 @@ def _rings(
     used = hit[users] > 0.0
     users, cells, entries = users[used], cells[used], entries[used]
     log_hidden = np.bincount(cells, weights=clock[users] * entries / total[users], minlength=num_cells)
-    return hit, np.where(log_hidden < 0.0, np.exp(log_hidden * (1.0 + 1e-14)) * (1.0 - 2.0**-50), 1.0)
+    return Rings(hit, np.where(log_hidden < 0.0, np.exp(log_hidden * (1.0 + 1e-14)) * (1.0 - 2.0**-50), 1.0))
 
 
-def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
-    """Law of each fetcher's hidden weight W_i(X_i), (count, L), in units (count,); weights are rounded down."""
+class HiddenWeights(NamedTuple):
+    """laws: (F, L) of each fetcher's hidden weight W_i(X_i), in multiples of `units`, (F,)."""
+
+    laws: Floats
+    units: Floats
+
+
+def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> HiddenWeights:
+    """Law of the sum of each fetcher's cells, each hidden with its own probability; weights are rounded down."""
     # A fetcher's unit is the weight of her cells if these are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")
     fetchers, entries, hidden = fetchers[order], entries[order], hidden[order]
@@ -174,4 +200,4 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
         moved = np.where(back >= 0, np.take_along_axis(before, np.maximum(back, 0), axis=1), 0.0)
         chance = hidden[entry][:, None]
         law[rows] = before * (1.0 - chance) + moved * chance
-    return law, units * (1.0 - 1e-11)
+    return HiddenWeights(law, units * (1.0 - 1e-11))

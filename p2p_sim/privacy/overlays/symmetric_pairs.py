@@ -9,13 +9,13 @@ is kept at every e^(kg) and linear in between. The curve is convex, so the new p
 with larger curves have products with larger curves (Blackwell).
 
 Rounding: `low` and `high` come with a few u and are moved apart by more before they are used. In the terms of a law all
-is non-negative, so that a sum of N steps of K values is off by the N times 8u of its steps and by what `_power` counts.
+is non-negative, so that a sum of N steps of K values is off by the N times 8u of its steps and what `LossSum` counts.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,6 +29,7 @@ LEAST_FLIP = 1e-100
 _APART = 2.0**-48
 """By this factor low and high are moved apart, more than they are rounded."""
 _NEGLIGIBLE = 1e-40
+"""Probability below which the ends of a law are cut off, and charged."""
 _POINTS = 3000
 """Points of the grid for the sum of all losses, about."""
 
@@ -71,27 +72,57 @@ class SymmetricLosses:
         return min(1.0, float(self.law[above] @ excess) * (1.0 + 1e-11 + self.error) + self.lost)
 
 
+class LossSum(NamedTuple):
+    """Law of a sum of users' losses: probabilities of first + 0, 1, ... grid steps, what was cut off, and by how much
+    the probabilities may be off, as a share of themselves."""
+
+    law: Floats
+    first: int
+    lost: float = 0.0
+    error: float = 0.0
+
+    def plus(self, more: "LossSum") -> "LossSum":
+        """The sum of both; a convolution of K and L values adds an error of (min(K, L) + 1)u."""
+        law = np.convolve(self.law, more.law)
+        # Cut negligible ends; their sum is charged, and at least what may have underflowed.
+        likely = np.flatnonzero(law > _NEGLIGIBLE)
+        low, high = int(likely[0]), int(likely[-1])
+        cut = float(law[:low].sum() + law[high + 1 :].sum()) + len(law) * 1e-300
+        error = self.error + more.error + (min(len(self.law), len(more.law)) + 1) * UNIT
+        return LossSum(law[low : high + 1], self.first + more.first + low, self.lost + more.lost + cut, error)
+
+    def times(self, count: int) -> "LossSum":
+        """The sum of `count` such losses, at least one, by repeated squaring; the rounding error doubles each time."""
+        total, square = LossSum(np.ones(1), 0), self
+        while count:
+            if count & 1:
+                total = total.plus(square)
+            count >>= 1
+            if count:
+                square = square.plus(square)
+        return total
+
+
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
-    """Upper bound on the product of all users' pairs."""
-    law, first, lost, hidden, error = np.ones(1), 0, 0.0, 0.0, 0.0
+    """Upper bound on the product of all users' pairs: losses add up, and 1 - Π (1 - leak) shows the bit itself."""
+    total, hidden = LossSum(np.ones(1), 0), 0.0  # hidden: ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
     grid = _grid(pairs)
     for pair in pairs:
         hidden += pair.count * math.log1p(-pair.leak) if pair.leak < 1.0 else -math.inf
-        if not pair.low.size:
-            continue
-        step = _step(pair, grid)
-        start, missed, power, doubt = -(len(step) // 2), 0.0, step, 8.0 * UNIT
-        if pair.count > 1:
-            power, start, missed, doubt = _power(step, start, pair.count)
-        error += doubt + (min(len(law), len(power)) + 1) * UNIT
-        law, first, cut = _trim(np.convolve(law, power), first + start)
-        lost += missed + cut
-    return SymmetricLosses(law, first, grid, lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12), error)
+        if pair.low.size:
+            law = _step(pair, grid)
+            step = LossSum(law, -(len(law) // 2), error=8.0 * UNIT)
+            total = total.plus(step.times(pair.count) if pair.count > 1 else step)
+    lost = total.lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12)
+    return SymmetricLosses(total.law, total.first, grid, lost, total.error)
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """Width of the grid: the loss itself if there is only one, an eighth of a typical one if that is not too fine."""
+    """Width of the grid: the loss itself if there is only one, an eighth of a typical one if that is not too fine.
+
+    At most `_POINTS` points in 26 deviations of the sum, and 500 in the largest loss.
+    """
     low = np.concatenate([p.low for p in pairs] or [np.ones(1)])
     high = np.concatenate([p.high for p in pairs] or [np.full(1, 2.0)])
     count = np.concatenate([np.full(p.low.size, float(p.count)) for p in pairs] or [np.ones(1)])
@@ -109,7 +140,11 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """One user's law under P on the points -K..K of the grid; what leaks counts as shown alike here."""
+    """One user's law under P on the points -K..K of the grid; what leaks counts as shown alike here.
+
+    A loss between kg and (k+1)g goes to both points so that the curve is kept at e^(kg): the mass at -(k+1)g is
+    (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of `low` is at -kg.
+    """
     losses = np.log(pair.high / pair.low)
     below = np.maximum(np.floor(losses / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
@@ -124,35 +159,6 @@ def _step(pair: Pair, grid: float) -> Floats:
     step[middle] = 0.0
     step[middle] = max(0.0, 1.0 - step.sum())
     return step[1:-1] if step[0] == 0.0 and step[-1] == 0.0 and middle > 1 else step
-
-
-def _power(step: Floats, first: int, count: int) -> tuple[Floats, int, float, float]:
-    """Law of the sum of `count` steps, by repeated squaring.
-
-    Probabilities, first value, what was cut off, and a bound on the relative rounding error: it doubles with every
-    squaring, and a convolution of K and L values adds (min(K, L) + 1)u.
-    """
-    law, start, lost, error = np.ones(1), 0, 0.0, 0.0
-    square, square_start, square_lost, doubt = step, first, 0.0, 8.0 * UNIT
-    while count:
-        if count & 1:
-            error += doubt + (min(len(law), len(square)) + 1) * UNIT
-            law, start, cut = _trim(np.convolve(law, square), start + square_start)
-            lost += square_lost + cut
-        count >>= 1
-        if count:
-            doubt = 2.0 * doubt + (len(square) + 1) * UNIT
-            square, square_start, cut = _trim(np.convolve(square, square), 2 * square_start)
-            square_lost = 2.0 * square_lost + cut
-    return law, start, lost, error
-
-
-def _trim(law: Floats, start: int) -> tuple[Floats, int, float]:
-    """Cut entries below the negligible at both ends; their sum comes last, at least what may have underflowed."""
-    likely = np.flatnonzero(law > _NEGLIGIBLE)
-    first, last = int(likely[0]), int(likely[-1])
-    cut = float(law[:first].sum() + law[last + 1 :].sum()) + len(law) * 1e-300
-    return law[first : last + 1], start + first, cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +189,9 @@ class Levels:
 
     def combined(self, within: Floats) -> float:
         """The bound, given each law's HS_ratio, (K,), at least one."""
+        # min over k of leaks_k + H_k.
         single = float((np.array(self.leaks) + within).min())
+        # G_K + Σ (G_(k-1) - G_k) min(1, s_k).
         values = np.minimum(self.exposure, np.array(self.always) + within)
         order = np.argsort(-values)
         steps = -np.diff(np.append(self.exposure, values[order]))
@@ -197,20 +205,27 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
 
     keep is rounded up and r down, in which HS_r does not rise. limit: of δ, as in `Divergence`.
     """
-    most, ratio = amplified(flip_prob, epsilon)
-    if most == 0.0:
+    flip = amplified(flip_prob, epsilon)
+    if flip.keep == 0.0:
         return 0.0
-    divergence = levels.divergence(ratio, None if limit is None else limit / most)
-    return outward(0.0, most * divergence * (1.0 + 1e-12)).upper if divergence > 0.0 else 0.0
+    divergence = levels.divergence(flip.ratio, None if limit is None else limit / flip.keep)
+    return outward(0.0, flip.keep * divergence * (1.0 + 1e-12)).upper if divergence > 0.0 else 0.0
 
 
-def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
-    """keep, rounded up, and r, rounded down, of `amplified_delta`."""
+class Amplification(NamedTuple):
+    """δ(ε) <= keep · HS_ratio, by the noise on the target's own label."""
+
+    keep: float
+    ratio: float
+
+
+def amplified(flip_prob: float, epsilon: float) -> Amplification:
+    """keep = 1-α-αe^ε, rounded up, and r = (e^ε(1-α)-α)/keep, at least 1, rounded down."""
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
-        return 0.0, 1.0
+        return Amplification(0.0, 1.0)
     most = keep * (1.0 + relative_error)
-    return most, max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300
+    return Amplification(most, max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300)
 
 
 class Divergence(Protocol):

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats
 from p2p_sim.privacy.overlays.symmetric_pairs import (
-    LEAST_FLIP,
     SHARES,
     Divergence,
     Levels,
@@ -107,12 +106,12 @@ class Tails:
         """Bounds for some users' rows, each without the given one of its entries that hide."""
         fixed = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
-        for at, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
+        for index, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
             bounds = self._even_bounds(user, entry)
             if bounds is None:
-                uneven.append(at)
+                uneven.append(index)
             else:
-                fixed[at] = bounds
+                fixed[index] = bounds
         rows = [self._of(user) for user in users[uneven].tolist()]
         uneven_users = np.array(uneven, dtype=np.int64)
         return Lacking(fixed, uneven_users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
@@ -176,16 +175,20 @@ class Lacking:
         """Of each row, at a level given by its place."""
         bounds = self.fixed[:, level].copy()
         if self.uneven.size:
-            strengths, rest = self._rest
-            bounds[self.uneven] = _chernoff((self.levels[level] * strengths + rest).min(axis=1))
+            bounds[self.uneven] = _chernoff((self.levels[level] * self._strengths + self._factors).min(axis=1))
         return bounds
 
     @cached_property
-    def _rest(self) -> tuple[Floats, Floats]:
-        strengths = np.stack([row.strengths for row in self.rows])
+    def _strengths(self) -> Floats:
+        """Of the uneven rows, a line each."""
+        return np.stack([row.strengths for row in self.rows])
+
+    @cached_property
+    def _factors(self) -> Floats:
+        """Of the uneven rows without their entry, rounded up, a line each."""
         factors = np.stack([row.factors for row in self.rows if row.factors is not None])
-        own = np.log1p(self.flip_prob * np.expm1(-strengths * self.entries[:, None]))
-        return strengths, factors - own + 1e-12 * np.abs(factors)
+        own = np.log1p(self.flip_prob * np.expm1(-self._strengths * self.entries[:, None]))
+        return factors - own + 1e-12 * np.abs(factors)
 
 
 class LevelBound(NamedTuple):
@@ -206,7 +209,7 @@ class TargetLevels:
 
     Args:
         weights, rates, counts: (G,) of each group: w, the rate, and how many users. flip_prob: α in [0, 1/2].
-        tails: bounds for the groups' rows without the target; None if there is no group.
+        tails: bounds for the groups' rows without the target; None if there is no group, or α is below `LEAST_FLIP`.
         copies: (G,) how many such groups there are, each with a row of its own.
     """
 
@@ -253,11 +256,9 @@ class TargetLevels:
         within = {level: bound.law.divergence(ratio) for level, bound in bounds.items() if bound}
         rest = set(within)
         while rest and len(chosen) < _FEW:
-            tried = {level: (*chosen, level) for level in sorted(rest)}
-            value = {level: self.some(its).combined(np.array([within[k] for k in its])) for level, its in tried.items()}
-            best = min(value, key=value.__getitem__)
-            chosen = tried[best]
-            rest.remove(best)
+            longer = [(*chosen, level) for level in sorted(rest)]
+            chosen = min(longer, key=lambda levels: self.some(levels).combined(np.array([within[k] for k in levels])))
+            rest.remove(chosen[-1])
         return chosen
 
     def _level(self, level: int) -> LevelBound | None:
@@ -267,9 +268,8 @@ class TargetLevels:
         return self._bounds[level]
 
     def _make(self, level: int) -> LevelBound | None:
-        if self.flip_prob < LEAST_FLIP or not self.weights.size:
+        if self.tails is None:
             return None
-        assert self.tails is not None
         # A group strays if its p_i < τ or p_i + w > 1-τ; in groups without room for it, always.
         threshold, weights, copies = SHARES[level] * self.flip_prob, self.weights, self.copies
         chance = np.minimum(1.0, 2.0 * self.tails.at(level))
@@ -331,7 +331,7 @@ class UserBound:
         others = [amplified_delta(its, self.flip_prob, epsilon, last) for its in self._built[1:-1]]
         if min(others, default=last if len(self._built) > 1 else 0.0) < last:
             return ()
-        return self.levels.best(amplified(self.flip_prob, epsilon)[1])
+        return self.levels.best(amplified(self.flip_prob, epsilon).ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
         """Bounds of δ(ε); given δ, larger ones on the same side of it."""
@@ -342,5 +342,5 @@ class UserBound:
             if number == len(self._built):
                 self._built.append(way())
             rest = amplified_delta(self._built[number], self.flip_prob, epsilon, limit)
-            seen = self.met > 0.0 or rest > 0.0
-            yield outward(0.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12)).upper if seen else 0.0
+            both = outward(0.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12)).upper
+            yield both if self.met > 0.0 or rest > 0.0 else 0.0

@@ -17,6 +17,7 @@ from p2p_sim.privacy.overlays.overlay_table import Bools, Ints, OverlayTable
 MOST_FETCHERS = 64
 """Most kinds of fetchers for which kinds of places are told apart."""
 _ROW_BLOCK = 2**24
+"""Entries that are counted in one go, which bounds the memory."""
 _BLOCK = 2**20
 """Entries of rows that are compared in one go, about."""
 
@@ -72,8 +73,8 @@ class UserKinds:
         """
         table = self.table
         leader = np.where(table.members, -1, np.arange(len(table.members)))
-        known = table.known & ~table.members
-        leader[known] = np.flatnonzero(known)[:1]
+        public = table.public & ~table.members  # only the noise on their own label protects them
+        leader[public] = np.flatnonzero(public)[:1]
         lone = one_row(table.rows.indptr, (table.rows.indices, table.rows.data), table.used)
         grouped = ~table.revealed & (lone | (self.fetchers > near))
         keys: dict[bytes, int] = {}
@@ -167,16 +168,17 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
     begin: Ints = start.astype(np.int64, copy=False)
     lengths = np.diff(begin)
     key = np.zeros(len(lengths), dtype=np.uint64)
-    for first, last in _blocks(begin):
-        key[first:last] = _hashes(begin[first : last + 1], [bits(column) for column in columns])
+    for rows in _blocks(begin):
+        key[rows] = _hashes(begin[rows.start : rows.stop + 1], [bits(column) for column in columns])
     _, leader, group = np.unique(key, return_index=True, return_inverse=True)
     leaders: Ints = leader[group]
     follows = np.flatnonzero(leaders != np.arange(len(leaders)))
     if _equal(begin, columns, follows, leaders[follows]):
         return leaders
-    rows: dict[tuple[bytes, ...], int] = {}
+    # Two different rows have one hash, which hardly ever happens: compare all rows by their bytes.
+    first_rows: dict[tuple[bytes, ...], int] = {}
     for row, (first, last) in enumerate(zip(start[:-1].tolist(), start[1:].tolist(), strict=True)):
-        leaders[row] = rows.setdefault(tuple(column[first:last].tobytes() for column in columns), row)
+        leaders[row] = first_rows.setdefault(tuple(column[first:last].tobytes() for column in columns), row)
     return leaders
 
 
@@ -204,11 +206,11 @@ def bits(column: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
     return column.view(f"u{column.dtype.itemsize}")
 
 
-def _blocks(start: Ints) -> list[tuple[int, int]]:
+def _blocks(start: Ints) -> list[slice]:
     """Runs of rows with about `_BLOCK` entries each."""
     cuts = np.searchsorted(start, np.arange(0, int(start[-1]) + _BLOCK, _BLOCK))
     cuts = np.unique(np.clip(np.append(cuts, len(start) - 1), 0, len(start) - 1))
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+    return [slice(first, last) for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
 
 
 def _hashes(start: Ints, columns: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.uint64]:
@@ -235,10 +237,10 @@ def _equal(start: Ints, columns: Sequence[NDArray[np.generic]], rows: Ints, othe
     if not np.array_equal(lengths, start[others + 1] - start[others]):
         return False
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    for first, last in _blocks(ends):
-        within = np.arange(ends[first], ends[last]) - np.repeat(ends[first:last], lengths[first:last])
-        entries = within + np.repeat(start[rows[first:last]], lengths[first:last])
-        twins = within + np.repeat(start[others[first:last]], lengths[first:last])
+    for block in _blocks(ends):
+        within = np.arange(ends[block.start], ends[block.stop]) - np.repeat(ends[block], lengths[block])
+        entries = within + np.repeat(start[rows[block]], lengths[block])
+        twins = within + np.repeat(start[others[block]], lengths[block])
         if any(not np.array_equal(bits(column)[entries], bits(column)[twins]) for column in columns):
             return False
     return True

@@ -6,8 +6,9 @@ import pytest
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.moved_bit import DenseTable, MovedLaw
-from p2p_sim.privacy.overlays.moved_bit_slots import Offsets, SlotLaws
-from p2p_sim.privacy.overlays.moved_bit_targets import MovedBitSearch
+from p2p_sim.privacy.overlays.moved_bit_offsets import Offsets
+from p2p_sim.privacy.overlays.moved_bit_slots import SlotLaws
+from p2p_sim.privacy.overlays.moved_bit_targets import LargestDivergence, MovedBitSearch
 from p2p_sim.privacy.overlays.shifted_pairs import Shift, ShiftLaw, product
 from p2p_sim.privacy.overlays.symmetric_pairs import amplified_delta
 from tests.reference import fetch as reference
@@ -62,7 +63,7 @@ def test_bound_lies_above_enumeration_and_is_nearly_attained():
 
 def forget_what_came(monkeypatch):
     """The moved part is left out of the law under which the target's bit is one."""
-    monkeypatch.setattr(MovedLaw, "_lifted", property(lambda its: np.zeros(its.bands.ones.size)))
+    monkeypatch.setattr(MovedLaw, "_moved_weights", property(lambda its: np.zeros(its.bands.ones.size)))
 
 
 def take_rows_for_even(monkeypatch):
@@ -72,7 +73,7 @@ def take_rows_for_even(monkeypatch):
 
 def move_without_a_zero(monkeypatch):
     """A bit is set to one even where all bits are."""
-    monkeypatch.setattr(MovedLaw, "best", lambda its, ratio, up: np.ones(its.bands.ones.size))
+    monkeypatch.setattr(MovedLaw, "best_chances", lambda its, ratio, up: np.ones(its.bands.ones.size))
 
 
 @pytest.mark.parametrize("plant", [forget_what_came, take_rows_for_even, move_without_a_zero])
@@ -101,7 +102,9 @@ def test_with_a_limit_the_bound_is_on_the_same_side_and_never_below_the_least(se
 def test_taking_a_part_for_the_whole_is_caught(monkeypatch):
     """Planted: of what exceeds a limit only the part counts that was looked at."""
     honest = MovedBitSearch._inside
-    monkeypatch.setattr(MovedBitSearch, "_inside", lambda its, *rest: (honest(its, *rest)[0] * 0.5, True))
+    monkeypatch.setattr(
+        MovedBitSearch, "_inside", lambda its, *rest: LargestDivergence(honest(its, *rest)[0] * 0.5, True)
+    )
     assert any(found < least * 0.999 for seed in range(8) for least, _, found in sides(seed))
 
 
