@@ -32,13 +32,12 @@ from p2p_sim.privacy.where_bounds_hold import Situation
 MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]
 """Any mechanism: p2p-sim's own are found in its package `mechanisms`."""
 OWN_MECHANISMS: dict[str, type[MechanismBase]] = kinds_within("p2p_sim.mechanisms", MechanismBase)
+OWN_COLUMNS: dict[str, Column] = {
+    column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns
+}
+"""The columns of a row that hold parameters of p2p-sim's own mechanisms, by name."""
 MODEL_VERSION = 7
 """Raised whenever the same scenario would give other rows."""
-
-
-def own_columns() -> dict[str, Column]:
-    """The columns of a row that hold parameters of p2p-sim's own mechanisms."""
-    return {column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns}
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:

@@ -200,29 +200,19 @@ def _keys(model: type[Config]) -> frozenset[str]:
     return frozenset(found)
 
 
-def differing(name: str, config: Config, default: Config) -> tuple[str, ...]:
-    """The dotted keys, below `name`, by which a configuration differs from a default: keys of either, at any depth."""
-    return tuple(_differing(name, config.model_dump(), default.model_dump()))
+def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
+    """The dotted keys of a tree, below `name`, at which it differs from a default, at any depth.
 
-
-def _differing(name: str, here: Any, there: Any) -> Iterator[str]:
-    if not (isinstance(here, dict) and isinstance(there, dict)):
-        if here != there:
-            yield from _leaves(name, here)
+    A key that only the default has belongs to another kind, which differs in keys of its own.
+    """
+    if tree == default:
         return
-    for key in dict.fromkeys((*here, *there)):
-        if key not in here:
-            continue  # of another kind, which differs in its own keys
-        yield from _differing(f"{name}.{key}", here[key], there.get(key, _ABSENT))
-
-
-def _leaves(name: str, value: Any) -> Iterator[str]:
-    """All keys of a value, or its name where it has none."""
-    if isinstance(value, dict) and value:
-        for key, entry in value.items():
-            yield from _leaves(f"{name}.{key}", entry)
+    if not isinstance(tree, dict) or not (tree or isinstance(default, dict)):
+        yield name
         return
-    yield name
+    below = default if isinstance(default, dict) else {}
+    for key, value in tree.items():
+        yield from differing(f"{name}.{key}", value, below.get(key, _ABSENT))
 
 
 _ABSENT = object()

@@ -1,7 +1,6 @@
 """The centralised mechanism (clustering paper, Algorithm 1): labels resampled from noisy cluster distributions."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
@@ -169,9 +168,9 @@ class ClusterRRConfig(Mechanism):
     def asks_oracle(self) -> bool:
         return self.oracle
 
-    def with_oracle_values(self, heterogeneity: Callable[[], float]) -> Self:
-        """The same with the oracle's φ, where it is asked."""
-        return self.model_copy(update={"heterogeneity": heterogeneity()}) if self.oracle else self
+    def with_oracle_values(self, heterogeneity: float) -> Self:
+        """This configuration with the φ of an oracle."""
+        return self.model_copy(update={"heterogeneity": heterogeneity})
 
     def check(self, num_classes: int) -> None:
         if num_classes < 2:

@@ -143,18 +143,17 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     return np.array(deltas)
 
 
-def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> dict[str, float]:
-    """At most the coalition's advantage about any other user, if all labels are equally likely to it; by its column."""
-    clusters = list(clusters_of(shards))
-    watched = [cluster for cluster in clusters if cluster.watched]
-    if not watched:
-        return {}
+def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
+    """At most the coalition's advantage about any other user, if all labels are equally likely to it."""
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
-    for cluster in watched:
-        model = accountant(cluster, noise, "coalition")
-        slow = isinstance(model, NoiseAlone | FetchDistribution)
-        most = max(most, alone if slow else min(alone, advantage(model, uniform).upper))
-    return {"advantage_coalition": alone if any(cluster.fell_back for cluster in clusters) else most}
+    for cluster in clusters_of(shards):
+        if cluster.fell_back:
+            return alone
+        if cluster.watched:
+            model = accountant(cluster, noise, "coalition")
+            slow = isinstance(model, NoiseAlone | FetchDistribution)
+            most = max(most, alone if slow else min(alone, advantage(model, uniform).upper))
+    return most
 
 
 def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:

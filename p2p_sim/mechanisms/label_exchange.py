@@ -27,12 +27,7 @@ from p2p_sim.mechanisms.exchange_accounting import (
 )
 from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.mechanism import SAMPLING_RATE, Column
-from p2p_sim.mechanisms.message_payloads import (
-    OF_MESSAGES,
-    MessagesConfig,
-    check_answers,
-    flipped_labels,
-)
+from p2p_sim.mechanisms.message_payloads import OF_MESSAGES, MessagesConfig, flipped_labels
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig, RandomizedResponse
@@ -146,8 +141,13 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
             raise InputError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
-        if self.randomizer is not None:
-            check_answers(adversaries)
+        # A shift of flipped labels among all classes leaves their law as it is, so that whoever answers with the next
+        # class still hides others; under a prior the next class may be one that nobody else sends.
+        if self.randomizer is not None and adversaries.inverting:
+            raise InputError(
+                f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others among flipped "
+                "labels alone; with mechanism.randomizer, give 'zero' or 'one'"
+            )
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
         def certified(alpha: float, size: int) -> bool:
@@ -192,9 +192,6 @@ class LabelExchangeMechanism(Deployment):
     adversaries: AdversariesConfig = NOBODY
     debias: bool = False
     asking: Asking = ONE_PEER
-
-    def __post_init__(self) -> None:
-        check_answers(self.adversaries, self.randomizer)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -272,7 +269,11 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        return {} if outcome.realised is None else coalition_advantage(outcome.realised, self.randomizer, num_classes)
+        """The coalition's, if some user is in it."""
+        shards = outcome.realised
+        if shards is None or not any(shard.member.any() for shard in shards):
+            return {}
+        return {"advantage_coalition": coalition_advantage(shards, self.randomizer, num_classes)}
 
     def without_adversaries(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)

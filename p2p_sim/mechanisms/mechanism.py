@@ -5,7 +5,6 @@ method is for what a mechanism knows better than the defaults.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -83,12 +82,12 @@ class MechanismBase(Config):
         """Whether a parameter follows from a quantity that nobody is told: such a choice is not private."""
         return False
 
-    def with_oracle_values(self, heterogeneity: Callable[[], float]) -> Self:
-        """The same configuration with the oracle's values; `heterogeneity` gives φ of the population."""
+    def with_oracle_values(self, heterogeneity: float) -> Self:
+        """This configuration with the values of an oracle that it asks: φ of the population."""
         return self
 
     def beside(self, learner: Config) -> Self:
-        """The same configuration, with values that follow the scenario's learner where they are not given."""
+        """This configuration, with values that follow the scenario's learner where they are not given."""
         return self
 
     def check(self, num_classes: int) -> None:
@@ -140,7 +139,7 @@ class Mechanism(MechanismBase, Deployment):
         """The accountant of the learner, about a user whose cluster has this size."""
 
     def calibrated(self, setup: Setup) -> Self:
-        """The same with every parameter fixed, such as the least noise for a target ε."""
+        """This configuration with every parameter fixed, such as the least noise for a target ε."""
         return self
 
     def deployed(self, setup: Setup) -> Self:

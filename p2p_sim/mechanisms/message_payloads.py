@@ -8,7 +8,6 @@ from pydantic import Field
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.adversaries import AdversariesConfig
 from p2p_sim.exchange.randomizer import Message, PayloadKind
 from p2p_sim.mechanisms.alibi import Alibi, AlibiConfig
 from p2p_sim.mechanisms.deployment import Setup
@@ -143,22 +142,6 @@ MessagesConfig = Annotated[
 
 OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
 """Columns of a row that say what the noise of these messages was."""
-
-
-def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:
-    """Refuse who answers with the next class, unless the noise is that of flipped labels.
-
-    Randomised response among all classes is the same after a shift, so that such a user still hides others; under a
-    prior the next class may be one that nobody else says.
-
-    Raises:
-        InputError: there is one.
-    """
-    for role in () if noise is not None and noise.hides_when_inverted else adversaries.inverting:
-        raise InputError(
-            f"adversaries.{role}.answer = 'inverted': known to hide others among flipped labels alone; "
-            "with mechanism.randomizer, give 'zero' or 'one'"
-        )
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:

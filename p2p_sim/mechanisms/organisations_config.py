@@ -124,7 +124,7 @@ class OrganisationsConfig(MechanismBase, Extended):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Refuse keys without a meaning."""
-        changed = differing("network", network, NetworkConfig())
+        changed = differing("network", network.model_dump(), NetworkConfig().model_dump())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
             beyond.append("network.on_timeout.retry = 'redraw'")

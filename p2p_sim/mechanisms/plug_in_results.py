@@ -103,6 +103,12 @@ def check_accountant(method: str, model: Any) -> None:
     require(method, texts, f"conditions must be a tuple of texts, not {conditions!r}")
 
 
+def check_local_epsilon(method: str, epsilon: Any) -> None:
+    """Refuse an ε₀ of a user's own message that is none; infinity is one."""
+    right = isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0)  # of NaN this is false
+    require(method, right, f"must give a number of at least 0, or None, not {epsilon!r}")
+
+
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
     """Refuse statements that nobody could read: one for each of some clusters.
 

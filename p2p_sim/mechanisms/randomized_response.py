@@ -40,7 +40,6 @@ class RandomizedResponse(Message):
     num_classes: int = 2
 
     kind: ClassVar[str] = "label"
-    hides_when_inverted: ClassVar[bool] = True
 
     @property
     def parameters(self) -> dict[str, float]:
