@@ -158,31 +158,31 @@ class Scenario(Extended, metaclass=OneLine):
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
         target = getattr(self.mechanism, "target_epsilon", None)
         if isinstance(target, float) and spoilt:
-            given = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
+            key = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
                 f"mechanism.target_epsilon = {target:g}: can be met where all ask anybody, "
-                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {given}"
+                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {key}"
             )
         return self
 
     def __repr__(self) -> str:
         """The scenario in one line: its name and what it runs."""
-        return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._shown())])})"
+        return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._summary())])})"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         """The scenario as a small table, for notebooks."""
-        return card(f"Scenario {self.name}", self._shown())
+        return card(f"Scenario {self.name}", self._summary())
 
-    def _shown(self) -> list[tuple[str, str]]:
+    def _summary(self) -> list[tuple[str, str]]:
         """What a reader looks for first, by key; `model_dump()` has everything."""
-        said = self.mechanism.model_dump(mode="json", exclude_defaults=True)
-        given = ", ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, int | float))
+        changed = self.mechanism.model_dump(mode="json", exclude_defaults=True)
+        numbers = ", ".join(f"{key} {value}" for key, value in changed.items() if isinstance(value, int | float))
         return [
             ("population", self.population.kind),
             ("clusters", self.clusters.kind),
-            ("mechanism", f"{self.mechanism.kind} ({given})" if given else self.mechanism.kind),
+            ("mechanism", f"{self.mechanism.kind} ({numbers})" if numbers else self.mechanism.kind),
             ("learner", self.learner.kind),
             ("engine", self.engine),
             ("replicates", str(self.replicates)),

@@ -97,7 +97,15 @@ class LocalAccountant(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         lower, basis = self.message.attained(delta), f"pure: the noisy {self.message.noun}"
-        return PrivacyBound(lower, self.local_epsilon, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            lower,
+            self.local_epsilon,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=basis,
+            conditions=self.conditions,
+        )
 
 
 class LocalChannel(Channel):
@@ -126,8 +134,8 @@ class ShuffledChannel(Channel):
     ) -> LabelRelease:
         """What users sent, under the names of others of their cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
-        place = streams.generator("shuffle").random(labels.size)
-        order = np.lexsort((place, np.repeat(np.arange(len(sizes)), sizes)))
+        keys = streams.generator("shuffle").random(labels.size)
+        order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:

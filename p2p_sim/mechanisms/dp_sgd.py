@@ -14,7 +14,7 @@ batch itself are not offered: they would tell who is in the batch, and the subsa
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +92,8 @@ class NoisySteps(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> DpSgd:
         """One for every user: clusters do not matter."""
-        assert self.noise_multiplier is not None
-        return self.of_steps(self.noise_multiplier, self.sampling_rate, self.steps)
+        sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
+        return self.of_steps(sigma, self.sampling_rate, self.steps)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams

@@ -222,6 +222,7 @@ def exchanged_at(
     randomizer: Callable[[float], ValueMessage],
     target: float,
     sizes: NDArray[np.int64],
+    *,
     sampling_rate: float,
     delta: float,
     most: float = 10.0,

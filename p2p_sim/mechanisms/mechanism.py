@@ -115,7 +115,7 @@ class Mechanism(MechanismBase, Deployment):
 
     trust: ClassVar[Trust] = "nobody"
     whole: ClassVar[bool] = False
-    _setup: Setup | None = PrivateAttr(default=None)
+    _setup: Setup = PrivateAttr()
 
     @abstractmethod
     def release(
@@ -146,8 +146,8 @@ class Mechanism(MechanismBase, Deployment):
         self.check(setup.num_classes)
         calibrated = self.calibrated(setup)
         if (offer := maker_of(self)) is not None:
-            same, what = isinstance(calibrated, type(self)), f"must give the same class, not {calibrated!r}"
-            require(method_of(offer, self, "calibrated"), same, what)
+            same = isinstance(calibrated, type(self))
+            require(method_of(offer, self, "calibrated"), same, f"must give the same class, not {calibrated!r}")
             check_columns(method_of(offer, self, "columns"), calibrated)
         fixed = calibrated.model_copy()
         fixed._setup = setup
@@ -155,8 +155,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """What its parameters are fixed for."""
-        assert self._setup is not None
+        """What its parameters are fixed for; an AttributeError before `deployed` has fixed them."""
         return self._setup
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import Field
 
@@ -46,16 +46,16 @@ class MessageConfig(Config, ABC):
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
         self.check(setup.num_classes)
+        if self.epsilon is not None:
+            return self.randomizer(self.epsilon, setup)
+        epsilon = cast(float, target)  # one of the two is given
 
         def certified(local: float, size: int) -> bool:
             if local > self.most:
                 return False
-            return self.randomizer(local, setup).exchanged(size, sampling_rate).satisfies(target or 0.0, setup.delta)
+            return self.randomizer(local, setup).exchanged(size, sampling_rate).satisfies(epsilon, setup.delta)
 
-        if self.epsilon is not None:
-            return self.randomizer(self.epsilon, setup)
-        assert target is not None
-        local = largest_local_epsilon(certified, setup.sizes.tolist(), min(target, self.most))
+        local = largest_local_epsilon(certified, setup.sizes.tolist(), min(epsilon, self.most))
         return self.randomizer(local, setup)
 
 

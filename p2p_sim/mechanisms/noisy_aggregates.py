@@ -10,7 +10,7 @@ not all of them, are uniform numbers.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,9 @@ def noise_share(
     Args:
         size: of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ, above 0.
     """
-    kept = -np.expm1(-1.0 / noise_scale)
+    success = -np.expm1(-1.0 / noise_scale)
     r = np.broadcast_to(1.0 / np.asarray(shares, dtype=np.float64), size)
-    first, second = (rng.negative_binomial(r, kept, size) for _ in range(2))
+    first, second = (rng.negative_binomial(r, success, size) for _ in range(2))
     return np.asarray(first - second, dtype=np.int64)
 
 
@@ -91,9 +91,9 @@ class Bags:
         many = np.ones_like(sizes) if bag_size is None else np.maximum(sizes // bag_size, 1)
         cluster = np.repeat(np.arange(len(sizes)), sizes)
         order = np.lexsort((rng.random(len(cluster)), cluster))
-        place = np.arange(len(cluster)) - np.repeat(offsets[:-1], sizes)
+        rank = np.arange(len(cluster)) - np.repeat(offsets[:-1], sizes)
         bag = np.empty(len(cluster), dtype=np.int64)
-        bag[order] = np.repeat(np.cumsum(many) - many, sizes) + place * many[cluster] // np.maximum(sizes, 1)[cluster]
+        bag[order] = np.repeat(np.cumsum(many) - many, sizes) + rank * many[cluster] // np.maximum(sizes, 1)[cluster]
         return Bags(bag, np.bincount(bag, minlength=int(many.sum())))
 
 
@@ -148,9 +148,8 @@ class Aggregates(Mechanism):
 
     @property
     def scale(self) -> float:
-        """σ."""
-        assert self.noise_scale is not None
-        return self.noise_scale
+        """σ, which `calibrated` has set."""
+        return cast(float, self.noise_scale)
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
@@ -185,7 +184,7 @@ class NoisyAggregatesConfig(Aggregates):
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
         own = one_hot(labels, self.setup.num_classes)
-        counts = np.stack([np.bincount(bags.bag[one > 0], minlength=len(bags.sizes)) for one in own.T], axis=1)
+        counts = np.stack([np.bincount(bags.bag[column > 0], minlength=len(bags.sizes)) for column in own.T], axis=1)
         noise = noise_share(counts.shape, 1, self.scale, streams.generator("bag-noise"))
         return counts + noise, np.ones(len(labels), dtype=np.bool_)
 
@@ -250,8 +249,8 @@ class NoiseSharesConfig(Aggregates):
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
         """What the learner adds up of the helpers' sums."""
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
-        left = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
-        counted = stays & (left <= self.leavers)[bags.bag]
+        leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
+        counted = stays & (leavers <= self.leavers)[bags.bag]
         own, shares = one_hot(labels, self.setup.num_classes), self.sharers(bags.sizes)[bags.bag][:, None]
         own += noise_share(own.shape, shares, self.scale, streams.generator("bag-noise"))
         sent = secret_shares(own[counted], self.number_of_helpers, streams.generator("bag-shares"))

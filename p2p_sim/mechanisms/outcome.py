@@ -137,10 +137,10 @@ class ByCluster:
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K) of rows of these clusters (n,), at least one."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
-        found = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
+        probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
-            found[cluster == c] = part
-        return found
+            probabilities[cluster == c] = part
+        return probabilities
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,7 @@ class Outcome:
         return Outcome(
             LabelRelease.join([part.labels for part in parts]),
             sum(counts, Traffic()) if counts else None,
-            None,
-            np.concatenate(times) if times else None,
-            tuple(shard for fact in facts for shard in fact) if facts else None,
-            overlay,
+            arrival_s=np.concatenate(times) if times else None,
+            realised=tuple(shard for fact in facts for shard in fact) if facts else None,
+            overlay=overlay,
         )

@@ -29,11 +29,11 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
                         "the released model must have a method probabilities")  # fmt: skip
     if not isinstance(release, LabelRelease) or release.kind != releases:
-        what = type(release).__name__
+        name = type(release).__name__
         if isinstance(release, LabelRelease):
-            what += f" of kind {release.kind!r}"
+            name += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
-        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {what}")
+        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {name}")
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
@@ -94,10 +94,10 @@ def check_accountant(method: str, model: Any) -> None:
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
     require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
-    found: Any = model.delta(1.0)
-    require(method, isinstance(found, Bracket), f"delta must give a Bracket, not {type(found).__name__}")
-    right = is_number(found.lower) and is_number(found.upper) and 0.0 <= found.lower <= found.upper <= 1.0
-    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {found.lower} and {found.upper}")
+    bracket: Any = model.delta(1.0)
+    require(method, isinstance(bracket, Bracket), f"delta must give a Bracket, not {type(bracket).__name__}")
+    right = is_number(bracket.lower) and is_number(bracket.upper) and 0.0 <= bracket.lower <= bracket.upper <= 1.0
+    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {bracket.lower} and {bracket.upper}")
     conditions: Any = model.conditions
     texts = isinstance(conditions, tuple) and all(isinstance(text, str) for text in conditions)
     require(method, texts, f"conditions must be a tuple of texts, not {conditions!r}")

@@ -53,12 +53,12 @@ class ProtocolConfig(FlippedLabelsConfig):
         """Everything has a meaning: noisy labels are all that anybody gets."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
-        found: Any = self.protocol()
-        wanted = f"must give a Protocol, not {type(found).__name__}"
+        protocol: Any = self.protocol()
+        wanted = f"must give a Protocol, not {type(protocol).__name__}"
         method = method_of(maker_of(self), self, "protocol")
-        require(method, isinstance(found, Protocol), wanted)
-        require(method, not (wrong := misfit(type(found), Protocol)), f"{type(found).__name__}.{wrong}")
-        return ProtocolMechanism(self.flips(setup), found, setup.adversaries)
+        require(method, isinstance(protocol, Protocol), wanted)
+        require(method, not (wrong := misfit(type(protocol), Protocol)), f"{type(protocol).__name__}.{wrong}")
+        return ProtocolMechanism(self.flips(setup), protocol, setup.adversaries)
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,11 @@ class ProtocolMechanism(Deployment):
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
         exchange = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol)
-        done = exchange.run(population, opened, record, part)
-        release = LabelRelease(done.user, done.payload)
-        return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
+        sent = exchange.run(population, opened, record, part)
+        release = LabelRelease(sent.user, sent.payload)
+        return Outcome(
+            release, sent.traffic, sent.transcript, sent.arrival_s, realised=sent.realised, overlay=opened.overlay
+        )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """ε₀ against the learner, whatever the cluster."""
@@ -90,7 +92,9 @@ class ProtocolMechanism(Deployment):
 
     def _bound(self, observer: str, delta: float) -> PrivacyBound:
         epsilon = self.randomizer.local_epsilon
-        return PrivacyBound(0.0, epsilon, delta, observer, "label", BASIS, PROTOCOL_CONDITIONS)
+        return PrivacyBound(
+            0.0, epsilon, delta, observer, adjacency="label", basis=BASIS, conditions=PROTOCOL_CONDITIONS
+        )
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         return self.randomizer.local_epsilon
@@ -98,7 +102,7 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The same ε₀ for the learner, for one who sees times, for a coalition and for an eavesdropper."""
+        """ε₀ for the learner, for a learner who sees times, for a coalition and for an eavesdropper alike."""
         learner = self._bound("learner", delta)
         statements = {
             "epsilon_upper": learner,
