@@ -144,7 +144,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     @model_validator(mode="after")
-    def _clocks(self) -> Self:
+    def _engine_fits(self) -> Self:
         beyond, kind = [*self.network.faults, *self.adversaries.active], self.mechanism.kind
         if isinstance(self.mechanism, ProtocolConfig) and self.engine != "processes":
             raise ValueError(f"engine = {self.engine!r}: mechanism.kind = {kind!r} is a protocol; it needs 'processes'")
@@ -152,6 +152,11 @@ class Scenario(Extended, metaclass=OneLine):
             raise ValueError(f"engine = 'processes': carries labels alone; mechanism.kind = {kind!r} sends others")
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
+        return self
+
+    @model_validator(mode="after")
+    def _target_can_be_met(self) -> Self:
+        """Noise is calibrated where all ask anybody and get a noisy label; elsewhere a target cannot be met."""
         spoilt = set(self.network.faults) - CALIBRATED
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")

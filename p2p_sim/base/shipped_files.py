@@ -60,11 +60,13 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
     Raises:
         InputError: it is no path, and nothing has this name.
     """
+    # a path is taken as it is
     path = folder / name
     if path.suffix == ".toml" or _is_there(path):
         return path
     text, own = Path(name).as_posix(), path.with_name(f"{path.name}.toml") if path.name else path
     shipped_path = named(text, sweep)
+    # the user's own file of a name comes before the shipped one
     if _is_there(own):
         if shipped_path is not None and not own.samefile(shipped_path):
             warnings.warn(f"{text}: your own file {own} is taken, not the one of this name of p2p-sim", stacklevel=2)

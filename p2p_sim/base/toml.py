@@ -99,6 +99,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     key = key.strip()
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
+    # a document of one key: a line break in the text would add a second, which is refused below
     try:
         value = parsed(f"value = {text.strip()}")
     except ValueError:

@@ -149,6 +149,7 @@ class ClusterRRConfig(Mechanism):
         present = [name for name in _GIVEN if getattr(self, name) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
             raise ValueError("approximate: nothing is hidden where the distributions are released or ε is nominal")
+        # either the parameters themselves, or a target ε that a split spends
         if self.target_epsilon is None:
             missing = [name for name in ("resampling_prob", "threshold") if name not in present]
             if missing:
@@ -156,6 +157,7 @@ class ClusterRRConfig(Mechanism):
             return self
         if present:
             raise ValueError(f"give either target_epsilon or {present[0]}")
+        # what the split needs: β follows from λ, φ is a guess or the oracle's
         if self.split == "uniform" and self.bias_correction > 0:
             raise ValueError("bias_correction: split = 'uniform' sets it to λ; leave it out")
         if self.oracle and self.heterogeneity is not None:

@@ -1,6 +1,7 @@
 """What released labels say of true ones on average: scores that need no true label."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +80,15 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     return Evidence(release.user, lower[index.ravel(), labels], upper=upper[index.ravel(), labels])
 
 
-def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
-    """Scores (K, K) of released labels (rows) for each class: means of at most, and of at least, its indicator.
+class BoundingScores(NamedTuple):
+    """Scores (K, K) of released labels (rows) for each class, whose means are at most, and at least, its indicator."""
+
+    lower: Floats
+    upper: Floats
+
+
+def bounding_scores(transition: Floats) -> BoundingScores:
+    """The scores of released labels under a matrix that need not have an inverse.
 
     S are the labels that are ever released. The inverse on S gives a score g whose mean is the indicator of a class of
     S if the true label is in S, and some number c else. Then g + max(0, -c) is an upper score, and (g - c')/(1 - c'),
@@ -94,7 +102,7 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     sent = np.flatnonzero(transition.any(axis=0))
     inside = transition[np.ix_(sent, sent)]
     if np.linalg.cond(inside) >= LARGEST_CONDITION:
-        return lower, upper
+        return BoundingScores(lower, upper)
     scores = np.linalg.inv(inside)
     others = np.setdiff1d(np.arange(k), sent)
     means = transition[np.ix_(others, sent)] @ scores
@@ -103,7 +111,7 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     upper[np.ix_(sent, sent)] = scores - least
     bounded = most < 1.0 - 1e-9
     lower[np.ix_(sent, sent[bounded])] = ((scores - most) / np.where(bounded, 1.0 - most, 1.0))[:, bounded]
-    return lower, upper
+    return BoundingScores(lower, upper)
 
 
 def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:

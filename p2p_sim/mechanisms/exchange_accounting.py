@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,10 +121,18 @@ def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]
     }
 
 
-def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
+class UserEpsilons(NamedTuple):
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
+
+    epsilons: Floats
+    statement: PrivacyBound
+
+
+def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
+    """The ε of every user of a run at δ, in the population's order."""
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
-    return np.concatenate([epsilons for epsilons, _ in parts]), worst_bound([bound for _, bound in parts])
+    epsilons = np.concatenate([part.epsilons for part in parts])
+    return UserEpsilons(epsilons, worst_bound([part.statement for part in parts]))
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
@@ -213,7 +222,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
     return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=event)
 
 
-def _users(cluster: Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
+def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
     """ε of each user of a cluster, and the statement about the worst placed."""
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
@@ -228,7 +237,8 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> tuple[Floats, Priv
     epsilons[cluster.constant] = 0.0
     if cluster.fell_back:
         bounds.append(accountant(cluster, noise, "learner").epsilon(delta))
-    return epsilons, replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
+    statement = replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
+    return UserEpsilons(epsilons, statement)
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:

@@ -10,7 +10,7 @@ not all of them, are uniform numbers.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, cast
+from typing import ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,14 +97,31 @@ class Bags:
         return Bags(bag, np.bincount(bag, minlength=int(many.sum())))
 
 
-def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
-    """The smallest and the largest bag of a cluster.
+class BagSizes(NamedTuple):
+    """Users in the smallest and in the largest bag of a cluster."""
 
-    >>> bag_sizes(25, 10), bag_sizes(25, None), bag_sizes(5, 10)
-    ((12, 13), (25, 25), (5, 5))
+    smallest: int
+    largest: int
+
+    @staticmethod
+    def of(cluster_size: int, bag_size: int | None) -> "BagSizes":
+        """The bags of a cluster of so many users, whose sizes differ by one at most.
+
+        >>> BagSizes.of(25, 10), BagSizes.of(5, None)
+        (BagSizes(smallest=12, largest=13), BagSizes(smallest=5, largest=5))
+        """
+        many = 1 if bag_size is None else max(1, cluster_size // bag_size)
+        return BagSizes(cluster_size // many, -(-cluster_size // many))
+
+
+class BagCounts(NamedTuple):
+    """The noisy counts of the bags of a shard.
+
+    noisy: (B, k) counts of the classes in each bag. counted: (n,) which users are counted: those of bags that release.
     """
-    many = 1 if bag_size is None else max(1, cluster_size // bag_size)
-    return cluster_size // many, -(-cluster_size // many)
+
+    noisy: Counts
+    counted: NDArray[np.bool_]
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
@@ -152,8 +169,8 @@ class Aggregates(Mechanism):
         return cast(float, self.noise_scale)
 
     @abstractmethod
-    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
-        """Noisy counts (B, k) of a shard's labels (n,), and who is counted (n,): users of bags that release."""
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
+        """The noisy counts of a shard's labels (n,)."""
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -182,11 +199,11 @@ class NoisyAggregatesConfig(Aggregates):
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
         return NoisyCounts(setup.num_classes, self.scale)
 
-    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         own = one_hot(labels, self.setup.num_classes)
         counts = np.stack([np.bincount(bags.bag[column > 0], minlength=len(bags.sizes)) for column in own.T], axis=1)
         noise = noise_share(counts.shape, 1, self.scale, streams.generator("bag-noise"))
-        return counts + noise, np.ones(len(labels), dtype=np.bool_)
+        return BagCounts(counts + noise, np.ones(len(labels), dtype=np.bool_))
 
 
 class NoiseSharesConfig(Aggregates):
@@ -228,7 +245,7 @@ class NoiseSharesConfig(Aggregates):
         Raises:
             InputError: a bag has too few users for the colluders and leavers that the noise must survive.
         """
-        least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
+        least = min(BagSizes.of(int(size), self.bag_size).smallest for size in setup.sizes)
         if least < self.leavers + self.number_of_helpers:
             raise InputError(
                 f"mechanism: a bag of {least} users has too few for colluders = {self.colluders}, leavers = "
@@ -242,11 +259,11 @@ class NoiseSharesConfig(Aggregates):
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        n = bag_sizes(size, self.bag_size)[1]
+        n = BagSizes.of(size, self.bag_size).largest
         surplus = n / int(self.sharers(np.array([n]))[0])
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, self._share_released(n))
 
-    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         """What the learner adds up of the helpers' sums."""
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
@@ -254,11 +271,11 @@ class NoiseSharesConfig(Aggregates):
         own, shares = one_hot(labels, self.setup.num_classes), self.sharers(bags.sizes)[bags.bag][:, None]
         own += noise_share(own.shape, shares, self.scale, streams.generator("bag-noise"))
         sent = secret_shares(own[counted], self.number_of_helpers, streams.generator("bag-shares"))
-        return totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted
+        return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of all that one user sends, in the largest bag."""
-        largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
+        largest = max(BagSizes.of(int(size), self.bag_size).largest for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
         return messages_epsilon(self.scale, self.setup.num_classes, honest)
 

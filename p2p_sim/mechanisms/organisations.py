@@ -258,23 +258,13 @@ class Organisations(Deployment):
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
-        facts = OrganisationFacts(
-            spent,
-            tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count)),
-            came,
-            tuple(exchanged.offline.tolist()),
-        )
+        shown_to = tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
+        facts = OrganisationFacts(spent, shown_to, came, tuple(exchanged.offline.tolist()))
         release, times = ModelRelease(ByCluster(predictors)), np.sort(exchanged.arrival_s[exchanged.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
-        return Outcome(
-            release,
-            exchanged.traffic,
-            exchanged.transcript,
-            arrival_s=times,
-            overlay=opened.overlay,
-            organisations=facts,
-        )
+        out = Outcome(release, exchanged.traffic, exchanged.transcript, times, overlay=opened.overlay)
+        return replace(out, organisations=facts)
 
 
 class _OrganisationsRun:
@@ -300,6 +290,7 @@ class _OrganisationsRun:
         plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
         rng, models = self.streams.generator("models-own", k), list["GroupModels"]()
         priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
+        # each part has rows of its own, so that an organisation pays the ε of one part, not the sum
         for stage in self.mechanism.stages[k][: plan.parts]:
             rows, order = order[: stage.rows], order[stage.rows :]
             group_models, noise = train_groups(

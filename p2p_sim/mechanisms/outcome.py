@@ -205,14 +205,12 @@ class Outcome:
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())
-        counts = [part.traffic for part in parts if part.traffic is not None]
-        facts = [part.realised for part in parts if part.realised is not None]
         released = [part.release.counts for part in parts if isinstance(part.release, Tally)]
         truth = [part.truth.counts for part in parts if part.truth is not None]
         return Outcome(
             Tally(np.sum(released, axis=0)),
-            sum(counts, Traffic()) if counts else None,
-            realised=tuple(shard for fact in facts for shard in fact) if facts else None,
+            _traffic_of(parts),
+            realised=_shards_of(parts),
             arrivals=arrivals,
             truth=Tally(np.sum(truth, axis=0)),
         )
@@ -220,13 +218,23 @@ class Outcome:
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
         """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
-        counts = [part.traffic for part in parts if part.traffic is not None]
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
-        facts = [part.realised for part in parts if part.realised is not None]
         return Outcome(
             LabelRelease.join([part.labels for part in parts]),
-            sum(counts, Traffic()) if counts else None,
+            _traffic_of(parts),
             arrival_s=np.concatenate(times) if times else None,
-            realised=tuple(shard for fact in facts for shard in fact) if facts else None,
+            realised=_shards_of(parts),
             overlay=overlay,
         )
+
+
+def _traffic_of(parts: Sequence[Outcome]) -> Traffic | None:
+    """The messages of all parts of a run, counted; None if no part has sent any."""
+    counts = [part.traffic for part in parts if part.traffic is not None]
+    return sum(counts, Traffic()) if counts else None
+
+
+def _shards_of(parts: Sequence[Outcome]) -> tuple[NetworkRecord, ...] | None:
+    """What is known of the shards of all parts of a run, besides labels; None if no part has a record."""
+    records = [part.realised for part in parts if part.realised is not None]
+    return tuple(shard for record in records for shard in record) if records else None

@@ -34,6 +34,7 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
             name += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
         raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {name}")
+    # users: numbers of the shard's users, ascending, each once
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
@@ -47,6 +48,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     """Refuse labels that are none of their kind."""
     payload: Any = release.payload
     count = len(release)
+    # by kind: type of the numbers as in numpy.dtype.kind, columns of a row, what they are
     types, columns, meaning = {
         "hard": ("iu", None, f"classes in 0..{classes - 1}"),
         "bits": ("u", (classes + 7) // 8, "packed bits"),
@@ -58,6 +60,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     wanted = f"payload must be an array {shape} of {meaning}"
     require(method, is_array(payload, types, shape),
              f"{wanted}, not {described(payload)}")  # fmt: skip
+    # then the numbers themselves
     if types == "iu" and count:
         low, high = int(payload.min()), int(payload.max())
         require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
