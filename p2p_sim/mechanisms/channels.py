@@ -98,13 +98,7 @@ class LocalAccountant(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         lower, basis = self.message.attained(delta), f"pure: the noisy {self.message.noun}"
         return PrivacyBound(
-            lower,
-            self.local_epsilon,
-            delta,
-            observer="learner",
-            adjacency="label",
-            basis=basis,
-            conditions=self.conditions,
+            lower, self.local_epsilon, delta, "learner", adjacency="label", basis=basis, conditions=self.conditions
         )
 
 
@@ -149,21 +143,18 @@ class Table(Message):
     """A label drawn from the row of the true label.
 
     rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
+    parameters: none; the mechanism says what makes the table.
     """
 
     rows: tuple[tuple[float, ...], ...]
 
     kind: ClassVar[str] = "table"
+    parameters: ClassVar[dict[str, float]] = {}
 
     @property
     def transition(self) -> Floats:
         """(K, K)."""
         return np.array(self.rows)
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """None: the mechanism says what makes the table."""
-        return {}
 
     @property
     def local_epsilon(self) -> float:
@@ -201,12 +192,9 @@ class TableAccountant(Accountant):
 
     requires = ANYWHERE
 
+    basis = "exact: the law of the noisy label"
     message: Table
     conditions: tuple[str, ...] = ()
-
-    @property
-    def basis(self) -> str:
-        return "exact: the law of the noisy label"
 
     @property
     def pure_epsilon(self) -> float:

@@ -235,8 +235,9 @@ class ClusterRRConfig(Mechanism):
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
         """Of the pure ε, or of what resampling hides of the distributions too, which takes up to seconds for a size."""
         lam, sigma, tau, beta = self.parameters.values()
-        parameters = (setup.num_classes, lam, sigma, tau)
-        return ClusterResampling(size, *parameters, released=beta > 0.0, counted=self.approximate)
+        return ClusterResampling(
+            size, setup.num_classes, lam, sigma, tau, released=beta > 0.0, counted=self.approximate
+        )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         """Theorem 1 as printed, which takes one share to move where two do."""
@@ -245,8 +246,9 @@ class ClusterRRConfig(Mechanism):
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """How a pure ε is spent."""
         size = _two_digits(float(np.mean(sizes)))
-        phi = self.heterogeneity or 0.0
-        return _choose(self.split, epsilon, phi, classes=num_classes, size=size, decisions=self.decisions)
+        return _choose(
+            self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
+        )
 
     def _stretched(self, epsilon: float, delta: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """The choice for the largest pure ε, up to twice the given one, that is certified for (ε, δ) everywhere."""

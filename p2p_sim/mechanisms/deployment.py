@@ -197,14 +197,9 @@ class Deployment(ABC):
         if (local := self.local_epsilon(sizes)) is not None:
             if (offer := maker_of(self)) is not None:
                 check_local_epsilon(method_of(offer, self, "local_epsilon"), local)
+            basis, conditions = "pure: a user's own message", self.local_conditions
             statements["epsilon_local"] = PrivacyBound(
-                0.0,
-                local,
-                delta,
-                observer="eavesdropper",
-                adjacency="label",
-                basis="pure: a user's own message",
-                conditions=self.local_conditions,
+                0.0, local, delta, "eavesdropper", adjacency="label", basis=basis, conditions=conditions
             )
         return statements | self.papers(situation, sizes, delta)
 

@@ -30,14 +30,11 @@ class MessageConfig(Config, ABC):
     largest sufficient ε₀ of three digits."""
     releases: ClassVar[PayloadKind]
     """The kind of release that the learner gets."""
+    most: ClassVar[float] = math.inf
+    """Largest ε₀ that `mechanism.target_epsilon` may choose."""
 
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
-
-    @property
-    def most(self) -> float:
-        """Largest ε₀ that `mechanism.target_epsilon` may choose."""
-        return math.inf
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
@@ -106,13 +103,10 @@ class _ValueMessages(MessageConfig, ValuesConfig):
     """What messages with numbers have in common."""
 
     releases: ClassVar[PayloadKind] = "values"
+    most: ClassVar[float] = LARGEST_EPSILON
     epsilon: float | None = Field(default=None, gt=0, le=LARGEST_EPSILON)
     """ε₀ of a single message, above 0 and at most 10. Give this or `mechanism.target_epsilon`, which chooses the
     largest sufficient ε₀ of three digits."""
-
-    @property
-    def most(self) -> float:
-        return LARGEST_EPSILON
 
     def check(self, num_classes: int) -> None:
         """Refuse a prior that does not fit k label values, or is none."""

@@ -216,6 +216,7 @@ class NoiseSharesConfig(Aggregates):
     kind: Literal["noise_shares"] = "noise_shares"
     described: ClassVar[str] = "shares of the noise on the class counts of bags, added up among users"
     conditions: ClassVar[tuple[str, ...]] = SHARED
+    local_conditions: ClassVar[tuple[str, ...]] = ALL_HER_SHARES
     colluders: int = Field(default=1, ge=0, le=1_000_000)
     """c: users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
     leavers: int = Field(default=0, ge=0, le=1_000_000)
@@ -278,10 +279,6 @@ class NoiseSharesConfig(Aggregates):
         largest = max(BagSizes.of(int(size), self.bag_size).largest for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
         return messages_epsilon(self.scale, self.setup.num_classes, honest)
-
-    @property
-    def local_conditions(self) -> tuple[str, ...]:
-        return ALL_HER_SHARES
 
     def _share_released(self, size: int) -> float:
         """Probability that a user stays, and at most d of the others of her bag leave; rounded down."""

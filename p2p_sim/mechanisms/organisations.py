@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,7 @@ class Organisations(Deployment):
     """
 
     trust = "organisation"  # the one that holds the row
+    parameters: ClassVar[dict[str, float]] = {}
 
     plan: OrganisationsPlan
     sizes: tuple[int, ...]
@@ -142,11 +143,6 @@ class Organisations(Deployment):
 
     def __post_init__(self) -> None:
         _ = self.stages  # refuses organisations with too few rows
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """None that rows have columns for."""
-        return {}
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
@@ -248,23 +244,21 @@ class Organisations(Deployment):
         asker, owner = neighbours(opened, count)
         wanted = np.isin(asker, self.learners) & np.isin(owner, self.senders)
         sizes = np.array([8 * sum(w.size for m in sent.get(k, ()) for w in m.coefficients) for k in range(count)])
-        exchanged = exchange_models(opened, asker[wanted], owner[wanted], sizes, record)
-        visible = exchanged.shown
-        for k, o in zip(exchanged.asker[visible].tolist(), exchanged.owner[visible].tolist(), strict=True):
+        trade = exchange_models(opened, asker[wanted], owner[wanted], sizes, record)
+        for k, o in zip(trade.asker[trade.shown].tolist(), trade.owner[trade.shown].tolist(), strict=True):
             for model in sent[o]:
                 run.ledger.show(fingerprint(model.coefficients), k)
-        came = tuple(tuple(exchanged.owner[exchanged.used & (exchanged.asker == k)].tolist()) for k in range(count))
+        came = tuple(tuple(trade.owner[trade.used & (trade.asker == k)].tolist()) for k in range(count))
         predictors = {k: run.combine(k, {owner: sent[owner] for owner in came[k]}) for k in self.learners}
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
         shown_to = tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
-        facts = OrganisationFacts(spent, shown_to, came, tuple(exchanged.offline.tolist()))
-        release, times = ModelRelease(ByCluster(predictors)), np.sort(exchanged.arrival_s[exchanged.used])
+        facts = OrganisationFacts(spent, shown_to, came, tuple(trade.offline.tolist()))
+        release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
-        out = Outcome(release, exchanged.traffic, exchanged.transcript, times, overlay=opened.overlay)
-        return replace(out, organisations=facts)
+        return Outcome(release, trade.traffic, trade.transcript, times, overlay=opened.overlay, organisations=facts)
 
 
 class _OrganisationsRun:

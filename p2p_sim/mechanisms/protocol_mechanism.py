@@ -67,6 +67,7 @@ class ProtocolMechanism(Deployment):
 
     trust: ClassVar[Trust] = "nobody"
     sampling_rate: ClassVar[None] = None
+    local_conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
 
     randomizer: RandomizedResponse
     protocol: Protocol
@@ -114,10 +115,6 @@ class ProtocolMechanism(Deployment):
 
     def local_advantage(self, num_classes: int) -> float | None:
         return self.randomizer.advantage(num_classes)
-
-    @property
-    def local_conditions(self) -> tuple[str, ...]:
-        return PROTOCOL_CONDITIONS
 
     def without_adversaries(self) -> "ProtocolMechanism | None":
         if self.adversaries == NOBODY:

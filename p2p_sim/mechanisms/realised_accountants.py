@@ -192,11 +192,8 @@ class NothingSeen(Accountant):
     """Nobody's label was passed on."""
 
     requires = ANYWHERE
-
-    @property
-    def pure_epsilon(self) -> float:
-        """0."""
-        return 0.0
+    conditions = REALISED_CONDITIONS
+    pure_epsilon = 0.0
 
     def delta(self, epsilon: float) -> Bracket:
         """0."""
@@ -204,21 +201,10 @@ class NothingSeen(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """0."""
+        basis = "nobody's label was passed on"
         return PrivacyBound(
-            0.0,
-            0.0,
-            delta,
-            observer="learner",
-            adjacency="label",
-            basis="nobody's label was passed on",
-            conditions=self.conditions,
-            conditional_on=REALISED,
+            0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
         )
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold."""
-        return REALISED_CONDITIONS
 
 
 @dataclass(frozen=True)

@@ -93,11 +93,8 @@ class RRWithPrior(Message):
     prior: tuple[float, ...] | None = None
 
     kind: ClassVar[str] = "rr_with_prior"
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """One stage: what a user says does not depend on what others said."""
-        return {"stages": 1}
+    parameters: ClassVar[dict[str, float]] = {"stages": 1}
+    """One stage: what a user says does not depend on what others said."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
