@@ -81,10 +81,10 @@ def scenario_keys() -> str:
 
 def parameter_columns() -> str:
     """Every column of a row that holds a parameter of p2p-sim's own mechanisms, and which of them have it."""
-    from p2p_sim.scenario import OWN_MECHANISMS, own_columns
+    from p2p_sim.scenario import OWN_COLUMNS, OWN_MECHANISMS
 
     rows = []
-    for name, column in own_columns().items():
+    for name, column in OWN_COLUMNS.items():
         kinds = (kind for kind, own in OWN_MECHANISMS.items() if name in [has.name for has in own.columns])
         rows.append([f"`{name}`", cell(str(column)), ", ".join(kinds)])
     return table(("column", "meaning", "mechanisms"), rows)

@@ -79,4 +79,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'p2p_sim' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    # a later use finds the name here and does not come back to this function
+    globals()[name] = getattr(importlib.import_module(_PUBLIC[name]), name)
+    return globals()[name]

@@ -32,13 +32,12 @@ from p2p_sim.privacy.where_bounds_hold import Situation
 MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]
 """Any mechanism: p2p-sim's own are found in its package `mechanisms`."""
 OWN_MECHANISMS: dict[str, type[MechanismBase]] = kinds_within("p2p_sim.mechanisms", MechanismBase)
+OWN_COLUMNS: dict[str, Column] = {
+    column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns
+}
+"""The columns of a row that hold parameters of p2p-sim's own mechanisms, by name."""
 MODEL_VERSION = 7
 """Raised whenever the same scenario would give other rows."""
-
-
-def own_columns() -> dict[str, Column]:
-    """The columns of a row that hold parameters of p2p-sim's own mechanisms."""
-    return {column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns}
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
@@ -145,7 +144,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     @model_validator(mode="after")
-    def _clocks(self) -> Self:
+    def _engine_fits(self) -> Self:
         beyond, kind = [*self.network.faults, *self.adversaries.active], self.mechanism.kind
         if isinstance(self.mechanism, ProtocolConfig) and self.engine != "processes":
             raise ValueError(f"engine = {self.engine!r}: mechanism.kind = {kind!r} is a protocol; it needs 'processes'")
@@ -153,37 +152,42 @@ class Scenario(Extended, metaclass=OneLine):
             raise ValueError(f"engine = 'processes': carries labels alone; mechanism.kind = {kind!r} sends others")
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
+        return self
+
+    @model_validator(mode="after")
+    def _target_can_be_met(self) -> Self:
+        """Noise is calibrated where all ask anybody and get a noisy label; elsewhere a target cannot be met."""
         spoilt = set(self.network.faults) - CALIBRATED
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
         target = getattr(self.mechanism, "target_epsilon", None)
         if isinstance(target, float) and spoilt:
-            given = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
+            key = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
                 f"mechanism.target_epsilon = {target:g}: can be met where all ask anybody, "
-                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {given}"
+                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {key}"
             )
         return self
 
     def __repr__(self) -> str:
         """The scenario in one line: its name and what it runs."""
-        return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._shown())])})"
+        return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._summary())])})"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         """The scenario as a small table, for notebooks."""
-        return card(f"Scenario {self.name}", self._shown())
+        return card(f"Scenario {self.name}", self._summary())
 
-    def _shown(self) -> list[tuple[str, str]]:
+    def _summary(self) -> list[tuple[str, str]]:
         """What a reader looks for first, by key; `model_dump()` has everything."""
-        said = self.mechanism.model_dump(mode="json", exclude_defaults=True)
-        given = ", ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, int | float))
+        changed = self.mechanism.model_dump(mode="json", exclude_defaults=True)
+        numbers = ", ".join(f"{key} {value}" for key, value in changed.items() if isinstance(value, int | float))
         return [
             ("population", self.population.kind),
             ("clusters", self.clusters.kind),
-            ("mechanism", f"{self.mechanism.kind} ({given})" if given else self.mechanism.kind),
+            ("mechanism", f"{self.mechanism.kind} ({numbers})" if numbers else self.mechanism.kind),
             ("learner", self.learner.kind),
             ("engine", self.engine),
             ("replicates", str(self.replicates)),

@@ -212,7 +212,7 @@ def _read(noise: ValueMessage, payload: NDArray[np.integer], base: str) -> tuple
 def _calibrated(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float,
                 sizes: tuple[int, ...], delta: float) -> ValueMessage:  # fmt: skip
     make = partial(_made, kind, values)
-    return exchanged_at(make, epsilon, np.array(sizes), 1.0, delta)
+    return exchanged_at(make, epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
 
 
 @lru_cache(maxsize=4096)

@@ -8,10 +8,10 @@ import numpy as np
 from p2p_sim.base.errors import InputError
 
 
-def require(method: str, right: bool, what: str) -> None:
+def require(method: str, right: bool, wanted: str) -> None:
     """Raise InputError with what a method must give if what it gave is not right."""
     if not right:
-        raise InputError(f"{method}{what}")
+        raise InputError(f"{method}{wanted}")
 
 
 def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
@@ -36,7 +36,7 @@ def is_whole(value: Any, below: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
 
 
-def misfit(found: type, base: type) -> str:
+def misfit(derived: type, base: type) -> str:
     """Which method does not take what the first method of its name takes, in a base; empty if all do.
 
     >>> class Base:
@@ -46,8 +46,8 @@ def misfit(found: type, base: type) -> str:
     >>> misfit(Found, Base), misfit(Base, Base)
     ('fit must take (self, features, weights)', '')
     """
-    for name, method in inspect.getmembers_static(found, inspect.isfunction):
-        earlier = [vars(cls)[name] for cls in (*found.__mro__[1:], base) if name in vars(cls)]
+    for name, method in inspect.getmembers_static(derived, inspect.isfunction):
+        earlier = [vars(cls)[name] for cls in (*derived.__mro__[1:], base) if name in vars(cls)]
         of_base = earlier[-1] if earlier else method
         if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
             continue

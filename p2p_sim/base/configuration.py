@@ -49,12 +49,12 @@ class Config(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """The schema, in which each field has the text below it as its description."""
-        found = handler(schema)
-        fields = handler.resolve_ref_schema(found).get("properties", {})
+        json_schema = handler(schema)
+        fields = handler.resolve_ref_schema(json_schema).get("properties", {})
         for name, text in descriptions(cls).items():
             if name in fields:
                 fields[name].setdefault("description", text)
-        return found
+        return json_schema
 
 
 class Extended(Config):
@@ -109,37 +109,37 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
         parts = [*parts[:2], *parts[3:]]
     key, value = shortened(".".join(parts)), fault.get("input")
     if fault["type"] == "extra_forbidden":
-        known, fields = sorted(_keys(model)), _fields(model, fault["loc"][:-1])
-        hint = nearest(parts[-1], fields) if fields else "" if key in known else nearest(key, known)
+        keys, fields = sorted(_keys(model)), _fields(model, fault["loc"][:-1])
+        hint = nearest(parts[-1], fields) if fields else "" if key in keys else nearest(key, keys)
         hint = hint.replace("did you mean ", f"did you mean {'.'.join([*parts[:-1], ''])}") if fields else hint
         if fields and not hint:
             rest = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
             hint = f"; it takes {', '.join(fields[:MOST_NAMED])}{rest}"
-        return f"{key}: unknown key{' for this kind' if key in known else ''}{hint}"
+        return f"{key}: unknown key{' for this kind' if key in keys else ''}{hint}"
     if fault["type"] == "missing":
         return f"{key}: is missing"
     if fault["type"].startswith("union_tag"):
         context = fault["ctx"]
-        given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
+        stated = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
         if "fault" in context:
-            return f"{key}.kind{given}: {context['fault']}"
+            return f"{key}.kind{stated}: {context['fault']}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
         hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
         note = context.get("note", "")
         if note:
             note = f" {note[0].upper()}{note[1:]}" if hint else f"; {note}"
-        return f"{key}.kind{given}: must be one of {allowed}{hint}{note}"
+        return f"{key}.kind{stated}: must be one of {allowed}{hint}{note}"
     message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
-    shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
-    return f"{key}{shown}: {message}" if key else message
+    quoted = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
+    return f"{key}{quoted}: {message}" if key else message
 
 
-def _fields(model: type[Config], place: Sequence[int | str]) -> list[str]:
+def _fields(model: type[Config], location: Sequence[int | str]) -> list[str]:
     """The keys of the table at a place, where a kind follows the name of what has kinds; none if a plug-in has them."""
     schema = _schema(model)
     nodes = [schema]
-    for part in place:
+    for part in location:
         branches = [branch for node in nodes for branch in _branches(node, schema)]
         kinds = [branch.get("discriminator", {}).get("mapping", {}).get(part) for branch in branches]
         below = [branch.get("properties", {}).get(part, branch.get("items", {})) for branch in branches]
@@ -177,15 +177,15 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
     chosen = [*node.get("oneOf", ()), *node.get("anyOf", ())]
     if "$ref" in node:
         chosen.append(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]])
-    for other in chosen:
-        yield from _branches(other, schema)
+    for branch in chosen:
+        yield from _branches(branch, schema)
 
 
 @cache
 def _keys(model: type[Config]) -> frozenset[str]:
     """All dotted keys of a scenario, from its JSON Schema."""
     schema = _schema(model)
-    found: set[str] = set()
+    keys: set[str] = set()
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
         if "$ref" in node:
@@ -193,36 +193,26 @@ def _keys(model: type[Config]) -> frozenset[str]:
         for branch in (*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())):
             walk(branch, prefix)
         for name, child in node.get("properties", {}).items():
-            found.add(prefix + name)
+            keys.add(prefix + name)
             walk(child, f"{prefix}{name}.")
 
     walk(schema, "")
-    return frozenset(found)
+    return frozenset(keys)
 
 
-def differing(name: str, config: Config, default: Config) -> tuple[str, ...]:
-    """The dotted keys, below `name`, by which a configuration differs from a default: keys of either, at any depth."""
-    return tuple(_differing(name, config.model_dump(), default.model_dump()))
+def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
+    """The dotted keys of a tree, below `name`, at which it differs from a default, at any depth.
 
-
-def _differing(name: str, here: Any, there: Any) -> Iterator[str]:
-    if not (isinstance(here, dict) and isinstance(there, dict)):
-        if here != there:
-            yield from _leaves(name, here)
+    A key that only the default has belongs to another kind, which differs in keys of its own.
+    """
+    if tree == default:
         return
-    for key in dict.fromkeys((*here, *there)):
-        if key not in here:
-            continue  # of another kind, which differs in its own keys
-        yield from _differing(f"{name}.{key}", here[key], there.get(key, _ABSENT))
-
-
-def _leaves(name: str, value: Any) -> Iterator[str]:
-    """All keys of a value, or its name where it has none."""
-    if isinstance(value, dict) and value:
-        for key, entry in value.items():
-            yield from _leaves(f"{name}.{key}", entry)
+    if not isinstance(tree, dict) or not (tree or isinstance(default, dict)):
+        yield name
         return
-    yield name
+    below = default if isinstance(default, dict) else {}
+    for key, value in tree.items():
+        yield from differing(f"{name}.{key}", value, below.get(key, _ABSENT))
 
 
 _ABSENT = object()
@@ -233,10 +223,10 @@ def descriptions(model: type) -> dict[str, str]:
 
     Sources are read here and not when classes are made, since few commands need the texts.
     """
-    found: dict[str, str | None] = {}
+    texts: dict[str, str | None] = {}
     for cls in reversed(model.__mro__):
-        found |= _in_body(cls)
-    return {name: text for name, text in found.items() if text}
+        texts |= _in_body(cls)
+    return {name: text for name, text in texts.items() if text}
 
 
 @cache
@@ -251,11 +241,11 @@ def _in_body(cls: type) -> dict[str, str | None]:
 
 @cache
 def _in_source(source: str) -> dict[str, dict[str, str | None]]:
-    """The same for each class of a module's source, by qualified name; of two with one name, the first."""
-    found: dict[str, dict[str, str | None]] = {}
+    """Annotated names of each class of a source, with their texts; of two classes with one name, the first counts."""
+    texts: dict[str, dict[str, str | None]] = {}
     for name, node in _classes(ast.parse(source), ""):
-        found.setdefault(name, dict(_annotated(node)))
-    return found
+        texts.setdefault(name, dict(_annotated(node)))
+    return texts
 
 
 def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
@@ -272,8 +262,8 @@ def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
 
 def _annotated(node: ast.ClassDef) -> Iterator[tuple[str, str | None]]:
     """Annotated names of one class body, each with the text below it."""
-    for one, after in pairwise([*node.body, ast.Pass()]):
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+    for statement, after in pairwise([*node.body, ast.Pass()]):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             text = after.value if isinstance(after, ast.Expr) else None
-            said = text.value if isinstance(text, ast.Constant) else None
-            yield one.target.id, inspect.cleandoc(said) if isinstance(said, str) else None
+            content = text.value if isinstance(text, ast.Constant) else None
+            yield statement.target.id, inspect.cleandoc(content) if isinstance(content, str) else None

@@ -35,7 +35,7 @@ class InputError(Exception):
         self.mistakes = tuple(map(_one_line, mistakes or [message]))
 
     def within(self, where: object) -> "InputError":
-        """The same mistakes in a file, which each line then names."""
+        """These mistakes as those of a file, which each line then names."""
         return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
 
 
@@ -54,7 +54,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, choices: Iterable[str]) -> str:
     """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
 
     Nearest by the whole name or, failing that, by the last part of a dotted one.
@@ -64,9 +64,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     import difflib
 
-    known = list(known)
-    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
-    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+    choices = list(choices)
+    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(choices)}
+    close = difflib.get_close_matches(name, choices, 1, 0.5) or [
         ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
     ]
     return f"; did you mean {close[0]}?" if close else ""

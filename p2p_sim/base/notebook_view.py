@@ -18,7 +18,7 @@ def four_digits(value: float, up: bool) -> float:
 
 
 def bound_text(value: float, up: bool) -> str:
-    """The same as text.
+    """A bound in four significant digits as text, rounded to the side on which it still holds.
 
     >>> bound_text(0.5, True), bound_text(float("inf"), True)
     ('0.5', '∞')
@@ -41,7 +41,7 @@ def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()
     >>> card("a < b", [], ["one"])
     '<strong>a &lt; b</strong><table></table><ul><li>one</li></ul>'
     """
-    left = 'style="text-align:left"'
-    rows = "".join(f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>" for name, text in lines)
+    align = 'style="text-align:left"'
+    rows = "".join(f"<tr><th {align}>{escape(name)}</th><td {align}>{escape(text)}</td></tr>" for name, text in lines)
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<strong>{escape(title)}</strong><table>{rows}</table>" + (f"<ul>{items}</ul>" if items else "")

@@ -21,16 +21,16 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
     Args:
         distribution: what is installed, if it is known. modules: dotted names of modules that belong to it.
     """
-    places: dict[str, Path] = {}
+    homes: dict[str, Path] = {}
     for name in sorted({*modules, *_named(distribution)}):
-        if (found := _place_of(name)) is not None:
-            places.update([found])
-    places.update(_beside_a_path_file(distribution))
+        if (home := _place_of(name)) is not None:
+            homes.update([home])
+    homes.update(_beside_a_path_file(distribution))
     digest = hashlib.sha256()
-    for name, place in sorted(places.items()):
-        for path in _python_files(place):
-            inner = "" if path == place else path.relative_to(place).as_posix()
-            code = path.read_bytes()
+    for name, path in sorted(homes.items()):
+        for file in _python_files(path):
+            inner = "" if file == path else file.relative_to(path).as_posix()
+            code = file.read_bytes()
             digest.update(f"{name}/{inner} {len(code)}\n".encode() + code)
     return digest.hexdigest()
 
@@ -55,16 +55,16 @@ def _place_of(name: str) -> tuple[str, Path] | None:
     """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
-        known = ".".join(parts[:count])
+        dotted = ".".join(parts[:count])
         try:
-            spec = importlib.util.find_spec(known)
+            spec = importlib.util.find_spec(dotted)
         except (ImportError, ValueError, AttributeError):
             return None
         if spec is None:
             return None
         if spec.origin is not None and spec.has_location:
-            place = Path(spec.origin)
-            return known, place if spec.submodule_search_locations is None else place.parent
+            path = Path(spec.origin)
+            return dotted, path if spec.submodule_search_locations is None else path.parent
     return None
 
 
@@ -80,19 +80,19 @@ def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str
             folder = path.parent / line.strip()
             if not line.strip() or line.startswith(("#", "import ", "import\t")) or not folder.is_dir():
                 continue
-            for place in folder.iterdir():
-                if place.suffix == ".py" or (place / "__init__.py").is_file():
-                    yield place.stem, place
+            for entry in folder.iterdir():
+                if entry.suffix == ".py" or (entry / "__init__.py").is_file():
+                    yield entry.stem, entry
 
 
-def _python_files(place: Path) -> Iterator[Path]:
+def _python_files(path: Path) -> Iterator[Path]:
     """A file, or all Python files below a folder in a fixed order; links are followed, each folder is entered once."""
-    if place.is_file():
-        if place.suffix == ".py":
-            yield place
+    if path.is_file():
+        if path.suffix == ".py":
+            yield path
         return
     entered = set()
-    for here, folders, names in os.walk(place, followlinks=True):
+    for here, folders, names in os.walk(path, followlinks=True):
         real = os.path.realpath(here)
         if real in entered:
             folders.clear()

@@ -60,11 +60,11 @@ class Offer:
             PlugInError: it cannot be imported, or is no such class.
         """
         try:
-            found = self.entry.load()
+            loaded = self.entry.load()
         except Exception as fault:
             why = " ".join(f"{type(fault).__name__}: {fault}".split())[:300]
             raise PlugInError(f"plug-in {self} cannot be imported ({why})") from None
-        checked = checked_kind(f"plug-in {self}: {self.entry.value}", found, base, self.entry.name)
+        checked = checked_kind(f"plug-in {self}: {self.entry.value}", loaded, base, self.entry.name)
         self.code_of(checked)
         return checked
 
@@ -79,7 +79,7 @@ class Offer:
             raise PlugInError(f"plug-in {self}: its code cannot be read ({fault})") from None
 
     def code_of(self, config: type) -> str:
-        """The same when a class of the package was first met: the code that runs, whatever is on disk by now."""
+        """Digest of the package's code when a class of it was first met: of the code that runs, not of that on disk."""
         if config not in _CODE:
             _CODE[config] = self.code()
         return _CODE[config]
@@ -88,33 +88,33 @@ class Offer:
 @cache
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
     """What the installed packages offer to a group, by kind; nothing is imported."""
-    found: dict[str, tuple[Offer, ...]] = {}
+    by_kind: dict[str, tuple[Offer, ...]] = {}
     groups = (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,)
     for entry in (entry for name in groups for entry in importlib.metadata.entry_points(group=name)):
         package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
-        found[entry.name] = (*found.get(entry.name, ()), Offer(package, version, entry))
-    return {kind: tuple(sorted(found[kind], key=str)) for kind in sorted(found)}
+        by_kind[entry.name] = (*by_kind.get(entry.name, ()), Offer(package, version, entry))
+    return {kind: tuple(sorted(by_kind[kind], key=str)) for kind in sorted(by_kind)}
 
 
 def packages() -> dict[str, str]:
     """Name and version of every installed package that offers something."""
-    return {one.package: one.version for one in offers_of_all()}
+    return {offer.package: offer.version for offer in offers_of_all()}
 
 
 def codes() -> dict[str, str]:
     """Digest of the code, as it lies on disk now, of every installed package that offers something."""
-    return {name: offer.code() for name, offer in {one.package: one for one in offers_of_all()}.items()}
+    return {name: offer.code() for name, offer in {offer.package: offer for offer in offers_of_all()}.items()}
 
 
 def offers_of_all() -> list[Offer]:
     """What the installed packages offer to any group."""
-    return [one for group in GROUPS if group != PROTOCOLS for every in offers(group).values() for one in every]
+    return [offer for group in GROUPS if group != PROTOCOLS for several in offers(group).values() for offer in several]
 
 
 def offer_of(group: str, kind: str) -> Offer | None:
     """Who offers a kind; None for a kind of the simulator's own."""
-    found = offers(group).get(kind, ())
-    return found[0] if found else None
+    makers = offers(group).get(kind, ())
+    return makers[0] if makers else None
 
 
 def maker_of(thing: object) -> Offer | None:
@@ -139,27 +139,27 @@ def kinds_of(config: type[Config]) -> tuple[Any, ...]:
     return get_args(config.model_fields["kind"].annotation)
 
 
-def checked_kind(named: str, found: Any, base: type[C], kind: str) -> type[C]:
+def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
     """A class that a scenario may name by its kind.
 
     Args:
-        named: what a message begins with. found: the class. base: what it must derive from. kind: its name.
+        named: what a message begins with. config: the class. base: what it must derive from. kind: its name.
 
     Raises:
         PlugInError: it is no such class, or lacks a method.
     """
-    if not (isinstance(found, type) and issubclass(found, base)):
+    if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
-    if inspect.isabstract(found):
-        raise PlugInError(f"{named} lacks {', '.join(sorted(found.__abstractmethods__))}")
-    if (kinds := kinds_of(found)) != (kind,):
+    if inspect.isabstract(config):
+        raise PlugInError(f"{named} lacks {', '.join(sorted(config.__abstractmethods__))}")
+    if (kinds := kinds_of(config)) != (kind,):
         raise PlugInError(
             f"{named} needs kind: Literal[{kind!r}], the name of its entry point, not "
             f"{' or '.join(map(repr, kinds)) or 'any text'}"
         )
-    if wrong := misfit(found, base):
+    if wrong := misfit(config, base):
         raise PlugInError(f"{named}.{wrong}")
-    return found
+    return config
 
 
 @cache
@@ -169,15 +169,15 @@ def kinds_within(package: str, base: type[C]) -> dict[str, type[C]]:
     Raises:
         PlugInError: a class lacks a method, or two have the same kind.
     """
-    found: dict[str, type[C]] = {}
+    classes: dict[str, type[C]] = {}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        for one in vars(importlib.import_module(module.name)).values():
-            if isinstance(one, type) and one.__module__ == module.name and issubclass(one, base) and kinds_of(one):
-                [kind] = kinds_of(one)
-                if kind in found:
-                    raise PlugInError(f"{kind!r} is the kind of {found[kind].__name__} and of {one.__name__}")
-                found[kind] = checked_kind(f"{module.name}.{one.__qualname__}", one, base, kind)
-    return {kind: found[kind] for kind in sorted(found)}
+        for cls in vars(importlib.import_module(module.name)).values():
+            if isinstance(cls, type) and cls.__module__ == module.name and issubclass(cls, base) and kinds_of(cls):
+                [kind] = kinds_of(cls)
+                if kind in classes:
+                    raise PlugInError(f"{kind!r} is the kind of {classes[kind].__name__} and of {cls.__name__}")
+                classes[kind] = checked_kind(f"{module.name}.{cls.__qualname__}", cls, base, kind)
+    return {kind: classes[kind] for kind in sorted(classes)}
 
 
 @dataclass(frozen=True)
@@ -204,24 +204,24 @@ class PlugIns:
         Raises:
             PlugInError: it is offered twice, or cannot be used.
         """
-        found = offers(self.group).get(kind, ())
-        if found and kind in own:
-            raise PlugInError(f"is a kind of p2p-sim itself, and plug-in {found[0]} offers it too: uninstall that one")
-        if len(found) > 1:
-            raise PlugInError(f"is offered by {' and by '.join(map(str, found))}: uninstall all but one")
-        return found[0].load(self.base) if found else None
+        makers = offers(self.group).get(kind, ())
+        if makers and kind in own:
+            raise PlugInError(f"is a kind of p2p-sim itself, and plug-in {makers[0]} offers it too: uninstall that one")
+        if len(makers) > 1:
+            raise PlugInError(f"is offered by {' and by '.join(map(str, makers))}: uninstall all but one")
+        return makers[0].load(self.base) if makers else None
 
     def usable(self, own: Iterable[str]) -> Iterator[type[Config]]:
         """All classes that can be used; of others a warning says why not."""
         own = tuple(own)
         for kind in offers(self.group):
             try:
-                found = self.find(kind, own)
+                config = self.find(kind, own)
             except PlugInError as error:
                 warnings.warn(f"{self.group}: {kind}: {error}", stacklevel=2)
             else:
-                assert found is not None
-                yield found
+                if config is not None:
+                    yield config
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The union of the classes of `source`, and of what is known when a value is looked at."""
@@ -243,7 +243,7 @@ class PlugIns:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """One of all that can be used."""
         own = {kind: choice for kind, choice in schema["choices"].items() if kind != _OTHER}
-        others = {kinds_of(found)[0]: found.__pydantic_core_schema__ for found in self.usable(own)}
+        others = {kinds_of(config)[0]: config.__pydantic_core_schema__ for config in self.usable(own)}
         return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))
 
     def _own(self, source: Any) -> tuple[type[Config], ...]:
@@ -258,28 +258,28 @@ class PlugIns:
             raise PydanticCustomError("dict_type", "Input should be an object")
         kind = (value if isinstance(value, dict) else vars(value))["kind"]
         try:
-            found = self.find(kind, own) if isinstance(kind, str) else None
+            config = self.find(kind, own) if isinstance(kind, str) else None
         except PlugInError as error:
             raise PydanticCustomError("union_tag_plug_in", "{fault}", {"tag": kind, "fault": str(error)}) from None
-        if found is None:
-            known = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
+        if config is None:
+            expected = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
             text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
-            context = {"tag": str(kind), "expected_tags": known, "note": _MISSING}
+            context = {"tag": str(kind), "expected_tags": expected, "note": _MISSING}
             raise PydanticCustomError("union_tag_invalid", text, context)
         if info.mode == "json":
-            return found.model_validate_json(json.dumps(value))
-        return found.model_validate(value)
+            return config.model_validate_json(json.dumps(value))
+        return config.model_validate(value)
 
 
 def member(union: Any, kind: str) -> type[Config] | None:
     """The class of a kind in a union annotated with `PlugIns`; None if there is none that can be used."""
     classes, plug_ins = get_args(union)
-    own = {kinds_of(one)[0]: one for one in plug_ins._own(classes)}
+    own = {kinds_of(config)[0]: config for config in plug_ins._own(classes)}
     try:
-        found: type[Config] | None = plug_ins.find(kind, own) or own.get(kind)
+        chosen: type[Config] | None = plug_ins.find(kind, own) or own.get(kind)
     except PlugInError:
         return None
-    return found
+    return chosen
 
 
 DEBUG = "P2P_SIM_DEBUG"
@@ -296,14 +296,14 @@ def plug_in_fault(fault: BaseException) -> str | None:
     if not frames:
         return None
     called, (last, line) = frames[0][0], frames[-1]
-    what = " ".join(traceback.format_exception_only(fault)[-1].split())
+    message = " ".join(traceback.format_exception_only(fault)[-1].split())
     owner = called.f_locals.get("self")
     method = called.f_code.co_qualname if owner is None else f"{type(owner).__name__}.{called.f_code.co_name}"
-    return f"plug-in {modules[_top(called)]}: {method} failed: {what} ({last.f_code.co_filename}, line {line})"
+    return f"plug-in {modules[_top(called)]}: {method} failed: {message} ({last.f_code.co_filename}, line {line})"
 
 
 def plug_in_failure(fault: BaseException) -> str | None:
-    """The same line, and how to see more; None where the whole traceback is wanted, or no plug-in was running."""
+    """A plug-in's fault in one line, and how to see more; None if the whole traceback is wanted or no plug-in ran."""
     if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
         return None
     return f"{text}; for the whole traceback set {DEBUG}=1"

@@ -28,7 +28,7 @@ _silent = False
 class Show(Protocol):
     """What is called as work gets done."""
 
-    def __call__(self, done: int, total: int, more: str = "", news: bool = False) -> None:
+    def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
         """Done of total; `more` follows the two; `news`: a plain line at once."""
 
 
@@ -50,7 +50,7 @@ def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: boo
 
     errors = console(stderr=True)
     if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):
-        yield lambda done, total, more="", news=False: None
+        yield lambda finished, total, more="", news=False: None
     elif not errors.is_interactive:
         yield _plain_lines(name, unit)
     else:
@@ -70,8 +70,8 @@ def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: boo
         with Progress(*columns, *clock, console=errors, transient=True) as bars:
             task = bars.add_task(name, total=total, more=unit)
 
-            def show(done: int, total: int, more: str = "", news: bool = False) -> None:
-                bars.update(task, completed=done, total=total, more=unit + more)
+            def show(finished: int, total: int, more: str = "", news: bool = False) -> None:
+                bars.update(task, completed=finished, total=total, more=unit + more)
 
             yield show
 
@@ -79,10 +79,10 @@ def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: boo
 def _plain_lines(name: str, unit: str) -> Show:
     last = time.monotonic()
 
-    def show(done: int, total: int, more: str = "", news: bool = False) -> None:
+    def show(finished: int, total: int, more: str = "", news: bool = False) -> None:
         nonlocal last
         if news or time.monotonic() - last >= PLAIN_EVERY_S:
             last = time.monotonic()
-            print(f"{name}: {done:,} of {total:,} {unit}{more}", file=sys.stderr, flush=True)
+            print(f"{name}: {finished:,} of {total:,} {unit}{more}", file=sys.stderr, flush=True)
 
     return show

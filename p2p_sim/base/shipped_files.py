@@ -31,12 +31,12 @@ SWEEPS = "sweeps/"
 @cache
 def shipped() -> dict[str, Path]:
     """Files that come with p2p-sim, by full name: quickstart, network/loss, sweeps/users, own_mechanism/own."""
-    found = {}
+    files = {}
     for folder in (SCENARIOS, EXAMPLES):
         for path in sorted(folder.rglob("*.toml")):
             if path.name != "pyproject.toml":
-                found[path.relative_to(folder).with_suffix("").as_posix()] = path
-    return found
+                files[path.relative_to(folder).with_suffix("").as_posix()] = path
+    return files
 
 
 def named(name: str, sweep: bool) -> Path | None:
@@ -60,26 +60,28 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
     Raises:
         InputError: it is no path, and nothing has this name.
     """
-    given = folder / name
-    if given.suffix == ".toml" or _is_there(given):
-        return given
-    text, own = Path(name).as_posix(), given.with_name(f"{given.name}.toml") if given.name else given
-    found = named(text, sweep)
+    # a path is taken as it is
+    path = folder / name
+    if path.suffix == ".toml" or _is_there(path):
+        return path
+    text, own = Path(name).as_posix(), path.with_name(f"{path.name}.toml") if path.name else path
+    shipped_path = named(text, sweep)
+    # the user's own file of a name comes before the shipped one
     if _is_there(own):
-        if found is not None and not own.samefile(found):
+        if shipped_path is not None and not own.samefile(shipped_path):
             warnings.warn(f"{text}: your own file {own} is taken, not the one of this name of p2p-sim", stacklevel=2)
         return own
-    if found is None:
+    if shipped_path is None:
         from p2p_sim.base.errors import nearest
 
-        if (reason := no_file(given)) != "no such file":
+        if (reason := no_file(path)) != "no such file":
             raise InputError(f"{shortened(text)}: {reason}; name a file in it")
         hint = nearest(text, [*shipped(), *(full.removeprefix(SWEEPS) for full in shipped())])
         raise InputError(
             f"{shortened(text)}: there is no such file, and nothing of p2p-sim has this name{hint or ''} "
             "(`p2p-sim scenarios` lists what has)"
         )
-    return found
+    return shipped_path
 
 
 def is_shipped(path: Path) -> bool:

@@ -72,10 +72,10 @@ def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> 
         changes: keys and values. option: what stands before a key in the message.
     """
     changes = list(changes)
-    given = [one for one in EITHER if any(_sets(one, key, value) for key, value in changes)]
-    if len(given) > 1:
+    present = [name for name in EITHER if any(_sets(name, key, value) for key, value in changes)]
+    if len(present) > 1:
         raise InputError(
-            f"{option}{given[0]}: does not go with {option}{given[1]}; a scenario has one of the two: give one"
+            f"{option}{present[0]}: does not go with {option}{present[1]}; a scenario has one of the two: give one"
         )
 
 
@@ -99,6 +99,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     key = key.strip()
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
+    # a document of one key: a line break in the text would add a second, which is refused below
     try:
         value = parsed(f"value = {text.strip()}")
     except ValueError:
@@ -116,8 +117,8 @@ def parse_override(override: str) -> tuple[str, Any]:
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
     a scenario has one, the others are dropped."""
-    for other in EITHER if key in EITHER else ():
-        drop_key(tree, other)
+    for alternative in EITHER if key in EITHER else ():
+        drop_key(tree, alternative)
     *parents, last = key.split(".")
     for parent in parents:
         tree = tree.setdefault(parent, {})

@@ -45,13 +45,13 @@ def directory_made(directory: Path) -> Iterator[None]:
     Raises:
         OSError: it cannot be made.
     """
-    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
         with suppress(OSError):  # somebody else's file is in it
-            for path in made:
+            for path in missing:
                 path.rmdir()
         raise
 
@@ -103,9 +103,9 @@ def repair_jsonl(path: Path) -> None:
         while whole > 0:  # back to the last end of a line
             begin = max(0, whole - 65_536)
             file.seek(begin)
-            found = file.read(whole - begin).rfind(b"\n")
-            whole = begin + found + 1 if found >= 0 else begin
-            if found >= 0:
+            newline = file.read(whole - begin).rfind(b"\n")
+            whole = begin + newline + 1 if newline >= 0 else begin
+            if newline >= 0:
                 break
         if whole < end:
             file.truncate(whole)

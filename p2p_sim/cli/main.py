@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.new import new
@@ -34,10 +33,9 @@ from p2p_sim.cli.options import (
     one_of,
 )
 from p2p_sim.cli.points import sweep, tune
-from p2p_sim.cli.privacy import calibrate, certify
+from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
 from p2p_sim.cli.results import compare, explore, plot, report
 from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
-from p2p_sim.replicate.row import privacy
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario

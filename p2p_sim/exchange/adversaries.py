@@ -80,7 +80,8 @@ class AdversariesConfig(Config):
     @property
     def active(self) -> tuple[str, ...]:
         """The keys by which users differ from users who follow the protocol and tell nobody what they see."""
-        return tuple(dict.fromkeys(key.rpartition(".")[0] for key in differing("adversaries", self, type(self)())))
+        keys = differing("adversaries", self.model_dump(), type(self)().model_dump())
+        return tuple(dict.fromkeys(key.rpartition(".")[0] for key in keys))
 
     @property
     def lying(self) -> tuple[str, ...]:

@@ -85,13 +85,11 @@ class Message(ABC):
 
     kind: of its payloads, as `where_bounds_hold.Situation.message` names them. noun: what a payload is called.
     releases: what the learner is told of a payload.
-    hides_when_inverted: whether a user who answers with the next class still hides others.
     """
 
     kind: ClassVar[str]
     noun: ClassVar[str] = "label"
     releases: ClassVar[PayloadKind] = "hard"
-    hides_when_inverted: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -47,16 +47,12 @@ class Alibi(Message):
     kind: ClassVar[str] = "alibi"
     noun: ClassVar[str] = "vector"
     releases: ClassVar[PayloadKind] = "soft"
+    caveats: ClassVar[tuple[str, ...]] = (REAL_NOISE,)
 
     @property
     def parameters(self) -> dict[str, float]:
         """b."""
         return {"noise_scale": self.noise_scale}
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """The noise is a real number."""
-        return (REAL_NOISE,)
 
     @property
     def local_epsilon(self) -> float:

@@ -97,7 +97,9 @@ class LocalAccountant(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         lower, basis = self.message.attained(delta), f"pure: the noisy {self.message.noun}"
-        return PrivacyBound(lower, self.local_epsilon, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            lower, self.local_epsilon, delta, "learner", adjacency="label", basis=basis, conditions=self.conditions
+        )
 
 
 class LocalChannel(Channel):
@@ -126,8 +128,8 @@ class ShuffledChannel(Channel):
     ) -> LabelRelease:
         """What users sent, under the names of others of their cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
-        place = streams.generator("shuffle").random(labels.size)
-        order = np.lexsort((place, np.repeat(np.arange(len(sizes)), sizes)))
+        keys = streams.generator("shuffle").random(labels.size)
+        order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
@@ -141,21 +143,18 @@ class Table(Message):
     """A label drawn from the row of the true label.
 
     rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
+    parameters: none; the mechanism says what makes the table.
     """
 
     rows: tuple[tuple[float, ...], ...]
 
     kind: ClassVar[str] = "table"
+    parameters: ClassVar[dict[str, float]] = {}
 
     @property
     def transition(self) -> Floats:
         """(K, K)."""
         return np.array(self.rows)
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """None: the mechanism says what makes the table."""
-        return {}
 
     @property
     def local_epsilon(self) -> float:
@@ -193,12 +192,9 @@ class TableAccountant(Accountant):
 
     requires = ANYWHERE
 
+    basis = "exact: the law of the noisy label"
     message: Table
     conditions: tuple[str, ...] = ()
-
-    @property
-    def basis(self) -> str:
-        return "exact: the law of the noisy label"
 
     @property
     def pure_epsilon(self) -> float:

@@ -1,7 +1,6 @@
 """The centralised mechanism (clustering paper, Algorithm 1): labels resampled from noisy cluster distributions."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
@@ -147,16 +146,18 @@ class ClusterRRConfig(Mechanism):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        given = [name for name in _GIVEN if getattr(self, name) is not None]
+        present = [name for name in _GIVEN if getattr(self, name) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
             raise ValueError("approximate: nothing is hidden where the distributions are released or ε is nominal")
+        # either the parameters themselves, or a target ε that a split spends
         if self.target_epsilon is None:
-            missing = [name for name in ("resampling_prob", "threshold") if name not in given]
+            missing = [name for name in ("resampling_prob", "threshold") if name not in present]
             if missing:
                 raise ValueError(f"give target_epsilon, or resampling_prob and threshold; {missing[0]} is missing")
             return self
-        if given:
-            raise ValueError(f"give either target_epsilon or {given[0]}")
+        if present:
+            raise ValueError(f"give either target_epsilon or {present[0]}")
+        # what the split needs: β follows from λ, φ is a guess or the oracle's
         if self.split == "uniform" and self.bias_correction > 0:
             raise ValueError("bias_correction: split = 'uniform' sets it to λ; leave it out")
         if self.oracle and self.heterogeneity is not None:
@@ -169,9 +170,9 @@ class ClusterRRConfig(Mechanism):
     def asks_oracle(self) -> bool:
         return self.oracle
 
-    def with_oracle_values(self, heterogeneity: Callable[[], float]) -> Self:
-        """The same with the oracle's φ, where it is asked."""
-        return self.model_copy(update={"heterogeneity": heterogeneity()}) if self.oracle else self
+    def with_oracle_values(self, heterogeneity: float) -> Self:
+        """This configuration with the φ of an oracle."""
+        return self.model_copy(update={"heterogeneity": heterogeneity})
 
     def check(self, num_classes: int) -> None:
         if num_classes < 2:
@@ -218,23 +219,25 @@ class ClusterRRConfig(Mechanism):
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes
         payload = release.payload
-        kept = np.eye(k)[payload.argmax(axis=1) if release.kind == "signed" else payload.astype(np.int64)]
+        indicator = np.eye(k)[payload.argmax(axis=1) if release.kind == "signed" else payload.astype(np.int64)]
         if release.kind == "signed" and rate < 1.0:
-            undone = (rate / beta) * (1.0 - beta) * payload.astype(np.float64) + (1.0 - rate / beta) * kept
+            undone = (rate / beta) * (1.0 - beta) * payload.astype(np.float64) + (1.0 - rate / beta) * indicator
             return Evidence(release.user, undone / (1.0 - rate))
         scale = sigma / np.diff(cluster_offsets) if rate > 0.0 else np.zeros(len(cluster_offsets) - 1)
         drift = Drift(rate * k * (tau + scale), rate**2 * k * scale**2)
         if rate == 1.0:
-            return Evidence(release.user, kept, "cluster", drift=drift)
+            return Evidence(release.user, indicator, "cluster", drift=drift)
         cluster = np.searchsorted(cluster_offsets, release.user, side="right") - 1
         count = np.maximum(np.bincount(cluster, minlength=len(cluster_offsets) - 1), 1)
-        mean = np.stack([np.bincount(cluster, one, len(count)) / count for one in kept.T], axis=1)
-        return Evidence(release.user, (kept - rate * mean[cluster]) / (1.0 - rate), drift=drift)
+        mean = np.stack([np.bincount(cluster, column, len(count)) / count for column in indicator.T], axis=1)
+        return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
         """Of the pure ε, or of what resampling hides of the distributions too, which takes up to seconds for a size."""
         lam, sigma, tau, beta = self.parameters.values()
-        return ClusterResampling(size, setup.num_classes, lam, sigma, tau, beta > 0.0, counted=self.approximate)
+        return ClusterResampling(
+            size, setup.num_classes, lam, sigma, tau, released=beta > 0.0, counted=self.approximate
+        )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         """Theorem 1 as printed, which takes one share to move where two do."""
@@ -243,7 +246,9 @@ class ClusterRRConfig(Mechanism):
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """How a pure ε is spent."""
         size = _two_digits(float(np.mean(sizes)))
-        return _choose(self.split, epsilon, self.heterogeneity or 0.0, num_classes, size, self.decisions)
+        return _choose(
+            self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
+        )
 
     def _stretched(self, epsilon: float, delta: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """The choice for the largest pure ε, up to twice the given one, that is certified for (ε, δ) everywhere."""
@@ -256,7 +261,7 @@ class ClusterRRConfig(Mechanism):
 
 
 @lru_cache(maxsize=4_096)
-def _choose(split: Split, epsilon: float, phi: float, classes: int, size: int, decisions: int) -> Choice:
+def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
     """The parameters that a split asks for."""
     if split == "uniform":
         return uniform(epsilon, classes)

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.checked_values import require
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
@@ -18,7 +17,7 @@ from p2p_sim.exchange.engines import EngineName
 from p2p_sim.mechanisms.evidence import Evidence, of_hard
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.mechanisms.plug_in_results import check_bounds
+from p2p_sim.mechanisms.plug_in_results import check_bounds, check_local_epsilon
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.accountant import Accountant
@@ -196,11 +195,12 @@ class Deployment(ABC):
         """The learner's statement, the ε₀ of a user's own message, and the papers' bounds."""
         delta, statements = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         if (local := self.local_epsilon(sizes)) is not None:
+            if (offer := maker_of(self)) is not None:
+                check_local_epsilon(method_of(offer, self, "local_epsilon"), local)
             basis, conditions = "pure: a user's own message", self.local_conditions
-            right = isinstance(local, int | float | np.number) and bool(local >= 0)  # infinity is one, NaN is none
-            wanted = f"must give a number of at least 0, or None, not {local!r}"
-            require(method_of(maker_of(self), self, "local_epsilon"), right, wanted)
-            statements["epsilon_local"] = PrivacyBound(0.0, local, delta, "eavesdropper", "label", basis, conditions)
+            statements["epsilon_local"] = PrivacyBound(
+                0.0, local, delta, "eavesdropper", adjacency="label", basis=basis, conditions=conditions
+            )
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":

@@ -14,7 +14,7 @@ batch itself are not offered: they would tell who is in the batch, and the subsa
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +92,8 @@ class NoisySteps(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> DpSgd:
         """One for every user: clusters do not matter."""
-        assert self.noise_multiplier is not None
-        return self.of_steps(self.noise_multiplier, self.sampling_rate, self.steps)
+        sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
+        return self.of_steps(sigma, self.sampling_rate, self.steps)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -110,10 +110,12 @@ class NoisySteps(Mechanism):
         features = scaling.apply(features)
         norms = np.sqrt(np.einsum("nd,nd->n", features, features))
         shape, expected = (self.setup.num_classes, features.shape[1]), rate * labels.size
+        # how far noise moves the weights in all steps of length 1, in units of `clip`: more noise, shorter steps
         walk = sigma * math.sqrt(self.steps * shape[0] * shape[1]) / expected
         length = self.learning_rate or 4.5 / self.clip / (1.0 + 0.85 * walk)
         weights = np.zeros(shape, dtype=np.float32)
         for _ in range(self.steps):
+            # Σ of the clipped gradients of a Poisson batch, plus σC N(0, I), over the expected size of the batch
             batch = np.flatnonzero(bernoulli(rng, rate, labels.size))
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], labels[batch], self.clip

@@ -1,6 +1,7 @@
 """What released labels say of true ones on average: scores that need no true label."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +53,11 @@ class Evidence:
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
         """The labels of some clusters (c,), ascending, whose users are numbered anew, cluster by cluster."""
         sizes = np.diff(cluster_offsets)
-        kept = np.zeros(len(sizes), dtype=np.bool_)
-        kept[clusters] = True
+        chosen = np.zeros(len(sizes), dtype=np.bool_)
+        chosen[clusters] = True
         home = np.searchsorted(cluster_offsets, self.user, side="right") - 1
-        before = np.cumsum(np.where(kept, 0, sizes))  # users left out of clusters up to each one
-        mine = kept[home]
+        before = np.cumsum(np.where(chosen, 0, sizes))  # users left out of clusters up to each one
+        mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]
         user = self.user[mine] - before[home[mine]]
@@ -69,18 +70,25 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     A matrix that has no inverse gives scores for a lower and an upper bound, where labels are those of their users.
     """
     labels = release.payload.astype(np.int64)
-    used, place = np.unique(law.groups(len(labels)), return_inverse=True)
+    used, index = np.unique(law.groups(len(labels)), return_inverse=True)
     matrices = law.transition[used]
     if (np.linalg.cond(matrices) < LARGEST_CONDITION).all():
         return Evidence(release.user, law.weights(labels), law.source)
     if law.source == "cluster":
         return None
     lower, upper = np.stack([bounding_scores(matrix) for matrix in matrices], axis=1)
-    return Evidence(release.user, lower[place.ravel(), labels], upper=upper[place.ravel(), labels])
+    return Evidence(release.user, lower[index.ravel(), labels], upper=upper[index.ravel(), labels])
 
 
-def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
-    """Scores (K, K) of released labels (rows) for each class: means of at most, and of at least, its indicator.
+class BoundingScores(NamedTuple):
+    """Scores (K, K) of released labels (rows) for each class, whose means are at most, and at least, its indicator."""
+
+    lower: Floats
+    upper: Floats
+
+
+def bounding_scores(transition: Floats) -> BoundingScores:
+    """The scores of released labels under a matrix that need not have an inverse.
 
     S are the labels that are ever released. The inverse on S gives a score g whose mean is the indicator of a class of
     S if the true label is in S, and some number c else. Then g + max(0, -c) is an upper score, and (g - c')/(1 - c'),
@@ -94,16 +102,16 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     sent = np.flatnonzero(transition.any(axis=0))
     inside = transition[np.ix_(sent, sent)]
     if np.linalg.cond(inside) >= LARGEST_CONDITION:
-        return lower, upper
+        return BoundingScores(lower, upper)
     scores = np.linalg.inv(inside)
     others = np.setdiff1d(np.arange(k), sent)
     means = transition[np.ix_(others, sent)] @ scores
     most = np.maximum(means.max(axis=0, initial=0.0), 0.0)
     least = np.minimum(means.min(axis=0, initial=0.0), 0.0)
     upper[np.ix_(sent, sent)] = scores - least
-    known = most < 1.0 - 1e-9
-    lower[np.ix_(sent, sent[known])] = ((scores - most) / np.where(known, 1.0 - most, 1.0))[:, known]
-    return lower, upper
+    bounded = most < 1.0 - 1e-9
+    lower[np.ix_(sent, sent[bounded])] = ((scores - most) / np.where(bounded, 1.0 - most, 1.0))[:, bounded]
+    return BoundingScores(lower, upper)
 
 
 def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,17 +95,19 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
     """What other observers than the learner can tell of all users, by the column of a row that holds ε."""
-    found = {
+    statements = {
         "epsilon_others_upper": worst_bound([cluster.others for cluster in clusters]),
         "epsilon_times_upper": worst_bound([cluster.timed for cluster in clusters]),
     }
     if any(cluster.watched for cluster in clusters):
-        found["epsilon_coalition_upper"] = worst_bound([cluster.coalition for cluster in clusters])
+        statements["epsilon_coalition_upper"] = worst_bound([cluster.coalition for cluster in clusters])
     if any(cluster.sample is not None for cluster in clusters):
-        found["epsilon_sample_upper"] = worst_bound([cluster.sample or cluster.others for cluster in clusters])
+        statements["epsilon_sample_upper"] = worst_bound([cluster.sample or cluster.others for cluster in clusters])
     if any(cluster.meets is not None for cluster in clusters):
-        found["epsilon_unmet_upper"] = worst_bound([cluster.unmet for cluster in clusters if cluster.unmet is not None])
-    return found
+        statements["epsilon_unmet_upper"] = worst_bound(
+            [cluster.unmet for cluster in clusters if cluster.unmet is not None]
+        )
+    return statements
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
@@ -118,19 +121,27 @@ def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]
     }
 
 
-def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
+class UserEpsilons(NamedTuple):
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
-    found = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
-    return np.concatenate([epsilons for epsilons, _ in found]), worst_bound([bound for _, bound in found])
+
+    epsilons: Floats
+    statement: PrivacyBound
+
+
+def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
+    """The ε of every user of a run at δ, in the population's order."""
+    parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
+    epsilons = np.concatenate([part.epsilons for part in parts])
+    return UserEpsilons(epsilons, worst_bound([part.statement for part in parts]))
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
     """What protects every user of a run from a learner who sees the set of submissions."""
-    found: dict[Accountant, None] = {}
+    models: dict[Accountant, None] = {}
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
-        found[accountant(cluster, noise, "others")] = None
-        found[accountant(cluster, noise, "learner")] = None
-    return WorstOf(tuple(found))
+        models[accountant(cluster, noise, "others")] = None
+        models[accountant(cluster, noise, "learner")] = None
+    return WorstOf(tuple(models))
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
@@ -143,18 +154,17 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     return np.array(deltas)
 
 
-def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> dict[str, float]:
-    """At most the coalition's advantage about any other user, if all labels are equally likely to it; by its column."""
-    clusters = list(clusters_of(shards))
-    watched = [cluster for cluster in clusters if cluster.watched]
-    if not watched:
-        return {}
+def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
+    """At most the coalition's advantage about any other user, if all labels are equally likely to it."""
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
-    for cluster in watched:
-        model = accountant(cluster, noise, "coalition")
-        slow = isinstance(model, NoiseAlone | FetchDistribution)
-        most = max(most, alone if slow else min(alone, advantage(model, uniform).upper))
-    return {"advantage_coalition": alone if any(cluster.fell_back for cluster in clusters) else most}
+    for cluster in clusters_of(shards):
+        if cluster.fell_back:
+            return alone
+        if cluster.watched:
+            model = accountant(cluster, noise, "coalition")
+            slow = isinstance(model, NoiseAlone | FetchDistribution)
+            most = max(most, alone if slow else min(alone, advantage(model, uniform).upper))
+    return most
 
 
 def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
@@ -175,7 +185,7 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     if cluster.fell_back or cluster.chosen:
         meets, unmet = 1.0 if cluster.chosen else meets, coalition
     unmet = None if unmet is None else _as_coalition(unmet, learner)
-    return ClusterPrivacy(learner, others, timed, coalition, True, meets, unmet, sample)
+    return ClusterPrivacy(learner, others, timed, coalition, watched=True, meets=meets, unmet=unmet, sample=sample)
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
@@ -186,8 +196,8 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
 def _with_times(bound: PrivacyBound) -> PrivacyBound:
     """The learner's statement about a learner who also sees times that tell nothing."""
-    seen: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
-    conditions = tuple(new for old in bound.conditions for new in seen.get(old, (old,)))
+    timed: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
+    conditions = tuple(new for old in bound.conditions for new in timed.get(old, (old,)))
     return replace(bound, observer="learner-times", conditions=conditions)
 
 
@@ -202,17 +212,17 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
     if not isinstance(cluster.law, Uniform) or alpha is None:
         return None, NoiseAlone(noise, "it is not known what the members fetched").epsilon(delta)
     sources, count = cluster.sources, cluster.members
-    known = cluster.revealed + (1 + cluster.draws) * count
+    revealed = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
-    if known >= sources:
+    if revealed >= sources:
         bound = NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
         return meets, replace(bound, observer="coalition")
-    bound = _kept_epsilon(UniformSources(sources, known, cluster.submissions, alpha), delta)
-    given = f"{REALISED} and that no member fetched the label"
-    return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=given)
+    bound = _kept_epsilon(UniformSources(sources, revealed, cluster.submissions, alpha), delta)
+    event = f"{REALISED} and that no member fetched the label"
+    return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=event)
 
 
-def _users(cluster: Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
+def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
     """ε of each user of a cluster, and the statement about the worst placed."""
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
@@ -227,7 +237,8 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> tuple[Floats, Priv
     epsilons[cluster.constant] = 0.0
     if cluster.fell_back:
         bounds.append(accountant(cluster, noise, "learner").epsilon(delta))
-    return epsilons, replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
+    statement = replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
+    return UserEpsilons(epsilons, statement)
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
@@ -238,7 +249,7 @@ def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> Priv
 def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
-    """The same, and that of a sample if not everybody's place was looked at."""
+    """ε for the worst of the users whose bit is not known, and that of a sample if not all of them were looked at."""
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
     # caps are not compared, so that no bound would be found again

@@ -27,12 +27,7 @@ from p2p_sim.mechanisms.exchange_accounting import (
 )
 from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.mechanism import SAMPLING_RATE, Column
-from p2p_sim.mechanisms.message_payloads import (
-    OF_MESSAGES,
-    MessagesConfig,
-    check_answers,
-    flipped_labels,
-)
+from p2p_sim.mechanisms.message_payloads import OF_MESSAGES, MessagesConfig, flipped_labels
 from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig, RandomizedResponse
@@ -116,13 +111,13 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
 
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
-        other = self.randomizer
-        if other is None and (self.flip_prob is None) == (self.target_epsilon is None):
+        message = self.randomizer
+        if message is None and (self.flip_prob is None) == (self.target_epsilon is None):
             raise ValueError("give either flip_prob or target_epsilon")
-        if other is not None and (self.flip_prob is not None or self.debias):
+        if message is not None and (self.flip_prob is not None or self.debias):
             beyond = "flip_prob" if self.flip_prob is not None else "debias"
-            raise ValueError(f"{beyond} is for flipped labels; leave it out, or randomizer.kind = {other.kind!r}")
-        if other is not None and (other.epsilon is None) == (self.target_epsilon is None):
+            raise ValueError(f"{beyond} is for flipped labels; leave it out, or randomizer.kind = {message.kind!r}")
+        if message is not None and (message.epsilon is None) == (self.target_epsilon is None):
             raise ValueError("give either randomizer.epsilon or target_epsilon")
         return self
 
@@ -146,8 +141,13 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
             raise InputError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
-        if self.randomizer is not None:
-            check_answers(adversaries)
+        # A shift of flipped labels among all classes leaves their law as it is, so that whoever answers with the next
+        # class still hides others; under a prior the next class may be one that nobody else sends.
+        if self.randomizer is not None and adversaries.inverting:
+            raise InputError(
+                f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others among flipped "
+                "labels alone; with mechanism.randomizer, give 'zero' or 'one'"
+            )
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
         def certified(alpha: float, size: int) -> bool:
@@ -168,7 +168,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         if self.debias:
             flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses an α that leaves nothing
         return LabelExchangeMechanism(
-            noise, self.sampling_rate, setup.engine, setup.adversaries, self.debias, self.asking
+            noise, self.sampling_rate, setup.engine, setup.adversaries, debias=self.debias, asking=self.asking
         )
 
 
@@ -193,9 +193,6 @@ class LabelExchangeMechanism(Deployment):
     debias: bool = False
     asking: Asking = ONE_PEER
 
-    def __post_init__(self) -> None:
-        check_answers(self.adversaries, self.randomizer)
-
     @property
     def parameters(self) -> dict[str, float]:
         """α, or what the noise has in its place, and θ."""
@@ -209,12 +206,14 @@ class LabelExchangeMechanism(Deployment):
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking)
-        done = exchange.run(population, opened, record, part)
-        release = LabelRelease(done.user, self.randomizer.released(done.payload), self.randomizer.releases)
+        sent = exchange.run(population, opened, record, part)
+        release = LabelRelease(sent.user, self.randomizer.released(sent.payload), self.randomizer.releases)
         if self.debias:
             noise = flipped_labels(self.randomizer, "debiasing")
-            release = LabelRelease(done.user, noise.debiased(done.payload.astype(np.uint8, copy=False)), "signed")
-        return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
+            release = LabelRelease(sent.user, noise.debiased(sent.payload.astype(np.uint8, copy=False)), "signed")
+        return Outcome(
+            release, sent.traffic, sent.transcript, sent.arrival_s, realised=sent.realised, overlay=opened.overlay
+        )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
@@ -240,9 +239,8 @@ class LabelExchangeMechanism(Deployment):
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
         """What is known of the privacy of a run; of the network as it turned out where something could go wrong."""
-        if self.applies(situation) is None:
+        if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
-        assert outcome.realised is not None
         chosen = clusters_to_evaluate(outcome.realised)
         summed = outcome.realised[0].users is not None  # nobody asks for a single cluster's figure
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
@@ -257,22 +255,27 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None:
             sizes = np.unique(cluster_sizes).tolist()
             return WorstOf(tuple(self.protection(n) for n in sizes))
-        assert outcome.realised is not None
+        if outcome.realised is None:
+            raise InputError("mechanism: states no figure for a network of which nothing was recorded")
         return worst_account(outcome.realised, self.randomizer)
 
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """The same; where the noise alone protects some user, it is the worst, as it protects everybody."""
+        """A law that holds for every user; where the noise alone protects some user, it is the noise's."""
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
-        return coarse_law(next((one for one in models if isinstance(one, NoiseAlone)), model), learner)
+        return coarse_law(next((each for each in models if isinstance(each, NoiseAlone)), model), learner)
 
     def local_advantage(self, num_classes: int) -> float | None:
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        return {} if outcome.realised is None else coalition_advantage(outcome.realised, self.randomizer, num_classes)
+        """The coalition's, if some user is in it."""
+        shards = outcome.realised
+        if shards is None or not any(shard.member.any() for shard in shards):
+            return {}
+        return {"advantage_coalition": coalition_advantage(shards, self.randomizer, num_classes)}
 
     def without_adversaries(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
@@ -304,19 +307,19 @@ class LabelExchangeMechanism(Deployment):
         """Of the noise on a message."""
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
-    def situation(self, asked: Situation) -> Situation:
-        """The same with what a message carries, and how many are asked for."""
-        return replace(asked, message=self.randomizer.kind, several=self.asking.several)
+    def situation(self, surroundings: Situation) -> Situation:
+        """The situation with what a message carries here, and whether users ask several peers."""
+        return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:
         return self.protection(2).applies(self.situation(situation))
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        asked, theta = self.situation(situation), self.sampling_rate
+        exchange, theta = self.situation(situation), self.sampling_rate
         alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is looked at
         return {
-            "epsilon_paper_lemma9": worst_stated(Lemma9(int(n), alpha, theta, delta).stated(asked) for n in sizes),
-            "epsilon_paper_theorem3": theorem3_stated(int(sizes.min()), alpha, theta, delta, asked),
+            "epsilon_paper_lemma9": worst_stated(Lemma9(int(n), alpha, theta, delta).stated(exchange) for n in sizes),
+            "epsilon_paper_theorem3": theorem3_stated(int(sizes.min()), alpha, theta, delta, exchange),
         }
 
 

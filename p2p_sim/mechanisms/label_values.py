@@ -44,11 +44,8 @@ class ValueMessage(Message):
 
     noun: ClassVar[str] = "number"
     releases: ClassVar[PayloadKind] = "values"
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """None that a row has a column for."""
-        return {}
+    parameters: ClassVar[dict[str, float]] = {}
+    """Nothing that a row has a column for."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -222,6 +219,7 @@ def exchanged_at(
     randomizer: Callable[[float], ValueMessage],
     target: float,
     sizes: NDArray[np.int64],
+    *,
     sampling_rate: float,
     delta: float,
     most: float = 10.0,

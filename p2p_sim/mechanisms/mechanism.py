@@ -5,7 +5,6 @@ method is for what a mechanism knows better than the defaults.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -83,12 +82,12 @@ class MechanismBase(Config):
         """Whether a parameter follows from a quantity that nobody is told: such a choice is not private."""
         return False
 
-    def with_oracle_values(self, heterogeneity: Callable[[], float]) -> Self:
-        """The same configuration with the oracle's values; `heterogeneity` gives φ of the population."""
+    def with_oracle_values(self, heterogeneity: float) -> Self:
+        """This configuration with the values of an oracle that it asks: φ of the population."""
         return self
 
     def beside(self, learner: Config) -> Self:
-        """The same configuration, with values that follow the scenario's learner where they are not given."""
+        """This configuration, with values that follow the scenario's learner where they are not given."""
         return self
 
     def check(self, num_classes: int) -> None:
@@ -116,7 +115,7 @@ class Mechanism(MechanismBase, Deployment):
 
     trust: ClassVar[Trust] = "nobody"
     whole: ClassVar[bool] = False
-    _setup: Setup | None = PrivateAttr(default=None)
+    _setup: Setup = PrivateAttr()
 
     @abstractmethod
     def release(
@@ -140,15 +139,15 @@ class Mechanism(MechanismBase, Deployment):
         """The accountant of the learner, about a user whose cluster has this size."""
 
     def calibrated(self, setup: Setup) -> Self:
-        """The same with every parameter fixed, such as the least noise for a target ε."""
+        """This configuration with every parameter fixed, such as the least noise for a target ε."""
         return self
 
     def deployed(self, setup: Setup) -> Self:
         self.check(setup.num_classes)
         calibrated = self.calibrated(setup)
         if (offer := maker_of(self)) is not None:
-            same, what = isinstance(calibrated, type(self)), f"must give the same class, not {calibrated!r}"
-            require(method_of(offer, self, "calibrated"), same, what)
+            same = isinstance(calibrated, type(self))
+            require(method_of(offer, self, "calibrated"), same, f"must give the same class, not {calibrated!r}")
             check_columns(method_of(offer, self, "columns"), calibrated)
         fixed = calibrated.model_copy()
         fixed._setup = setup
@@ -156,8 +155,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """What its parameters are fixed for."""
-        assert self._setup is not None
+        """What its parameters are fixed for; an AttributeError before `deployed` has fixed them."""
         return self._setup
 
     @property

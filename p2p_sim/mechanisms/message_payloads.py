@@ -2,13 +2,12 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import Field
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.adversaries import AdversariesConfig
 from p2p_sim.exchange.randomizer import Message, PayloadKind
 from p2p_sim.mechanisms.alibi import Alibi, AlibiConfig
 from p2p_sim.mechanisms.deployment import Setup
@@ -31,14 +30,11 @@ class MessageConfig(Config, ABC):
     largest sufficient ε₀ of three digits."""
     releases: ClassVar[PayloadKind]
     """The kind of release that the learner gets."""
+    most: ClassVar[float] = math.inf
+    """Largest ε₀ that `mechanism.target_epsilon` may choose."""
 
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
-
-    @property
-    def most(self) -> float:
-        """Largest ε₀ that `mechanism.target_epsilon` may choose."""
-        return math.inf
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
@@ -47,16 +43,16 @@ class MessageConfig(Config, ABC):
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
         self.check(setup.num_classes)
+        if self.epsilon is not None:
+            return self.randomizer(self.epsilon, setup)
+        epsilon = cast(float, target)  # one of the two is given
 
         def certified(local: float, size: int) -> bool:
             if local > self.most:
                 return False
-            return self.randomizer(local, setup).exchanged(size, sampling_rate).satisfies(target or 0.0, setup.delta)
+            return self.randomizer(local, setup).exchanged(size, sampling_rate).satisfies(epsilon, setup.delta)
 
-        if self.epsilon is not None:
-            return self.randomizer(self.epsilon, setup)
-        assert target is not None
-        local = largest_local_epsilon(certified, setup.sizes.tolist(), min(target, self.most))
+        local = largest_local_epsilon(certified, setup.sizes.tolist(), min(epsilon, self.most))
         return self.randomizer(local, setup)
 
 
@@ -107,13 +103,10 @@ class _ValueMessages(MessageConfig, ValuesConfig):
     """What messages with numbers have in common."""
 
     releases: ClassVar[PayloadKind] = "values"
+    most: ClassVar[float] = LARGEST_EPSILON
     epsilon: float | None = Field(default=None, gt=0, le=LARGEST_EPSILON)
     """ε₀ of a single message, above 0 and at most 10. Give this or `mechanism.target_epsilon`, which chooses the
     largest sufficient ε₀ of three digits."""
-
-    @property
-    def most(self) -> float:
-        return LARGEST_EPSILON
 
     def check(self, num_classes: int) -> None:
         """Refuse a prior that does not fit k label values, or is none."""
@@ -143,22 +136,6 @@ MessagesConfig = Annotated[
 
 OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
 """Columns of a row that say what the noise of these messages was."""
-
-
-def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:
-    """Refuse who answers with the next class, unless the noise is that of flipped labels.
-
-    Randomised response among all classes is the same after a shift, so that such a user still hides others; under a
-    prior the next class may be one that nobody else says.
-
-    Raises:
-        InputError: there is one.
-    """
-    for role in () if noise is not None and noise.hides_when_inverted else adversaries.inverting:
-        raise InputError(
-            f"adversaries.{role}.answer = 'inverted': known to hide others among flipped labels alone; "
-            "with mechanism.randomizer, give 'zero' or 'one'"
-        )
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:

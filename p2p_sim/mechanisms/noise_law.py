@@ -40,7 +40,7 @@ class NoiseLaw:
 
     @staticmethod
     def common(transition: Floats, source: Source = "user") -> "NoiseLaw":
-        """The same matrix (K, K) for all released labels."""
+        """The law of labels that all have one matrix (K, K)."""
         return NoiseLaw(transition[None, :, :], source)
 
     @property
@@ -65,14 +65,14 @@ class NoiseLaw:
             InputError: a matrix that is used has no inverse, so that the noise cannot be undone on average.
         """
         group = self.groups(len(labels))
-        used, place = np.unique(group, return_inverse=True)
+        used, index = np.unique(group, return_inverse=True)
         matrices = self.transition[used]
         if used.size and not (np.linalg.cond(matrices) < LARGEST_CONDITION).all():
             raise InputError(
                 "learner: the noise on labels cannot be undone on average: two true labels are released alike; "
                 "'forward_correction' learns nevertheless"
             )
-        return np.asarray(np.linalg.inv(matrices)[place.ravel(), labels])
+        return np.asarray(np.linalg.inv(matrices)[index.ravel(), labels])
 
 
 LARGEST_CONDITION = 1e12
@@ -87,8 +87,8 @@ def to_simplex(points: Floats) -> Floats:
     """
     ordered = -np.sort(-points, axis=1)
     excess = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, points.shape[1] + 1)
-    kept = (ordered > excess).sum(axis=1)
-    return np.asarray(np.maximum(points - excess[np.arange(len(points)), kept - 1][:, None], 0.0))
+    positive = (ordered > excess).sum(axis=1)
+    return np.asarray(np.maximum(points - excess[np.arange(len(points)), positive - 1][:, None], 0.0))
 
 
 def cluster_shares(

@@ -10,7 +10,7 @@ not all of them, are uniform numbers.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,9 @@ def noise_share(
     Args:
         size: of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ, above 0.
     """
-    kept = -np.expm1(-1.0 / noise_scale)
+    success = -np.expm1(-1.0 / noise_scale)
     r = np.broadcast_to(1.0 / np.asarray(shares, dtype=np.float64), size)
-    first, second = (rng.negative_binomial(r, kept, size) for _ in range(2))
+    first, second = (rng.negative_binomial(r, success, size) for _ in range(2))
     return np.asarray(first - second, dtype=np.int64)
 
 
@@ -91,20 +91,37 @@ class Bags:
         many = np.ones_like(sizes) if bag_size is None else np.maximum(sizes // bag_size, 1)
         cluster = np.repeat(np.arange(len(sizes)), sizes)
         order = np.lexsort((rng.random(len(cluster)), cluster))
-        place = np.arange(len(cluster)) - np.repeat(offsets[:-1], sizes)
+        rank = np.arange(len(cluster)) - np.repeat(offsets[:-1], sizes)
         bag = np.empty(len(cluster), dtype=np.int64)
-        bag[order] = np.repeat(np.cumsum(many) - many, sizes) + place * many[cluster] // np.maximum(sizes, 1)[cluster]
+        bag[order] = np.repeat(np.cumsum(many) - many, sizes) + rank * many[cluster] // np.maximum(sizes, 1)[cluster]
         return Bags(bag, np.bincount(bag, minlength=int(many.sum())))
 
 
-def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
-    """The smallest and the largest bag of a cluster.
+class BagSizes(NamedTuple):
+    """Users in the smallest and in the largest bag of a cluster."""
 
-    >>> bag_sizes(25, 10), bag_sizes(25, None), bag_sizes(5, 10)
-    ((12, 13), (25, 25), (5, 5))
+    smallest: int
+    largest: int
+
+    @staticmethod
+    def of(cluster_size: int, bag_size: int | None) -> "BagSizes":
+        """The bags of a cluster of so many users, whose sizes differ by one at most.
+
+        >>> BagSizes.of(25, 10), BagSizes.of(5, None)
+        (BagSizes(smallest=12, largest=13), BagSizes(smallest=5, largest=5))
+        """
+        many = 1 if bag_size is None else max(1, cluster_size // bag_size)
+        return BagSizes(cluster_size // many, -(-cluster_size // many))
+
+
+class BagCounts(NamedTuple):
+    """The noisy counts of the bags of a shard.
+
+    noisy: (B, k) counts of the classes in each bag. counted: (n,) which users are counted: those of bags that release.
     """
-    many = 1 if bag_size is None else max(1, cluster_size // bag_size)
-    return cluster_size // many, -(-cluster_size // many)
+
+    noisy: Counts
+    counted: NDArray[np.bool_]
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
@@ -148,13 +165,12 @@ class Aggregates(Mechanism):
 
     @property
     def scale(self) -> float:
-        """σ."""
-        assert self.noise_scale is not None
-        return self.noise_scale
+        """σ, which `calibrated` has set."""
+        return cast(float, self.noise_scale)
 
     @abstractmethod
-    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
-        """Noisy counts (B, k) of a shard's labels (n,), and who is counted (n,): users of bags that release."""
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
+        """The noisy counts of a shard's labels (n,)."""
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -183,11 +199,11 @@ class NoisyAggregatesConfig(Aggregates):
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
         return NoisyCounts(setup.num_classes, self.scale)
 
-    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         own = one_hot(labels, self.setup.num_classes)
-        counts = np.stack([np.bincount(bags.bag[one > 0], minlength=len(bags.sizes)) for one in own.T], axis=1)
+        counts = np.stack([np.bincount(bags.bag[column > 0], minlength=len(bags.sizes)) for column in own.T], axis=1)
         noise = noise_share(counts.shape, 1, self.scale, streams.generator("bag-noise"))
-        return counts + noise, np.ones(len(labels), dtype=np.bool_)
+        return BagCounts(counts + noise, np.ones(len(labels), dtype=np.bool_))
 
 
 class NoiseSharesConfig(Aggregates):
@@ -200,6 +216,7 @@ class NoiseSharesConfig(Aggregates):
     kind: Literal["noise_shares"] = "noise_shares"
     described: ClassVar[str] = "shares of the noise on the class counts of bags, added up among users"
     conditions: ClassVar[tuple[str, ...]] = SHARED
+    local_conditions: ClassVar[tuple[str, ...]] = ALL_HER_SHARES
     colluders: int = Field(default=1, ge=0, le=1_000_000)
     """c: users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
     leavers: int = Field(default=0, ge=0, le=1_000_000)
@@ -229,7 +246,7 @@ class NoiseSharesConfig(Aggregates):
         Raises:
             InputError: a bag has too few users for the colluders and leavers that the noise must survive.
         """
-        least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
+        least = min(BagSizes.of(int(size), self.bag_size).smallest for size in setup.sizes)
         if least < self.leavers + self.number_of_helpers:
             raise InputError(
                 f"mechanism: a bag of {least} users has too few for colluders = {self.colluders}, leavers = "
@@ -243,29 +260,25 @@ class NoiseSharesConfig(Aggregates):
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        n = bag_sizes(size, self.bag_size)[1]
+        n = BagSizes.of(size, self.bag_size).largest
         surplus = n / int(self.sharers(np.array([n]))[0])
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, self._share_released(n))
 
-    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> tuple[Counts, NDArray[np.bool_]]:
+    def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         """What the learner adds up of the helpers' sums."""
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
-        left = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
-        counted = stays & (left <= self.leavers)[bags.bag]
+        leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
+        counted = stays & (leavers <= self.leavers)[bags.bag]
         own, shares = one_hot(labels, self.setup.num_classes), self.sharers(bags.sizes)[bags.bag][:, None]
         own += noise_share(own.shape, shares, self.scale, streams.generator("bag-noise"))
         sent = secret_shares(own[counted], self.number_of_helpers, streams.generator("bag-shares"))
-        return totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted
+        return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of all that one user sends, in the largest bag."""
-        largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
+        largest = max(BagSizes.of(int(size), self.bag_size).largest for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
         return messages_epsilon(self.scale, self.setup.num_classes, honest)
-
-    @property
-    def local_conditions(self) -> tuple[str, ...]:
-        return ALL_HER_SHARES
 
     def _share_released(self, size: int) -> float:
         """Probability that a user stays, and at most d of the others of her bag leave; rounded down."""

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,7 @@ class Organisations(Deployment):
     """
 
     trust = "organisation"  # the one that holds the row
+    parameters: ClassVar[dict[str, float]] = {}
 
     plan: OrganisationsPlan
     sizes: tuple[int, ...]
@@ -142,11 +143,6 @@ class Organisations(Deployment):
 
     def __post_init__(self) -> None:
         _ = self.stages  # refuses organisations with too few rows
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """None that rows have columns for."""
-        return {}
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
@@ -232,7 +228,7 @@ class Organisations(Deployment):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """The same on a network that has been opened for the organisations.
+        """Train, exchange and combine the models on a network that has been opened for the organisations.
 
         Raises:
             InputError: a part of the shards is asked for, or features are named that do not exist.
@@ -248,25 +244,21 @@ class Organisations(Deployment):
         asker, owner = neighbours(opened, count)
         wanted = np.isin(asker, self.learners) & np.isin(owner, self.senders)
         sizes = np.array([8 * sum(w.size for m in sent.get(k, ()) for w in m.coefficients) for k in range(count)])
-        done = exchange_models(opened, asker[wanted], owner[wanted], sizes, record)
-        for k, o in zip(done.asker[done.shown].tolist(), done.owner[done.shown].tolist(), strict=True):
+        trade = exchange_models(opened, asker[wanted], owner[wanted], sizes, record)
+        for k, o in zip(trade.asker[trade.shown].tolist(), trade.owner[trade.shown].tolist(), strict=True):
             for model in sent[o]:
                 run.ledger.show(fingerprint(model.coefficients), k)
-        came = tuple(tuple(done.owner[done.used & (done.asker == k)].tolist()) for k in range(count))
+        came = tuple(tuple(trade.owner[trade.used & (trade.asker == k)].tolist()) for k in range(count))
         predictors = {k: run.combine(k, {owner: sent[owner] for owner in came[k]}) for k in self.learners}
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
-        facts = OrganisationFacts(
-            spent,
-            tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count)),
-            came,
-            tuple(done.offline.tolist()),
-        )
-        release, times = ModelRelease(ByCluster(predictors)), np.sort(done.arrival_s[done.used])
+        shown_to = tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
+        facts = OrganisationFacts(spent, shown_to, came, tuple(trade.offline.tolist()))
+        release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
-        return Outcome(release, done.traffic, done.transcript, times, None, opened.overlay, facts)
+        return Outcome(release, trade.traffic, trade.transcript, times, overlay=opened.overlay, organisations=facts)
 
 
 class _OrganisationsRun:
@@ -290,11 +282,12 @@ class _OrganisationsRun:
         from p2p_sim.stacking.pst import train_groups
 
         plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
-        rng, found = self.streams.generator("models-own", k), list["GroupModels"]()
+        rng, models = self.streams.generator("models-own", k), list["GroupModels"]()
         priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
+        # each part has rows of its own, so that an organisation pays the ε of one part, not the sum
         for stage in self.mechanism.stages[k][: plan.parts]:
             rows, order = order[: stage.rows], order[stage.rows :]
-            made = train_groups(
+            group_models = train_groups(
                 self.rows[k][rows],
                 self.signs[k][rows],
                 self.groups,
@@ -304,9 +297,11 @@ class _OrganisationsRun:
                 tight=plan.tight,
                 rng=rng,
             )
-            self.ledger.pay(k, fingerprint(made.coefficients), made.perturbation.epsilon_upper, stage.part)
-            found.append(made)
-        self.own[k] = tuple(found)
+            self.ledger.pay(
+                k, fingerprint(group_models.coefficients), group_models.perturbation.epsilon_upper, stage.part
+            )
+            models.append(group_models)
+        self.own[k] = tuple(models)
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
@@ -322,15 +317,15 @@ class _OrganisationsRun:
         weights = np.outer(behind / behind.sum(), plan.heard).ravel()
         if plan.combiner == "majority":
             weights = (weights > 0.0) / np.count_nonzero(weights)
-        made = Combination(models, weights, votes=plan.combiner in ("majority", "weighted"))
+        combination = Combination(models, weights, votes=plan.combiner in ("majority", "weighted"))
         if not plan.stacks:
-            return made
+            return combination
         high = stages[k][-1]
         rest, rng = self._order(k)[-high.rows :], self.streams.generator("models-high", k)
-        meta = meta_features(made.margins(self.rows[k][rest]))
+        meta = meta_features(combination.margins(self.rows[k][rest]))
         learned = train(meta, self.signs[k][rest], high.noise, rng=rng, prior=np.zeros(meta.shape[1]))
         self.ledger.pay(k, fingerprint((learned,)), high.noise.epsilon_upper, high.part)
-        return replace(made, high=learned)
+        return replace(combination, high=learned)
 
     def _order(self, k: int) -> NDArray[np.intp]:
         return order_of(self.streams, k, len(self.signs[k]))

@@ -6,7 +6,7 @@ With one cluster it is the single owner of the paper's Algorithms 1 to 3.
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -51,6 +51,13 @@ UNDERSTOOD = (
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
 )
 """Keys of the network that mean something to models; any other that is set is refused."""
+
+
+class ModelRoles(NamedTuple):
+    """Organisations by number. senders: whose models others ask for. learners: who learns from the models of others."""
+
+    senders: tuple[int, ...]
+    learners: tuple[int, ...]
 
 
 class OrganisationsConfig(MechanismBase, Extended):
@@ -124,7 +131,7 @@ class OrganisationsConfig(MechanismBase, Extended):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Refuse keys without a meaning."""
-        changed = differing("network", network, NetworkConfig())
+        changed = differing("network", network.model_dump(), NetworkConfig().model_dump())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
             beyond.append("network.on_timeout.retry = 'redraw'")
@@ -134,14 +141,15 @@ class OrganisationsConfig(MechanismBase, Extended):
             raise InputError(f"mechanism.kind = {self.kind!r}: {beyond[0]} has no meaning for models; leave it out")
 
     @abstractmethod
-    def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Organisations whose models others ask for, and those that learn from others."""
+    def roles(self, organisations: int) -> ModelRoles:
+        """Who sends models, and who learns, among so many organisations."""
 
     def deployed(self, setup: Setup) -> "Organisations":
         """The mechanism for organisations of these sizes, in their order; δ does not matter."""
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
+        # only here it is known how many organisations there are
         for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
@@ -179,10 +187,10 @@ class PrivateStackingConfig(OrganisationsConfig):
     """K: disjoint random parts of an organisation's rows with a model each, 1 to 10,000; ε is that of one part, not
     their sum."""
 
-    def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def roles(self, organisations: int) -> ModelRoles:
         """All send; all learn, or the target."""
         everybody = tuple(range(organisations))
-        return everybody, everybody if self.target is None else (self.target,)
+        return ModelRoles(everybody, everybody if self.target is None else (self.target,))
 
     def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
         return replace(plan, parts=self.parts)
@@ -208,6 +216,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @model_validator(mode="after")
     def _sources(self) -> "HypothesisTransferConfig":
+        # each source is an organisation once, and not the one that learns
         for source in self.sources:
             if source < 0:
                 raise ValueError(f"source = {source}: must be an organisation, from 0")
@@ -215,6 +224,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
                 raise ValueError(f"source = {source} is the target too; name another organisation")
         if len(set(self.sources)) < max(len(self.sources), 1):
             raise ValueError(f"source = {list(self.sources)}: must name at least one organisation, each once")
+        # weights make a mean of the sources' models; from private rows they would cost an ε that nobody counts
         weights = self.source_weights
         if weights is not None and (
             len(weights) != len(self.sources) or min(weights) <= 0.0 or abs(sum(weights) - 1.0) > 1e-9
@@ -236,10 +246,10 @@ class HypothesisTransferConfig(OrganisationsConfig):
     def named(self) -> dict[str, int | None]:
         return {"target": self.target, "source": max(self.sources)}
 
-    def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def roles(self, organisations: int) -> ModelRoles:
         """The sources send; all others learn, or the target."""
         others = tuple(k for k in range(organisations) if k not in self.sources)
-        return self.sources, others if self.target is None else (self.target,)
+        return ModelRoles(self.sources, others if self.target is None else (self.target,))
 
     def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
         count = len(self.sources)

@@ -137,10 +137,10 @@ class ByCluster:
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K) of rows of these clusters (n,), at least one."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
-        found = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
+        probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
-            found[cluster == c] = part
-        return found
+            probabilities[cluster == c] = part
+        return probabilities
 
 
 @dataclass(frozen=True)
@@ -205,14 +205,12 @@ class Outcome:
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())
-        counts = [part.traffic for part in parts if part.traffic is not None]
-        facts = [part.realised for part in parts if part.realised is not None]
         released = [part.release.counts for part in parts if isinstance(part.release, Tally)]
         truth = [part.truth.counts for part in parts if part.truth is not None]
         return Outcome(
             Tally(np.sum(released, axis=0)),
-            sum(counts, Traffic()) if counts else None,
-            realised=tuple(shard for fact in facts for shard in fact) if facts else None,
+            _traffic_of(parts),
+            realised=_shards_of(parts),
             arrivals=arrivals,
             truth=Tally(np.sum(truth, axis=0)),
         )
@@ -220,14 +218,23 @@ class Outcome:
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
         """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
-        counts = [part.traffic for part in parts if part.traffic is not None]
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
-        facts = [part.realised for part in parts if part.realised is not None]
         return Outcome(
             LabelRelease.join([part.labels for part in parts]),
-            sum(counts, Traffic()) if counts else None,
-            None,
-            np.concatenate(times) if times else None,
-            tuple(shard for fact in facts for shard in fact) if facts else None,
-            overlay,
+            _traffic_of(parts),
+            arrival_s=np.concatenate(times) if times else None,
+            realised=_shards_of(parts),
+            overlay=overlay,
         )
+
+
+def _traffic_of(parts: Sequence[Outcome]) -> Traffic | None:
+    """The messages of all parts of a run, counted; None if no part has sent any."""
+    counts = [part.traffic for part in parts if part.traffic is not None]
+    return sum(counts, Traffic()) if counts else None
+
+
+def _shards_of(parts: Sequence[Outcome]) -> tuple[NetworkRecord, ...] | None:
+    """What is known of the shards of all parts of a run, besides labels; None if no part has a record."""
+    records = [part.realised for part in parts if part.realised is not None]
+    return tuple(shard for record in records for shard in record) if records else None

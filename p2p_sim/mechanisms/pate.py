@@ -6,7 +6,7 @@ users, and the labels of her shard.
 """
 
 import warnings
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,8 @@ class PateConfig(Mechanism):
                 raise InputError(f"mechanism.{key} = {number}: must be at most the number of users, {users}")
         try:
             if self.target_epsilon is not None:
-                asked = self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries
-                fixed = self.model_copy(update={"noise_multiplier": calibrate_votes(*asked), "target_epsilon": None})
+                target = self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries
+                fixed = self.model_copy(update={"noise_multiplier": calibrate_votes(*target), "target_epsilon": None})
             fixed.accountant(setup, users)
         except ValueError as error:
             raise InputError(f"mechanism.kind = 'pate': {error}") from None
@@ -94,31 +94,31 @@ class PateConfig(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> Pate:
         """One for every user: clusters do not matter."""
-        assert self.noise_multiplier is not None
-        return Pate(self.noise_multiplier, self.test_noise * self.noise_multiplier, self.answers, self.queries)
+        sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
+        return Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
         """The answers, by the users who were asked about."""
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
-        asked = draws.permutation(labels.size)[: self.queries]
+        queried = draws.permutation(labels.size)[: self.queries]
         inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
-        answers = self.answered(self.votes(labels, inputs, asked, draws), noise)
-        user, place = np.sort(asked[answers >= 0]), np.argsort(asked[answers >= 0])
-        return LabelRelease(user.astype(np.int32), answers[answers >= 0][place].astype(np.uint8))
+        answers = self.answered(self.votes(labels, inputs, queried, draws), noise)
+        user, order = np.sort(queried[answers >= 0]), np.argsort(queried[answers >= 0])
+        return LabelRelease(user.astype(np.int32), answers[answers >= 0][order].astype(np.uint8))
 
     def votes(
-        self, labels: NDArray[np.uint8], inputs: Floats, asked: NDArray[np.integer], rng: np.random.Generator
+        self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """(Q, K) votes of all teachers for each class of the users asked about (Q,).
 
         Args:
             labels: (n,). inputs: (n, d), what teachers know of each user. rng: deals users to teachers.
         """
-        votes = np.zeros((len(asked), self.setup.num_classes), dtype=np.int64)
+        votes = np.zeros((len(queried), self.setup.num_classes), dtype=np.int64)
         for shard in np.array_split(rng.permutation(labels.size), self.teachers):
-            votes[np.arange(len(asked)), taught(inputs[shard], labels[shard], inputs[asked], self.l2)] += 1
+            votes[np.arange(len(queried)), taught(inputs[shard], labels[shard], inputs[queried], self.l2)] += 1
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -137,7 +137,7 @@ def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], cl
     return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled
 
 
-def taught(inputs: Floats, labels: NDArray[np.uint8], asked: Floats, l2: float) -> NDArray[np.int64]:
+def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
     """(Q,) classes that a teacher with rows (m, d) and labels (m,) predicts for the rows asked about (Q, d).
 
     With a penalty, the weights of logistic regression lie in the span of its rows: it is fitted there.
@@ -147,12 +147,12 @@ def taught(inputs: Floats, labels: NDArray[np.uint8], asked: Floats, l2: float) 
 
     present = np.unique(labels)
     if present.size < 2:
-        return np.full(len(asked), present[0], dtype=np.int64)
+        return np.full(len(queried), present[0], dtype=np.int64)
     if len(inputs) < inputs.shape[1]:
         span = np.linalg.qr(inputs.T)[0]
-        inputs, asked = inputs @ span, asked @ span
+        inputs, queried = inputs @ span, queried @ span
     model = LogisticRegression(C=1.0 / l2, max_iter=100)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(inputs, labels)
-    return np.asarray(model.predict(asked), dtype=np.int64)
+    return np.asarray(model.predict(queried), dtype=np.int64)

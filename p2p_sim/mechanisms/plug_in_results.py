@@ -29,11 +29,12 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
                         "the released model must have a method probabilities")  # fmt: skip
     if not isinstance(release, LabelRelease) or release.kind != releases:
-        what = type(release).__name__
+        name = type(release).__name__
         if isinstance(release, LabelRelease):
-            what += f" of kind {release.kind!r}"
+            name += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
-        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {what}")
+        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {name}")
+    # users: numbers of the shard's users, ascending, each once
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
@@ -47,6 +48,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     """Refuse labels that are none of their kind."""
     payload: Any = release.payload
     count = len(release)
+    # by kind: type of the numbers as in numpy.dtype.kind, columns of a row, what they are
     types, columns, meaning = {
         "hard": ("iu", None, f"classes in 0..{classes - 1}"),
         "bits": ("u", (classes + 7) // 8, "packed bits"),
@@ -58,6 +60,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     wanted = f"payload must be an array {shape} of {meaning}"
     require(method, is_array(payload, types, shape),
              f"{wanted}, not {described(payload)}")  # fmt: skip
+    # then the numbers themselves
     if types == "iu" and count:
         low, high = int(payload.min()), int(payload.max())
         require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
@@ -94,13 +97,19 @@ def check_accountant(method: str, model: Any) -> None:
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
     require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
-    found: Any = model.delta(1.0)
-    require(method, isinstance(found, Bracket), f"delta must give a Bracket, not {type(found).__name__}")
-    right = is_number(found.lower) and is_number(found.upper) and 0.0 <= found.lower <= found.upper <= 1.0
-    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {found.lower} and {found.upper}")
+    bracket: Any = model.delta(1.0)
+    require(method, isinstance(bracket, Bracket), f"delta must give a Bracket, not {type(bracket).__name__}")
+    right = is_number(bracket.lower) and is_number(bracket.upper) and 0.0 <= bracket.lower <= bracket.upper <= 1.0
+    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {bracket.lower} and {bracket.upper}")
     conditions: Any = model.conditions
     texts = isinstance(conditions, tuple) and all(isinstance(text, str) for text in conditions)
     require(method, texts, f"conditions must be a tuple of texts, not {conditions!r}")
+
+
+def check_local_epsilon(method: str, epsilon: Any) -> None:
+    """Refuse an ε₀ of a user's own message that is none; infinity is one."""
+    right = isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0)  # of NaN this is false
+    require(method, right, f"must give a number of at least 0, or None, not {epsilon!r}")
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +110,7 @@ class PrivateHistogramConfig(Mechanism):
     @property
     def asked_users(self) -> int:
         """How many users are asked for their labels, of some."""
-        assert self.labelled is not None
-        return self.labelled
+        return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
     def noise_scale(self) -> float:

@@ -60,16 +60,16 @@ class ProtocolConfig(FlippedLabelsConfig):
         """Everything has a meaning: noisy labels are all that anybody gets."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
-        found: Any = self.protocol()
-        wanted = f"must give a Protocol, not {type(found).__name__}"
+        protocol: Any = self.protocol()
+        wanted = f"must give a Protocol, not {type(protocol).__name__}"
         method = method_of(maker_of(self), self, "protocol")
-        require(method, isinstance(found, Protocol), wanted)
-        require(method, not (wrong := misfit(type(found), Protocol)), f"{type(found).__name__}.{wrong}")
-        law = found.law()
-        named = method_of(maker_of(found), found, "law")
-        require(named, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
-        require(named, law is None or not law.fault(), f"{law and law.fault()}")
-        return self.mechanism_of(found)(self.flips(setup), found, setup.adversaries)
+        require(method, isinstance(protocol, Protocol), wanted)
+        require(method, not (wrong := misfit(type(protocol), Protocol)), f"{type(protocol).__name__}.{wrong}")
+        law = protocol.law()
+        declared = method_of(maker_of(protocol), protocol, "law")
+        require(declared, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
+        require(declared, law is None or not law.fault(), f"{law and law.fault()}")
+        return self.mechanism_of(protocol)(self.flips(setup), protocol, setup.adversaries)
 
     def mechanism_of(self, protocol: Protocol) -> "type[ProtocolMechanism]":
         """How the protocol is accounted for: by what it declares."""
@@ -82,6 +82,7 @@ class ProtocolMechanism(Deployment):
 
     trust: ClassVar[Trust] = "nobody"
     sampling_rate: ClassVar[None] = None
+    local_conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
 
     randomizer: RandomizedResponse
     protocol: Protocol
@@ -95,9 +96,11 @@ class ProtocolMechanism(Deployment):
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
         exchange = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol)
-        done = exchange.run(population, opened, record, part)
-        release = LabelRelease(done.user, done.payload)
-        return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
+        sent = exchange.run(population, opened, record, part)
+        release = LabelRelease(sent.user, sent.payload)
+        return Outcome(
+            release, sent.traffic, sent.transcript, sent.arrival_s, realised=sent.realised, overlay=opened.overlay
+        )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε if nothing fails: ε₀, or what the protocol declares where that is smaller."""
@@ -122,7 +125,9 @@ class ProtocolMechanism(Deployment):
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
         """ε₀, which holds for every observer whatever happens."""
         epsilon = self.randomizer.local_epsilon
-        return PrivacyBound(0.0, epsilon, delta, observer, "label", BASIS, PROTOCOL_CONDITIONS)
+        return PrivacyBound(
+            0.0, epsilon, delta, observer, adjacency="label", basis=BASIS, conditions=PROTOCOL_CONDITIONS
+        )
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         return self.randomizer.local_epsilon
@@ -152,10 +157,6 @@ class ProtocolMechanism(Deployment):
 
     def local_advantage(self, num_classes: int) -> float | None:
         return self.randomizer.advantage(num_classes)
-
-    @property
-    def local_conditions(self) -> tuple[str, ...]:
-        return PROTOCOL_CONDITIONS
 
     def without_adversaries(self) -> "ProtocolMechanism | None":
         if self.adversaries == NOBODY:

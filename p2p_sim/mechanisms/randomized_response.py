@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,6 @@ class RandomizedResponse(Message):
     num_classes: int = 2
 
     kind: ClassVar[str] = "label"
-    hides_when_inverted: ClassVar[bool] = True
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -70,7 +69,7 @@ class RandomizedResponse(Message):
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
-        """The same where users submit what most of several peers replied; exact for two classes."""
+        """What protects a label where users submit what most of several peers replied; exact for two classes."""
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
@@ -100,8 +99,8 @@ class RandomizedResponse(Message):
     def attained(self, delta: float) -> float:
         """ln((1-α-δ)(K-1)/α)."""
         alpha, others = self.flip_prob, self.num_classes - 1
-        kept = (1.0 - alpha - delta) * others
-        return math.inf if alpha == 0 else max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12))
+        numerator = (1.0 - alpha - delta) * others
+        return math.inf if alpha == 0 else max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Noisy labels (n,) of the labels (n,) in 0..K-1."""
@@ -170,9 +169,8 @@ class FlippedLabelsConfig(MechanismBase):
     def flips(self, setup: Setup) -> RandomizedResponse:
         """What flips a label, calibrated if a target ε is given."""
         alpha = self.flip_prob
-        if self.target_epsilon is not None:
-            alpha = self.sufficient(self.target_epsilon, setup)
-        assert alpha is not None
+        if alpha is None:  # then a target is given
+            alpha = self.sufficient(cast(float, self.target_epsilon), setup)
         return RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
 
 

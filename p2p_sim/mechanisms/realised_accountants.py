@@ -26,7 +26,7 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 class Cluster:
     """One cluster's part of a shard's arrays, and what of it decides who can tell what.
 
-    known: users whose noisy label the learner knows; hidden: others whose label somebody may have passed on.
+    exposed: users whose noisy label the learner knows; hidden: others whose label somebody may have passed on.
     fell_back: a user passed on her own label. chosen: a member asked another user on purpose. watched: by a member.
     """
 
@@ -35,21 +35,23 @@ class Cluster:
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
-        self.known = (self.own | self.constant) & self.answers
+        # who can tell what: an own label names its owner, a constant one depends on nobody's
+        self.exposed = (self.own | self.constant) & self.answers
         self.anything = isinstance(self.law, Unknown) and self.law.anything
-        self.hidden = ~self.constant if self.anything else self.answers & ~self.known
+        self.hidden = ~self.constant if self.anything else self.answers & ~self.exposed
         self.fell_back = bool((self.own & ~self.constant).any())
         self.chosen = bool((self.probed & ~self.member).any())
         self.watched = bool(self.member.any())
-        counted = (self.answers, self.known, self.fetched, self.member)
+        # of a shard of which only sums are known an entry stands for several users
+        counted = (self.answers, self.exposed, self.fetched, self.member)
         if shard.users is None:
-            found = [int(np.count_nonzero(x)) for x in counted]
+            counts = [int(np.count_nonzero(x)) for x in counted]
         else:
-            found = [int(shard.users[part][x].sum()) for x in counted]
-        self.sources, self.revealed, self.submissions, self.members = found
+            counts = [int(shard.users[part][x].sum()) for x in counted]
+        self.sources, self.revealed, self.submissions, self.members = counts
         if isinstance(self.law, FetchTable):
             self.weights = _square(self.law.weights, part)
-            self.asked = None if self.law.asked is None else _square(self.law.asked, part)
+            self.requests = None if self.law.asked is None else _square(self.law.asked, part)
         if isinstance(self.law, Capped):
             self.caps = self.law.caps[part]
 
@@ -109,34 +111,36 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    sources, known, submissions = cluster.sources, cluster.revealed, cluster.submissions
+    # other messages than flipped labels of two classes: known where everybody was asked alike
+    sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
-        if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
-            model = noise.fetched(sources - known, submissions)
+        if isinstance(cluster.law, Uniform) and not members and sources - revealed > 1:
+            model = noise.fetched(sources - revealed, submissions)
             return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
+    # flipped labels of two classes: by the law of whom users asked
     if isinstance(cluster.law, Uniform):
         pooled = (cluster.members, cluster.draws) if members else ()
-        return UniformSources(sources, known, submissions, alpha, *pooled)
+        return UniformSources(sources, revealed, submissions, alpha, *pooled)
     if isinstance(cluster.law, FetchTable):
         return _table(cluster, noise, alpha, members)
     if members:
         return NoiseAlone(noise, "no figure for coalitions where users come and go")
     caps = cluster.caps[cluster.fetched]
-    return CappedFetch(caps, alpha, np.minimum(1.0, known * caps))
+    return CappedFetch(caps, alpha, np.minimum(1.0, revealed * caps))
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """The same by a table; members see what they fetch whether they submit it or not."""
+    """What protects users whose peers a table describes; members see what they fetch whether they submit it or not."""
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
     if members:
-        if cluster.asked is None:
+        if cluster.requests is None:
             return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
-        weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
+        weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.requests
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
-    return FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws, realised=True)
+    return FetchDistribution(weights, alpha, rates, known=cluster.exposed, members=pooled, draws=draws, realised=True)
 
 
 def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
@@ -144,12 +148,12 @@ def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
     caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
     if not caps.size or alpha is None:
         return _passed_on(cluster, noise, members=False)
-    return _capped(len(caps), float(caps.max()), int(cluster.known.sum()), alpha)
+    return _capped(len(caps), float(caps.max()), int(cluster.exposed.sum()), alpha)
 
 
 @lru_cache(maxsize=65_536)
-def _capped(submissions: int, cap: float, known: int, flip_prob: float) -> Accountant:
-    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap))
+def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
+    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,9 @@ class NoiseAlone(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε₀, whatever δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(
+            0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+        )
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -186,11 +192,8 @@ class NothingSeen(Accountant):
     """Nobody's label was passed on."""
 
     requires = ANYWHERE
-
-    @property
-    def pure_epsilon(self) -> float:
-        """0."""
-        return 0.0
+    conditions = REALISED_CONDITIONS
+    pure_epsilon = 0.0
 
     def delta(self, epsilon: float) -> Bracket:
         """0."""
@@ -199,35 +202,27 @@ class NothingSeen(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """0."""
         basis = "nobody's label was passed on"
-        return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold."""
-        return REALISED_CONDITIONS
+        return PrivacyBound(
+            0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
+        )
 
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
     """An accountant's upper figures for the network as it turned out: its lower end would be another network's.
 
-    model: the accountant. said: under which conditions its figures hold for the realised network.
+    model: the accountant. conditions: under which its figures hold for the realised network.
     """
 
     requires = ANYWHERE
 
     model: Accountant
-    said: tuple[str, ...]
+    conditions: tuple[str, ...] = ()
 
     @property
     def pure_epsilon(self) -> float:
         """As the accountant's."""
         return self.model.pure_epsilon
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold."""
-        return self.said
 
     def delta(self, epsilon: float) -> Bracket:
         """At most the accountant's."""
@@ -236,7 +231,7 @@ class GivenNetwork(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """At most the accountant's."""
         bound = self.model.epsilon(delta)
-        return replace(bound, epsilon_lower=0.0, conditions=self.said, conditional_on=REALISED)
+        return replace(bound, epsilon_lower=0.0, conditions=self.conditions, conditional_on=REALISED)
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """At most the accountant's."""

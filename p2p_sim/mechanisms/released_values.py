@@ -51,12 +51,12 @@ class UnbiasedConfig(ValuesConfig):
     """The optimal unbiased randomizer."""
 
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
-        made = UnbiasedValues(epsilon, numbers_of(values), self.prior)
+        randomizer = UnbiasedValues(epsilon, numbers_of(values), self.prior)
         try:
-            made.best  # noqa: B018  # solves the linear programme
+            randomizer.best  # noqa: B018  # solves the linear programme
         except ValueError as error:
             raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger one") from None
-        return made
+        return randomizer
 
 
 def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:

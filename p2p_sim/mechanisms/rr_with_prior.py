@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,11 +93,8 @@ class RRWithPrior(Message):
     prior: tuple[float, ...] | None = None
 
     kind: ClassVar[str] = "rr_with_prior"
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """One stage: what a user says does not depend on what others said."""
-        return {"stages": 1}
+    parameters: ClassVar[dict[str, float]] = {"stages": 1}
+    """One stage: what a user says does not depend on what others said."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -144,8 +141,8 @@ class RRWithPrior(Message):
         """That of a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
         k = self.candidates
         alpha = self.flip_prob(k)
-        kept = (1.0 - alpha - delta) * (k - 1)
-        return max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
+        numerator = (1.0 - alpha - delta) * (k - 1)
+        return max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Noisy labels (n,) of the labels (n,) in 0..K-1 under the common prior."""
@@ -154,15 +151,16 @@ class RRWithPrior(Message):
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """The same with each user's own prior (n, K), or one for all (1, K); memory grows with n K."""
+        """Noisy labels (n,) of the labels (n,) under each user's own prior (n, K), or one for all (1, K)."""
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)
-        known = rank < k
-        flip = ~known | (rng.random(labels.size) < self._flip_probs[k])
-        other = (rng.random(labels.size) * (k - known)).astype(np.int64)  # among the k, the label itself left out
-        other += known & (other >= rank)
-        chosen = np.where(flip, other, rank)
+        likely = rank < k
+        flip = ~likely | (rng.random(labels.size) < self._flip_probs[k])
+        # a uniform one of the k likeliest labels, the label itself left out
+        replacement = (rng.random(labels.size) * (k - likely)).astype(np.int64)
+        replacement += likely & (replacement >= rank)
+        chosen = np.where(flip, replacement, rank)
         order = np.broadcast_to(order, (labels.size, self.num_classes))
         return np.take_along_axis(order, chosen[:, None], axis=1)[:, 0].astype(np.uint8)
 
@@ -174,9 +172,9 @@ class RRWithPrior(Message):
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
         """(n, K): whether a label is among the k that are sent under each of the priors (n, K)."""
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
-        found = np.zeros(priors.shape, dtype=np.bool_)
-        np.put_along_axis(found, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
-        return found
+        likely = np.zeros(priors.shape, dtype=np.bool_)
+        np.put_along_axis(likely, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
+        return likely
 
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
         """(K, K) if the labels sent are the `candidates` (K,); other labels are sent as any of these."""
@@ -219,7 +217,7 @@ class RRWithPriorConfig(LocalChannel):
     where the learner is "knn", else 200."""
 
     def beside(self, learner: Config) -> Self:
-        """The same with the number of neighbours settled."""
+        """This configuration with its number of neighbours settled."""
         if self.neighbours is not None:
             return self
         follows = self.stages == 2 and getattr(learner, "kind", None) == "knn"
@@ -243,7 +241,7 @@ class RRWithPriorConfig(LocalChannel):
         """Both stages; the first one of all shards even where a part is asked for, since priors come from it."""
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
-        assert isinstance(population, Population)
+        population = cast(Population, population)  # by_shard is false
         noise, streams, every = self.randomizer(self.setup), opened.streams, population.shards
         # Half of the users send first, with the common prior; what they send teaches the others' priors.
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
@@ -271,7 +269,7 @@ class RRWithPriorConfig(LocalChannel):
         if len(sets) * k * k > LARGEST_LAW:
             return None
         among = np.unpackbits(sets, axis=1, count=k).astype(np.bool_)
-        return NoiseLaw(np.stack([noise.transition_among(one) for one in among]), "user", group.ravel())
+        return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
         """The first half's noisy labels, by place; where nobody went first, the common prior."""

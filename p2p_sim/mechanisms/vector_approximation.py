@@ -76,8 +76,8 @@ class VectorApproximation(Message):
     def attained(self, delta: float) -> float:
         """ln(((1-p)² - δ)/p²)."""
         flip = self.bit_flip_prob
-        kept = (1.0 - flip) ** 2 - delta
-        return max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))
+        numerator = (1.0 - flip) ** 2 - delta
+        return max(0.0, math.log(max(numerator / flip**2, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """(b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""

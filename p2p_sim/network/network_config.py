@@ -193,8 +193,8 @@ class NetworkConfig(Config):
     def faults(self) -> tuple[str, ...]:
         """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
         cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
-        harmful = (key for key in differing("network", self, type(self)()) if key not in HARMLESS)
-        return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in harmful))
+        keys = differing("network", self.model_dump(), type(self)().model_dump())
+        return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property
     def ideal(self) -> bool:

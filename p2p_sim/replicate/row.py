@@ -18,7 +18,7 @@ from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.replicate.learn import LearnedModel
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.scenario import MODEL_VERSION, Scenario, own_columns
+from p2p_sim.scenario import MODEL_VERSION, OWN_COLUMNS, Scenario
 
 Row = dict[str, Any]
 UP = Context(prec=6, rounding=ROUND_CEILING)
@@ -73,7 +73,7 @@ def row_of(
         **(organisations(outcome.organisations) if outcome.organisations is not None else {}),
         "statement": statement,
     }
-    for name in mechanism.parameters.keys() - own_columns().keys():
+    for name in mechanism.parameters.keys() - OWN_COLUMNS.keys():
         method = method_of(maker_of(mechanism), mechanism, "columns")
         key = f"mechanism.kind = {scenario.mechanism.kind!r}"
         require(method, name not in row, f"{key}: its column {name!r} has another meaning in a row")
@@ -91,7 +91,7 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
         "learner": None if scenario.mechanism.releases == "density" else scenario.learner.kind,
         "trust": mechanism.trust,
         "oracle": scenario.mechanism.asks_oracle,
-        **{name: mechanism.parameters.get(name) for name in own_columns()},
+        **{name: mechanism.parameters.get(name) for name in OWN_COLUMNS},
         "num_users": population.num_users,
         "num_clusters": len(population.cluster_sizes),
         "min_cluster_size": int(population.cluster_sizes.min()),

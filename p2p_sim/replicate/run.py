@@ -204,7 +204,9 @@ def set_up(case: Replicate, people: People) -> tuple[Deployment, Network]:
     )
     settled = scenario.mechanism.beside(scenario.learner)
     # an oracle's value depends on true labels: a mechanism that asks for one says so in its row (`oracle`)
-    mechanism = settled.with_oracle_values(lambda: population_heterogeneity(people)[0]).deployed(setup)
+    if settled.asks_oracle:
+        settled = settled.with_oracle_values(population_heterogeneity(people)[0])
+    mechanism = settled.deployed(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
     return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 

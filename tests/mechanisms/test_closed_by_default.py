@@ -117,6 +117,9 @@ def test_every_role_that_somebody_plays_counts():
 
 
 def test_differing_keys_are_found_at_any_depth():
-    here, there = NetworkConfig(latency={"kind": "constant", "value_s": 1.0}), NetworkConfig()
-    assert set(differing("n", here, there)) == {"n.latency.kind", "n.latency.value_s"}
-    assert differing("n", there, there) == ()
+    tree = NetworkConfig(latency={"kind": "constant", "value_s": 1.0}).model_dump()
+    default = NetworkConfig().model_dump()
+    assert set(differing("n", tree, default)) == {"n.latency.kind", "n.latency.value_s"}
+    assert list(differing("n", default, default)) == []
+    below = differing("n", {"a": {"b": {"c": 1}, "d": {}}, "e": 1}, {"a": None, "e": 1, "f": 2})
+    assert list(below) == ["n.a.b.c", "n.a.d"]

@@ -15,7 +15,7 @@ from p2p_sim.population.population import Population, shards
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.results.release_export import export_release
-from p2p_sim.scenario import Scenario, own_columns
+from p2p_sim.scenario import OWN_COLUMNS, Scenario
 
 KINDS = {
     "randomized_response": {"target_epsilon": 1.0},
@@ -42,7 +42,7 @@ def scenario(kind, users=400, **more):
 def test_every_mechanism_leaves_a_row_with_the_same_columns(kind):
     row = p2p_sim.run(scenario(kind)).row
     assert row["mechanism"] == row["mechanism_kind"] == kind
-    assert set(own_columns()) | set(STATEMENTS) <= set(row)
+    assert set(OWN_COLUMNS) | set(STATEMENTS) <= set(row)
     assert 0.0 <= row["epsilon_lower"] <= row["epsilon_upper"] <= 1.0 + 1e-12
     assert row["trust"] == {"cluster_rr": "curator", "shuffled_response": "shuffler"}.get(kind, "nobody")
     assert list(row) == list(p2p_sim.run(scenario("label_exchange")).row)

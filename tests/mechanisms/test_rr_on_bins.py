@@ -277,7 +277,7 @@ def test_the_bound_in_a_tiny_cluster_holds_by_enumeration():
 
 def test_the_largest_local_epsilon_that_certifies_a_target():
     values, sizes = tuple(np.linspace(0.0, 1.0, 8).tolist()), np.array([200, 300])
-    found = exchanged_at(lambda local: RrOnBins(local, values), 0.5, sizes, 1.0, 1e-5)
+    found = exchanged_at(lambda local: RrOnBins(local, values), 0.5, sizes, sampling_rate=1.0, delta=1e-5)
     assert 0.5 < found.local_epsilon < 10.0
     assert found.exchanged(200, 1.0).satisfies(0.5, 1e-5)
     assert not RrOnBins(found.target_epsilon * 1.05, values).exchanged(200, 1.0).satisfies(0.5, 1e-5)

@@ -202,7 +202,7 @@ def test_the_bound_for_shuffled_messages_holds_by_enumeration():
 
 
 def test_a_target_is_certified_through_the_exchange():
-    found = exchanged_at(lambda local: UnbiasedValues(local, GRID), 0.5, np.array([300]), 1.0, 1e-5)
+    found = exchanged_at(lambda local: UnbiasedValues(local, GRID), 0.5, np.array([300]), sampling_rate=1.0, delta=1e-5)
     assert found.local_epsilon > 1.0
     assert found.exchanged(300, 1.0).satisfies(0.5, 1e-5)
 
