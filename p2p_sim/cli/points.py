@@ -145,7 +145,7 @@ def tune(
     try:
         with shown(chosen.name, "trials", trials, quiet=quiet) as report:
             search_with = tune_privately if look == "curator" else run_search
-            tuned = search_with(tuning, trials, out, executor, report)
+            tuned = search_with(tuning, trials, out, executor, report=report)
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
     print_output(tuned_output(tuning, tuned, quiet), json_)
