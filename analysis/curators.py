@@ -4,13 +4,13 @@ Run as `python -m analysis.curators --data-dir DIR`; interrupted, it goes on whe
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from analysis.study import Frame, command, curves
 from p2p_sim.figures.curves import Panel, plot_panels
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import points
 
 NAME = "curators"
 EPSILON = "mechanism.target_epsilon"
@@ -33,13 +33,21 @@ LEADS = ((PATE, ALIBI, 0.2),)
 HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
+class Claim(NamedTuple):
+    """That one mechanism is ahead of another; difference: of their printed accuracies, None if only a direction is."""
+
+    first: str
+    second: str
+    difference: float | None
+
+
 def main(frame: Frame) -> list[Path]:
     """Run both sweeps, draw the figure, and write all points and the claims with their verdicts."""
     tables, claims = {}, []
     for name in PANELS:
-        plan, rows = frame.swept(f"{NAME}/{name}.toml", REDUCED)
-        tables[name] = points(rows, plan.keys)
-        claims += [{"panel": name, **line} for line in judged(rows)]
+        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED)
+        tables[name] = swept.points
+        claims += [{"panel": name, **line} for line in judged(swept.rows)]  # differences are within replicates
     panels = [
         Panel("target ε", "accuracy", curves(table, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
         for name, table in tables.items()
@@ -68,6 +76,7 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
             if not {first, second} <= set(part):
                 continue
             gap = mean_interval(part[second] - part[first])
+            # the interval with the claimed sign: all above 0 agrees, all below contradicts
             ahead = 1.0 if claimed is None or claimed > 0 else -1.0
             low, high = sorted((ahead * gap.low, ahead * gap.high))
             verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN
@@ -77,13 +86,13 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
     return lines
 
 
-def _claims(epsilon: float) -> list[tuple[str, str, float | None]]:
-    """First, second, and the printed difference of their accuracies at an ε."""
-    found: list[tuple[str, str, float | None]] = []
-    if epsilon in EPSILONS:
-        at = EPSILONS.index(epsilon)
-        found = [(PRO, other, PRINTED[PRO][at] - PRINTED[other][at]) for other in (DP_SGD, RESPONSE, ALIBI)]
-    return [*found, *((first, second, None) for first, second, where in LEADS if where == epsilon)]
+def _claims(epsilon: float) -> list[Claim]:
+    """What the papers claim at an ε."""
+    claims = [Claim(first, second, None) for first, second, at in LEADS if at == epsilon]
+    if epsilon not in EPSILONS:
+        return claims
+    printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
+    return [*(Claim(PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)), *claims]
 
 
 if __name__ == "__main__":

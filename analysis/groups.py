@@ -46,7 +46,7 @@ LATER: dict[str, dict[str, Any]] = {
     "noisy aggregates": {"kind": "noisy_aggregates"},
     "noise shares": {"kind": "noise_shares", "colluders": 2, "leavers": 5},
 }
-"""The same of later mechanisms, and the panels on which they are run."""
+"""Mechanisms that were added later."""
 LATER_ON = ("adult", "mnist")
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
 """Target ε of each panel, and that of the figure."""
@@ -70,7 +70,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "groups": ["class", "cluster_size"],
     }
 }
-"""The same for a test."""
+"""What a test changes in scenarios/comparison.toml."""
 TITLES = {
     ("adult", "class"): "Adult: income at most (0), above (1) 50,000",
     ("adult", "sex"): "Adult: sex",
@@ -85,7 +85,7 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Run all panels, draw the figure and write the table."""
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
-    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)
+    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)  # Bonferroni: all verdicts hold together with 95%
     table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")
     written = frame.table("table.csv", table)
     note = (
@@ -125,20 +125,18 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
         plan = plan_of(panel, changes, frame, replicates)
         rows = with_losses(frame.planned(plan, panel))
         for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
-            place = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
-            place["epsilon_upper"] = part["epsilon_upper"].max()
+            point = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
+            point["epsilon_upper"] = part["epsilon_upper"].max()
             for group in groups_of(rows):
-                yield place | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
+                yield point | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
 
 
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     """Means of a group at one point, and how much more it loses than all others in each replicate."""
-    found: dict[str, Any] = {
-        figure: part[group.column(figure)].mean() for figure in (SHARE, REFERENCE_ACCURACY, ACCURACY)
-    }
+    figures: dict[str, Any] = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
     loss = mean_interval(part[group.column(LOSS)], CONFIDENCE)
-    found |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
-    return found | {"each": extra_loss(part, group).to_numpy()}
+    figures |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
+    return figures | {"each": extra_loss(part, group).to_numpy()}
 
 
 def intervals(table: pd.DataFrame) -> int:
@@ -149,12 +147,12 @@ def intervals(table: pd.DataFrame) -> int:
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """What each group loses beyond all others, with an interval of so much confidence, and what follows."""
-    found = []
+    verdicts = []
     for each in table["each"]:
         extra = mean_interval(each, confidence)
         verdict = MORE if extra.low > 0.0 else LESS if extra.high < 0.0 else OPEN
-        found.append({"extra": extra.value, "extra_low": extra.low, "extra_high": extra.high, "verdict": verdict})
-    return pd.DataFrame(found, index=table.index)
+        verdicts.append({"extra": extra.value, "extra_low": extra.low, "extra_high": extra.high, "verdict": verdict})
+    return pd.DataFrame(verdicts, index=table.index)
 
 
 if __name__ == "__main__":

@@ -101,30 +101,32 @@ def papers_claims(work: Path) -> Iterator[ReviewLine]:
     page = PAPERS.read_text(encoding="utf-8")
     published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
     for claim in all_claims():
-        found = claim.check()
-        verdict = "holds" if found.holds else "fails"
-        told = f"{verdict} on {found.cases:,} cases" + ("" if found.holds else f"; instead: {found.corrected}")
-        said = published.get(claim.name, "not on the page")
-        if verdict != said:
-            told += f"; published: {said}"
-        yield ReviewLine(claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", told, verdict == said)
+        checked = claim.check()
+        verdict, printed = "holds" if checked.holds else "fails", published.get(claim.name, "not on the page")
+        text = f"{verdict} on {checked.cases:,} cases" + ("" if checked.holds else f"; instead: {checked.corrected}")
+        if verdict != printed:
+            text += f"; published: {printed}"
+        statement = f"{claim.name}: {claim.statement}"
+        yield ReviewLine(claim.paper, statement, "p2p-sim check-bounds", text, good=verdict == printed)
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
     """All published certificates, each proved by the checker that shares no code with the rest."""
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
-    told = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
+    verdict = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
     evidence = f"python {VERIFIER} results/published/certificates/…"
-    yield ReviewLine("certificate", "the printed ε of the exchange are proved", evidence, told, bool(files) and not bad)
+    yield ReviewLine(
+        "certificate", "the printed ε of the exchange are proved", evidence, verdict, bool(files) and not bad
+    )
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
     """Random privacy figures against arithmetic with 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
-    told = "no bound is below the truth" if good else "a bound is below the truth"
-    yield ReviewLine("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), told, good)
+    verdict = "no bound is below the truth" if good else "a bound is below the truth"
+    yield ReviewLine("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), verdict, good)
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
@@ -161,8 +163,8 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
             lines.append(line)
             sign = "ok " if line.good else "BAD"
             print(f"[{number}/{len(steps)}] {sign} {line.claim[:70]}: {line.verdict[:60]}", file=sys.stderr, flush=True)
-        told = next(iter((step.__doc__ or "").splitlines()), "")
-        print(f"[{number}/{len(steps)}] {told} {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        title = next(iter((step.__doc__ or "").splitlines()), "")
+        print(f"[{number}/{len(steps)}] {title} {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     write_whole(work / "index.html", page(lines, work).encode())
     write_whole(work / "review.json", json.dumps([vars(line) for line in lines], indent=1).encode())
     return lines
@@ -174,6 +176,7 @@ def page(lines: list[ReviewLine], work: Path) -> str:
     summary = (
         f"{bad} of {len(lines)} verdicts are not as published" if bad else f"all {len(lines)} verdicts are as published"
     )
+    # every text is escaped, since a verdict may hold the output of a command
     body = "".join(
         f'<tr class="{"good" if line.good else "bad"}"><td>{"✓" if line.good else "✗ differs"}</td>'
         + "".join(f"<td>{html.escape(text)}</td>" for text in (line.kind, line.claim, line.verdict))
@@ -181,9 +184,9 @@ def page(lines: list[ReviewLine], work: Path) -> str:
         for line in lines
     )
     pictures = "".join(
-        f'<figure><img alt="{said}" src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
-        f"<figcaption>{said}</figcaption></figure>"
-        for path, said in (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+        for path, caption in (
             (work / "reduced.png", "Run again at reduced size"),
             (PUBLISHED / "comparison" / "comparison.png", "As published"),
         )

@@ -6,7 +6,7 @@ Run as `python -m analysis.advantage`; a figure that is there already is not com
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,16 +47,26 @@ MARKED = (0.1, 1.0, 4.0)
 Line = dict[Hashable, Any]
 
 
+class Advantages(NamedTuple):
+    """At most the advantage behind a row, all K labels equally likely, and what (ε, δ) alone would allow."""
+
+    bound: float
+    of_statement: float
+
+
 def main(frame: Frame) -> list[Path]:
     """Compute the advantages of all points, draw the figure and write the table."""
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
-    lines = [
-        Panel("more right guesses in 100 (advantage)", "accuracy relative to no privacy", found, log_y=False,
-              title=PANELS[name], marks=_marks(classes_of(name)))
-        for name, table in tables.items()
-        if (found := curves(table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]}), ADVANTAGE, "relative_accuracy",
-                            "mechanism"))
-    ]  # fmt: skip
+    panels = []
+    for name, table in tables.items():
+        # advantages in percent; dotted, those of an ε alone with as many classes
+        scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
+        marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
+        if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
+            panels.append(
+                Panel("more right guesses in 100 (advantage)", "accuracy relative to no privacy", lines, log_y=False,
+                      title=PANELS[name], marks=marks)
+            )  # fmt: skip
     columns = ("mechanism", EPSILON, "epsilon_upper", "delta", "trust", ADVANTAGE, ALONE)
     written = frame.points(tables, columns, MEASURES)
     note = (
@@ -66,17 +76,13 @@ def main(frame: Frame) -> list[Path]:
         "those of the comparison at equal ε. In the exchange a peer, or someone on the wire, learns more."
     )
     figure = frame.out / "advantage.png"
-    plot_by_trust(lines, TRUST, figure, "What each mechanism is worth, and what it tells of a label", note)
+    plot_by_trust(panels, TRUST, figure, "What each mechanism is worth, and what it tells of a label", note)
     return [figure, written]
 
 
 def classes_of(panel: str) -> int:
     """K of a panel."""
     return 2 if panel in TWO_CLASSES else 10
-
-
-def _marks(classes: int) -> tuple[tuple[float, str], ...]:
-    return tuple((100.0 * local_advantage(1.0, epsilon, classes), f"ε = {epsilon:g}") for epsilon in MARKED)
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
@@ -87,16 +93,16 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
     if frame.small:
         rows = rows[(rows[EPSILON] == 1.0) & (rows["replicate"] < 2)]
     table = points(rows, ("mechanism", EPSILON))
-    known = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
-    lines = known[[*PARAMETERS]].astype(object).where(known[[*PARAMETERS]].notna(), None).to_dict("records")
-    found = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
-    known[ADVANTAGE], known[ALONE] = (list(column) for column in zip(*found, strict=True))
-    worst = known.groupby("scenario")[[ADVANTAGE, ALONE]].max()
+    runs = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
+    lines = runs[[*PARAMETERS]].astype(object).where(runs[[*PARAMETERS]].notna(), None).to_dict("records")
+    advantages = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
+    runs[ADVANTAGE], runs[ALONE] = (list(column) for column in zip(*advantages, strict=True))
+    worst = runs.groupby("scenario")[[ADVANTAGE, ALONE]].max()
     return table.join(worst, on="scenario")
 
 
-def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """At most the advantage behind a row, all K labels equally likely, and what (ε, δ) alone would allow."""
+def advantage_of(task: tuple[Line, int]) -> Advantages:
+    """The advantages behind a row of `PARAMETERS` with K classes; the largest over its smallest and largest cluster."""
     row, classes = task
     stated = PrivacyBound(
         0.0, row["epsilon_upper"], row["delta"], observer="learner", adjacency="label", basis="stated"
@@ -104,7 +110,7 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     uniform = np.full(classes, 1.0 / classes)
     alone = advantage(OnePoint(stated), uniform).upper
     sizes = {row["min_cluster_size"], row["max_cluster_size"]}
-    return min(alone, max(_advantage(row, classes, size) for size in sizes)), alone
+    return Advantages(min(alone, max(_advantage(row, classes, size) for size in sizes)), alone)
 
 
 def _advantage(row: Line, classes: int, size: int | None) -> float:
