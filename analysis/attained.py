@@ -29,7 +29,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -63,21 +62,6 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
     plans = [plan for plan in tried if 0.0 < plan < local_epsilon(fetchers.flip_prob)]
     samples = (_Sample(best, int(best.worths(plan).argmax()), ERROR / len(plans)) for plan in plans)
     return max((sample.epsilon(guess, delta) for sample in samples), default=0.0)
-
-
-class Coefficients(NamedTuple):
-    """keep, rounded down, and lose, rounded up, of the hockey-stick divergence at an ε."""
-
-    keep: float
-    lose: float
-
-
-class Tilt(NamedTuple):
-    """τ, ψ, and the largest e^(ψ - τ y) Pr[event] over y in the other world."""
-
-    tau: float
-    psi: float
-    largest: float
 
 
 class _Events:
@@ -116,10 +100,10 @@ class _Events:
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
-    def coefficients(self, epsilon: float) -> Coefficients:
-        """keep and lose at ε."""
+    def coefficients(self, epsilon: float) -> tuple[float, float]:
+        """keep, rounded down, and lose, rounded up."""
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
-        return Coefficients(keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48))
+        return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def worths(self, epsilon: float) -> Floats:
         """keep times the likelier probability minus lose times the other, of each event s = 0, ..., m."""
@@ -142,8 +126,8 @@ class _Sample:
     error: float
 
     @cached_property
-    def tilt(self) -> Tilt:
-        """The tilt whose largest weighted probability in the other world is smallest."""
+    def tilt(self) -> tuple[float, float, float]:
+        """τ, ψ and the largest weighted probability in the other world, for the τ for which that is smallest."""
         its, fetchers, users = self.its, self.its.fetchers, len(self.its.fetchers.own)
         p = its.y * its.unit / users
         rare = its.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # the other world's
@@ -158,12 +142,12 @@ class _Sample:
 
         ends = (0.0, 12.0 / _UNITS) if its.upper else (-12.0 / _UNITS, 0.0)
         tilt = float(scipy.optimize.minimize_scalar(largest, bounds=ends, options={"xatol": 1e-7}).x)
-        return Tilt(tilt, psi(tilt), math.exp(min(700.0, largest(tilt))))
+        return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
         """y of some draws, and the probability of the event in the likelier world and in the other."""
         its, fetchers, draws = self.its, self.its.fetchers, []
-        odds = fetchers.flip_prob * np.exp(self.tilt.tau * its.units)
+        odds = fetchers.flip_prob * np.exp(self.tilt[0] * its.units)
         for size in [_TOGETHER] * (count // _TOGETHER) + [count % _TOGETHER]:
             bits = rng.random((size, len(odds))) < odds / (1.0 - fetchers.flip_prob + odds)
             p = bits @ fetchers.weights.T

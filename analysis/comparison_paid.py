@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pandas as pd
 
-from analysis.comparison.__main__ import PANELS
 from analysis.comparison_second import (
     CHANGES,
     CONFIDENCE,
@@ -18,12 +17,15 @@ from analysis.comparison_second import (
     REDUCED,
     TRUST,
     Line,
-    Point,
+    MechanismPoint,
+    accuracy_panels,
     candidates,
-)
-from analysis.study import ROOT, Frame, command, curves
+    table_of,
+    with_points,
+)  # fmt: skip
+from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario
-from p2p_sim.figures.curves import Panel, plot_by_trust
+from p2p_sim.figures.curves import plot_by_trust
 from p2p_sim.learning.metrics import measured, predict
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.mechanisms.deployment import Deployment
@@ -34,7 +36,7 @@ from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange, set_up
 from p2p_sim.replicate.selection_scores import judged, scored
-from p2p_sim.tuning.private_search import FIRST_RUN, TARGET, PrivateSearchPlan, planned
+from p2p_sim.tuning.private_search import FIRST_RUN, PrivateSearchPlan, planned
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
 """What a paid choice looks at."""
@@ -76,7 +78,7 @@ def way(mechanism: str) -> str:
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
     """The scenarios to choose from, by what they are called; the first is the default."""
     classes = 10 if getattr(base.population, "task", "") == "classes" else 2
-    table = {**MECHANISMS[name], "target_epsilon": epsilon}
+    table = table_of(MechanismPoint(name, epsilon))
     if name in SETTINGS:
         return {own: base.replace(mechanism={**table, **changes}) for own, changes in SETTINGS[name].items()}
     chosen = base.replace(mechanism=table)
@@ -129,11 +131,6 @@ def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome
     return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # 0-1 loss has one
 
 
-def with_target(base: Scenario, name: str, epsilon: float) -> dict[str, Any]:
-    """The tree of a task."""
-    return base.replace(mechanism={**MECHANISMS[name], TARGET.split(".")[1]: epsilon}).model_dump(mode="json")
-
-
 NAME = "comparison-paid"
 EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 2.0)
 CHOOSING = 3
@@ -182,9 +179,9 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
     The replicates that choose have all; the others those that are reported, and those that released labels judge.
     """
-    points = [Point(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
+    points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     first = _options_run(base, frame, range(CHOOSING), dict.fromkeys(points))
-    free, wanted = freely(first), dict[Point, tuple[str, ...] | None]()
+    free, wanted = freely(first), dict[MechanismPoint, tuple[str, ...] | None]()
     for point in points:
         # a curator's choice needs the default and the free option alone; its paid one is run by `selected`
         usual = next(iter(options(base, *point)))
@@ -194,30 +191,25 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 
 def _options_run(
-    base: Scenario, frame: Frame, replicates: range, wanted: dict[Point, tuple[str, ...] | None]
+    base: Scenario, frame: Frame, replicates: range, wanted: dict[MechanismPoint, tuple[str, ...] | None]
 ) -> pd.DataFrame:
     """Options of mechanisms at their ε, None for all of them, in some replicates; a line each."""
     runs = [(replicate, point) for replicate in replicates for point in wanted]
-    tasks: list[Task] = [
-        (with_target(base, *point), point.mechanism, replicate, frame.data_dir, wanted[point])
-        for replicate, point in runs
-    ]
-    lines = zip(runs, frame.each(tried, tasks), strict=True)
-    return pd.DataFrame(
-        [{"mechanism": point.mechanism, EPSILON: point.epsilon, **line} for (_, point), part in lines for line in part]
-    )
+    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in wanted}
+    tasks = [(trees[point], point.mechanism, replicate, frame.data_dir, wanted[point]) for replicate, point in runs]
+    return with_points([point for _, point in runs], frame.each(tried, tasks))
 
 
-def freely(rows: pd.DataFrame) -> dict[Point, str]:
+def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
     """The option with the largest mean accuracy in the replicates that choose, by mechanism and ε."""
     choosing, keys = rows[rows["replicate"] < CHOOSING], ["mechanism", EPSILON]
     mean = choosing.groupby([*keys, "option"], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(keys, sort=False)["accuracy"].idxmax()]
-    return {Point(line["mechanism"], line[EPSILON]): line["option"] for line in best.to_dict("records")}
+    return {MechanismPoint(line["mechanism"], line[EPSILON]): line["option"] for line in best.to_dict("records")}
 
 
 def chosen_rows(
-    base: Scenario, rows: pd.DataFrame, rehearsal: dict[Point, str], frame: Frame, count: int
+    base: Scenario, rows: pd.DataFrame, rehearsal: dict[MechanismPoint, str], frame: Frame, count: int
 ) -> pd.DataFrame:
     """A row for each reported replicate and way to choose; `rehearsal` has the best options on the public law."""
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
@@ -233,7 +225,7 @@ def chosen_rows(
         if way(name) == RELEASED:
             lines += _reported(part.loc[part.groupby("replicate")["shown"].idxmax()], paid)
         elif way(name) == REHEARSED:
-            rehearsed = rehearsal.get(Point(name, epsilon), default)
+            rehearsed = rehearsal.get(MechanismPoint(name, epsilon), default)
             option = rehearsed if rehearsed in set(part["option"]) else default
             lines += _reported(part[part["option"] == option], paid)
         else:
@@ -299,21 +291,14 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
-    panels = [
-        Panel(
-            "target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False,
-            title=PANELS[str(panel)],
-        )
-        for panel, part in table.groupby("panel", sort=False)
-    ]  # fmt: skip
-    # a title and a note for each of the two figures
+    """The figure of one way to choose."""
     choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
         FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
     }[choice]
     bands = f"Bands: 95% intervals over {table['replicates'].min()} replicates"
     note = f"{choices} {bands}; label adjacency, the learner's view."
-    plot_by_trust(panels, TRUST, path, f"Every mechanism, {choice}", note)
+    plot_by_trust(accuracy_panels(table), TRUST, path, f"Every mechanism, {choice}", note)
     return path
 
 

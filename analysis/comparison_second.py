@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
-from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, STACKING, TWO_CLASSES, model_rows
+from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, TWO_CLASSES, model_rows
+from analysis.comparison.__main__ import TRUST as FIRST_TRUST
 from analysis.study import ROOT, Frame, command, curves, means
 from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import Panel, plot_by_trust
@@ -63,11 +64,16 @@ Task = tuple[dict[str, Any], int, Path | None, tuple[str, ...], bool]
 Line = dict[str, Any]
 
 
-class Point(NamedTuple):
+class MechanismPoint(NamedTuple):
     """A mechanism at a target ε."""
 
     mechanism: str
     epsilon: float
+
+
+def table_of(point: MechanismPoint) -> dict[str, Any]:
+    """The mechanism's table in a scenario, its noise chosen for ε."""
+    return {**MECHANISMS[point.mechanism], "target_epsilon": point.epsilon}
 
 
 def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
@@ -132,26 +138,10 @@ REDUCED: dict[str, dict[str, Any]] = {
     },
 }
 """What a test changes in scenarios/comparison.toml, at ε = 1."""
-TRUST = {
-    "trust nobody": (
-        "label exchange",
-        "randomised response",
-        "vector approximation",
-        "RRWithPrior, two stages",
-        "ALIBI",
-        "noise shares",
-    ),
-    "trust a shuffler": ("randomised response, shuffled",),
-    "trust one's own organisation": (STACKING,),
-    "trust a curator with all labels": (
-        "DP-SGD",
-        "ClusterRR",
-        "LabelDP-Pro",
-        "PATE",
-        "noisy aggregates",
-        PLR,
-        HISTOGRAM,
-    ),
+_NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
+TRUST = FIRST_TRUST | {
+    _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
+    _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
 """Who sees true labels, or noisy ones with their owner, and must not tell."""
 ALL, OWN = "all", "its own"
@@ -177,24 +167,23 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
     table = table[["panel", *table.columns.drop("panel")]]
     # leaders are named by the replicates that choose, and judged on all others
     written = [frame.table("table.csv", table), frame.table("leaders.csv", judged(rows))]
-    panels = [
-        Panel(
-            "target ε",
-            "accuracy",
-            curves(part, EPSILON, "accuracy", "mechanism"),
-            log_y=False,
-            title=PANELS[str(panel)],
-        )
-        for panel, part in table.groupby("panel", sort=False)
-    ]
     note = (
         f"Each mechanism with its best learner, chosen on {CHOOSING} replicates that are not shown. Bands: 95% "
         f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
         "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
     )
     figure = frame.out / f"{NAME}.png"
-    plot_by_trust(panels, TRUST, figure, "Every mechanism with the best of its learners", note)
+    plot_by_trust(accuracy_panels(table), TRUST, figure, "Every mechanism with the best of its learners", note)
     return [figure, *written]
+
+
+def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
+    """Accuracy against ε, a panel for each value of the column `panel`."""
+    panels = []
+    for name, part in table.groupby("panel", sort=False):
+        lines = curves(part, EPSILON, "accuracy", "mechanism")
+        panels.append(Panel("target ε", "accuracy", lines, log_y=False, title=PANELS[str(name)]))
+    return panels
 
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
@@ -204,7 +193,7 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """
     changes = (REDUCED if frame.small else CHANGES)[panel]
     base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-    points = [Point(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
+    points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     classes = 2 if panel in TWO_CLASSES else 10
     # the replicates that choose
     first = _runs(
@@ -224,17 +213,21 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
 
 
 def _runs(
-    base: Scenario, frame: Frame, replicates: range, learners: dict[Point, tuple[str, ...]], *, accounted: bool
+    base: Scenario, frame: Frame, replicates: range, learners: dict[MechanismPoint, tuple[str, ...]], *, accounted: bool
 ) -> pd.DataFrame:
     """Runs of some replicates, a line for each of the learners of each mechanism and ε."""
     runs = [(replicate, point) for replicate in replicates for point in learners]
-    tasks: list[Task] = []
-    for replicate, point in runs:
-        scenario = base.replace(mechanism={**MECHANISMS[point.mechanism], "target_epsilon": point.epsilon})
-        tasks.append((scenario.model_dump(mode="json"), replicate, frame.data_dir, learners[point], accounted))
-    lines = zip(runs, frame.each(learned, tasks), strict=True)
+    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in learners}
+    tasks = [(trees[point], replicate, frame.data_dir, learners[point], accounted) for replicate, point in runs]
+    return with_points([point for _, point in runs], frame.each(learned, tasks))
+
+
+def with_points(points: list[MechanismPoint], parts: list[list[Line]]) -> pd.DataFrame:
+    """Rows with the mechanism and ε of the run that each line is of."""
     return pd.DataFrame(
-        [{"mechanism": point.mechanism, EPSILON: point.epsilon, **line} for (_, point), part in lines for line in part]
+        {"mechanism": point.mechanism, EPSILON: point.epsilon, **line}
+        for point, part in zip(points, parts, strict=True)
+        for line in part
     )
 
 
@@ -247,7 +240,7 @@ def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool
     return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
 
 
-def chosen(rows: pd.DataFrame) -> dict[Point, str]:
+def chosen(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
     """The learner with the largest mean accuracy for each mechanism and ε; of equally good ones the first."""
     mean = rows.groupby([*KEYS, "learner"], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
@@ -299,9 +292,9 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     return fixed.merge(accuracy, on=list(KEYS)).merge(gain, on=list(KEYS))
 
 
-def _points_of(rows: pd.DataFrame) -> Iterator[Point]:
+def _points_of(rows: pd.DataFrame) -> Iterator[MechanismPoint]:
     """The mechanism and ε of each row."""
-    return map(Point, rows["mechanism"], rows[EPSILON])
+    return map(MechanismPoint, rows["mechanism"], rows[EPSILON])
 
 
 if __name__ == "__main__":

@@ -163,15 +163,9 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
     error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
     return Measurement(
-        "threshold",
-        "N(0, 1)",
-        n,
-        replicate,
-        method=THRESHOLD,
-        value=error,
-        epsilon_upper=bound.epsilon_upper,
-        delta=bound.delta,
-    )
+        "threshold", "N(0, 1)", n, replicate, method=THRESHOLD, value=error,
+        epsilon_upper=bound.epsilon_upper, delta=bound.delta,
+    )  # fmt: skip
 
 
 def _figures(points: pd.DataFrame, out: Path) -> list[Path]:

@@ -4,7 +4,6 @@ Run as `python -m analysis.curators --data-dir DIR`; interrupted, it goes on whe
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -31,14 +30,6 @@ PRINTED = {
 LEADS = ((PATE, ALIBI, 0.2),)
 """Who is ahead of whom at which ε, without a figure: PATE-FM at 0.18 is ahead of ALIBI at 1 on CIFAR-10."""
 HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
-
-
-class Claim(NamedTuple):
-    """That one mechanism is ahead of another; difference: of their printed accuracies, None if only a direction is."""
-
-    first: str
-    second: str
-    difference: float | None
 
 
 def main(frame: Frame) -> list[Path]:
@@ -86,13 +77,15 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
     return lines
 
 
-def _claims(epsilon: float) -> list[Claim]:
-    """What the papers claim at an ε."""
-    claims = [Claim(first, second, None) for first, second, at in LEADS if at == epsilon]
+def _claims(epsilon: float) -> list[tuple[str, str, float | None]]:
+    """Who is ahead of whom at an ε by the papers, and the printed difference; None where only a direction is."""
+    claims: list[tuple[str, str, float | None]] = [
+        (first, second, None) for first, second, at in LEADS if at == epsilon
+    ]
     if epsilon not in EPSILONS:
         return claims
     printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
-    return [*(Claim(PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)), *claims]
+    return [*((PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)), *claims]
 
 
 if __name__ == "__main__":

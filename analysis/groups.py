@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.comparison_second import MECHANISMS as ALL
 from analysis.study import ROOT, Frame, command
 from p2p_sim import load_scenario
 from p2p_sim.figures.curves import Marks, plot_groups
@@ -24,29 +25,19 @@ from p2p_sim.measures.group_gaps import (
 )
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.sweeps.plan import SweepPlan, make_plan
+from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.sweep_file import Axis
 
 NAME = "groups"
 EPSILON = "mechanism.target_epsilon"
-MECHANISMS: dict[str, dict[str, Any]] = {
-    "label exchange": {"kind": "label_exchange"},
-    "randomised response": {"kind": "randomized_response"},
-    "vector approximation": {"kind": "vector_approximation"},
-    "RRWithPrior, two stages": {"kind": "rr_with_prior"},
-    "ALIBI": {"kind": "alibi"},
-    "randomised response, shuffled": {"kind": "shuffled_response"},
-    "ClusterRR": {"kind": "cluster_rr", "heterogeneity": 0.2},
-    "DP-SGD": {"kind": "dp_sgd"},
-}
+FIRST = (
+    "label exchange", "randomised response", "vector approximation", "RRWithPrior, two stages", "ALIBI",
+    "randomised response, shuffled", "ClusterRR", "DP-SGD",
+)  # fmt: skip
+MECHANISMS = {name: ALL[name] for name in FIRST}
 """What is compared, a line each: its name, and its table in a scenario."""
-LATER: dict[str, dict[str, Any]] = {
-    "LabelDP-Pro": {"kind": "label_dp_pro"},
-    "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
-    "noisy aggregates": {"kind": "noisy_aggregates"},
-    "noise shares": {"kind": "noise_shares", "colluders": 2, "leavers": 5},
-}
-"""Mechanisms that were added later."""
+LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
+"""Mechanisms that were added later, and the panels on which they are run."""
 LATER_ON = ("adult", "mnist")
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
 """Target ε of each panel, and that of the figure."""
@@ -108,21 +99,16 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
     return MECHANISMS | LATER if panel in LATER_ON else MECHANISMS
 
 
-def plan_of(panel: str, changes: dict[str, Any], frame: Frame, replicates: int) -> SweepPlan:
-    """The sweep of a panel: every mechanism at every ε."""
-    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-    chosen = mechanisms_of(panel)
-    axes = (
-        Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
-        Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
-    )
-    return make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
-
-
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
     """A line for each panel, mechanism, ε and group."""
     for panel, changes in (SMALL if frame.small else PANELS).items():
-        plan = plan_of(panel, changes, frame, replicates)
+        base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+        chosen = mechanisms_of(panel)
+        axes = (
+            Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
+            Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
+        )
+        plan = make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
         rows = with_losses(frame.planned(plan, panel))
         for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
             point = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}

@@ -34,13 +34,6 @@ class Chances(NamedTuple):
     foreign: float
 
 
-class BestSubset(NamedTuple):
-    """The largest precision x recall, and the ω that attains it."""
-
-    product: float
-    subset_size: int
-
-
 @dataclass(frozen=True)
 class ClusterSubsets:
     """Reports for each cluster ω labels, the set S with probability proportional to e^(ε |S ∩ Y|): the best for some ω.
@@ -110,14 +103,13 @@ class NoisyHistogram:
 Association = ClusterSubsets | ExampleSubsets | NoisyHistogram
 
 
-def largest_product(classes: int, size: int, epsilon: float) -> BestSubset:
+def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int]:
     """The largest precision x recall that an ε-label private mechanism can guarantee, exactly, and the best ω.
 
     Among data sets whose clusters hold distinct labels. As s/K falls it tends to s/K times e^(2ε)/(4(e^ε-1)) for
     ε >= ln 2, and to s/K, which reporting everything attains, below.
     """
-    sizes = range(1, classes + 1)
-    return max(BestSubset(product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in sizes)
+    return max((product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in range(1, classes + 1))
 
 
 def printed_product(classes: int, size: int, epsilon: float) -> float:

@@ -103,10 +103,8 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
     for n in (first, largest):
-        exact, lemma9 = (
-            LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper,
-            lemma9_epsilon(n, alpha, theta, DELTA),
-        )
+        exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
+        lemma9 = lemma9_epsilon(n, alpha, theta, DELTA)
         at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
         yield {**at, "epsilon_lemma9": lemma9, "epsilon_exact": exact, "theorem3_from": theorem}
 

@@ -119,8 +119,8 @@ class Frame:
         """
         folder, tasks = self.work / "tasks", list(tasks)
         folder.mkdir(parents=True, exist_ok=True)
-        module = inspect.getmodule(getattr(function, "func", function))
-        version = joblib.hash((function, inspect.getsource(module) if module else ""))
+        module = Path(inspect.getfile(getattr(function, "func", function)))
+        version = joblib.hash((function, module.read_text(encoding="utf-8")))
         files = [folder / f"{joblib.hash((version, task))}.pickle" for task in tasks]
         missing = {path: task for path, task in zip(files, tasks, strict=True) if not path.is_file()}
         # each result is written as soon as it is there, so that a stopped study loses only what is under way
@@ -129,15 +129,11 @@ class Frame:
                 for path, task in missing.items():
                     write_whole(path, pickle.dumps(function(task)))
         elif missing:
-            self._in_processes(function, missing)
+            with ProcessPoolExecutor(self.workers, initializer=partial(threadpool_limits, 1)) as pool:
+                running = {pool.submit(function, task): path for path, task in missing.items()}
+                for future in as_completed(running):
+                    write_whole(running[future], pickle.dumps(future.result()))
         return [pickle.loads(path.read_bytes()) for path in files]
-
-    def _in_processes(self, function: Callable[[Task], Result], missing: Mapping[Path, Task]) -> None:
-        """Write the result of each task to its file, computed by processes with one numerical thread each."""
-        with ProcessPoolExecutor(self.workers, initializer=partial(threadpool_limits, 1)) as pool:
-            running = {pool.submit(function, task): path for path, task in missing.items()}
-            for future in as_completed(running):
-                write_whole(running[future], pickle.dumps(future.result()))
 
     def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
         """Write rows as a CSV table; return its path."""

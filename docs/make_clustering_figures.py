@@ -31,7 +31,7 @@ def bounds(epsilon: float, classes: int) -> dict[str, float]:
     return {
         PRINTED: printed_product(classes, SIZE, epsilon),
         RELAXED: precision_times_recall(classes, SIZE, epsilon),
-        "exact maximum": largest_product(classes, SIZE, epsilon).product,
+        "exact maximum": largest_product(classes, SIZE, epsilon)[0],
     }
 
 
@@ -46,7 +46,7 @@ def association_products(epsilon: float, multiples: Sequence[int], clusters: int
     limits = pd.DataFrame([bounds(epsilon, classes) for classes in counts])
     curves = [_bound(str(name), ratios, limits[name].tolist()) for name in limits]
     mechanisms: dict[str, Callable[[int], Association]] = {
-        "subset of each cluster": lambda k: ClusterSubsets(epsilon, largest_product(k, SIZE, epsilon).subset_size),
+        "subset of each cluster": lambda k: ClusterSubsets(epsilon, largest_product(k, SIZE, epsilon)[1]),
         "noisy histogram": lambda k: best([NoisyHistogram(epsilon, t) for t in THRESHOLDS], k, SIZE),
         "subset of each example": lambda k: best([ExampleSubsets(epsilon, w) for w in range(1, k)], k, SIZE),
         "randomised response": lambda _: ExampleSubsets(epsilon),

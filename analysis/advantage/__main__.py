@@ -6,7 +6,7 @@ Run as `python -m analysis.advantage`; a figure that is there already is not com
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,13 +45,6 @@ MARKED = (0.1, 1.0, 4.0)
 """ε whose own advantage is marked."""
 
 Line = dict[Hashable, Any]
-
-
-class Advantages(NamedTuple):
-    """At most the advantage behind a row, all K labels equally likely, and what (ε, δ) alone would allow."""
-
-    bound: float
-    of_statement: float
 
 
 def main(frame: Frame) -> list[Path]:
@@ -101,8 +94,8 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
     return table.join(worst, on="scenario")
 
 
-def advantage_of(task: tuple[Line, int]) -> Advantages:
-    """The advantages behind a row of `PARAMETERS` with K classes; the largest over its smallest and largest cluster."""
+def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
+    """At most the advantage behind a row, all K labels equally likely, and what (ε, δ) alone would allow."""
     row, classes = task
     stated = PrivacyBound(
         0.0, row["epsilon_upper"], row["delta"], observer="learner", adjacency="label", basis="stated"
@@ -110,7 +103,7 @@ def advantage_of(task: tuple[Line, int]) -> Advantages:
     uniform = np.full(classes, 1.0 / classes)
     alone = advantage(OnePoint(stated), uniform).upper
     sizes = {row["min_cluster_size"], row["max_cluster_size"]}
-    return Advantages(min(alone, max(_advantage(row, classes, size) for size in sizes)), alone)
+    return min(alone, max(_advantage(row, classes, size) for size in sizes)), alone
 
 
 def _advantage(row: Line, classes: int, size: int | None) -> float:

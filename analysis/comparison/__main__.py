@@ -3,7 +3,7 @@
 Run as `python -m analysis.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -45,21 +45,16 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     Args:
         task: what is learned from. histogram: whether the features are few enough for cells.
     """
-    return list(_rows(*task, histogram))
-
-
-def _rows(
-    tree: dict[str, Any], epsilons: list[float], replicate: int, data_dir: Path | None, histogram: bool
-) -> Iterator[dict[str, float | str]]:
-    scenario = Scenario.from_tree(tree)
+    tree, epsilons, replicate, data_dir = task
+    scenario, rows = Scenario.from_tree(tree), list[dict[str, float | str]]()
     people = Replicate(scenario, replicate, data_dir).people()
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
     # cells divide [0, 1]^d, into which what is public of the features moves them
     low, high = people.features.min(axis=0), people.features.max(axis=0)
     span = np.where(high > low, high - low, 1.0)
 
-    def cube(rows: NDArray[np.floating]) -> Floats:
-        return np.asarray(np.clip((rows - low) / span, 0.0, 1.0))
+    def cube(features: NDArray[np.floating]) -> Floats:
+        return np.asarray(np.clip((features - low) / span, 0.0, 1.0))
 
     for epsilon in epsilons:
         rng, seed = streams.generator(f"models at {epsilon:g}"), streams.integer_seed(f"votes at {epsilon:g}")
@@ -67,10 +62,11 @@ def _rows(
         models = {PLR: PrivateLogisticRegression(epsilon, **settings), STACKING: SampleStacking(epsilon, 5, **settings)}
         for name, model in models.items():
             model.fit(scaling.apply(people.features), people.labels)
-            yield _row(name, epsilon, replicate, _accuracy(people, model, scaling.apply))
+            rows.append(_row(name, epsilon, replicate, _accuracy(people, model, scaling.apply)))
         if histogram:
             votes = LabelPrivateHistogram(epsilon, random_state=seed).fit(cube(people.features), people.labels)
-            yield _row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube))
+            rows.append(_row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube)))
+    return rows
 
 
 def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str, float | str]:

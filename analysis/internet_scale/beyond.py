@@ -24,7 +24,7 @@ BIN_S, BINS = 1e-3, 100_000
 """Arrival times are counted in bins of a millisecond, the last for whatever comes after 100 s."""
 
 
-class Part(NamedTuple):
+class SomeShards(NamedTuple):
     """What some shards leave: counts, last arrival and arrivals by bin, and what they cost.
 
     cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, its libraries included.
@@ -66,19 +66,19 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
     return [frame.table("beyond.csv", rows, "%.8g"), frame.table("beyond-timings.csv", timings, "%.8g")]
 
 
-def _share(task: tuple[str, int, int]) -> Part:
+def _share(task: tuple[str, int, int]) -> SomeShards:
     """One of the parts of the shards: every PARTS-th, from a first one on."""
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0
     bins = np.zeros(BINS, dtype=np.int64)
-    for shard in arrivals(network, users, REPLICATE, first, PARTS):
-        traffic += shard.traffic
-        last = max(last, float(shard.arrival_s.max()))
-        bins += np.bincount(np.minimum((shard.arrival_s / BIN_S).astype(np.int64), BINS - 1), minlength=BINS)
+    for counts, times in arrivals(network, users, REPLICATE, first, PARTS):
+        traffic += counts
+        last = max(last, float(times.max()))
+        bins += np.bincount(np.minimum((times / BIN_S).astype(np.int64), BINS - 1), minlength=BINS)
         number += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Part(traffic, last, bins, shards=number, cpu_s=time.process_time() - begin, peak_mib=peak)
+    return SomeShards(traffic, last, bins, shards=number, cpu_s=time.process_time() - begin, peak_mib=peak)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +47,10 @@ REQUEST, LABEL = 64, 65
 """Bytes of a message without and with a label."""
 
 
-class ShardRun(NamedTuple):
-    """What the exchange of one shard counted, and when its submissions arrived, seconds."""
-
-    traffic: Traffic
-    arrival_s: Floats
-
-
-def arrivals(network: str, users: int, replicate: int, first: int = 0, every: int = 1) -> Iterator[ShardRun]:
-    """Run the exchange shard by shard; nothing is kept of the users.
+def arrivals(
+    network: str, users: int, replicate: int, first: int = 0, every: int = 1
+) -> Iterator[tuple[Traffic, Floats]]:
+    """Run the exchange shard by shard, nothing kept: what each counted, and when its submissions arrived, seconds.
 
     Args:
         network: one of `NETWORKS`. users: n, a multiple of the cluster size. replicate: of the random streams.
@@ -77,7 +71,7 @@ def arrivals(network: str, users: int, replicate: int, first: int = 0, every: in
         del exchange
         if shard.index % COLLECT_EVERY == COLLECT_EVERY - 1:
             gc.collect()  # an engine and its processes refer to each other
-        yield ShardRun(traffic, times)
+        yield traffic, times
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
@@ -85,9 +79,9 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
     network, users, replicate = task
     begin = time.process_time()
     traffic, parts = Traffic(), []
-    for shard in arrivals(network, users, replicate):
-        traffic += shard.traffic
-        parts.append(shard.arrival_s)
+    for counts, times in arrivals(network, users, replicate):
+        traffic += counts
+        parts.append(times)
     spent = time.process_time() - begin
     times = np.concatenate(parts)
     # a link of r bits a second and user takes 8 LABEL/(r n) seconds a submission; its last departure ends the run

@@ -8,7 +8,6 @@ import resource
 import time
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 from analysis.internet_scale.growth import DELTA, NETWORKS, SEED, SHARES, USERS
 from analysis.study import Frame, command
@@ -28,21 +27,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Part(NamedTuple):
-    """What some shards leave: their sums, None if there are none; processor's time, seconds, and memory, MiB."""
-
-    sums: Outcome | None
-    cpu_s: float
-    peak_mib: float
-
-
 def main(frame: Frame, users: int = USERS) -> list[Path]:
     """Run every setting among n users, a multiple of 50,000; write whole.csv, and the processor's time apart."""
     rows, timings = [], []
     for setting in SETTINGS:
-        parts = frame.each(_part, product([setting], [users], range(PARTS)))
+        sums, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
         # the row of the whole run, from the sums of all parts
-        begin, whole = time.process_time(), Outcome.summed([part.sums for part in parts if part.sums is not None])
+        begin, whole = time.process_time(), Outcome.summed([part for part in sums if part is not None])
         case = Replicate(scenario(setting, users), REPLICATE)
         row, _ = measure_streamed(case, prepare_streamed(case), [whole])
         figures = {name: row[name] for name in COLUMNS} | {"arrived": row["effective_sampling_rate"]}
@@ -52,16 +43,8 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
             figures |= {f"p{100 * share:g}_s": whole.arrivals.quantile(share) for share in SHARES}
             figures["last_s"] = whole.arrivals.quantile(1.0)
         rows += [{"setting": setting, "n": users, "quantity": key, "value": value} for key, value in figures.items()]
-        account = time.process_time() - begin
-        timings.append(
-            {
-                "setting": setting,
-                "n": users,
-                "cpu_s": sum(part.cpu_s for part in parts),
-                "accounting_s": account,
-                "peak_mib": max(*(part.peak_mib for part in parts), _peak_mib()),
-            }
-        )
+        costs = {"cpu_s": sum(spent), "accounting_s": time.process_time() - begin}
+        timings.append({"setting": setting, "n": users, **costs, "peak_mib": max(*peaks, _peak_mib())})
     return [frame.table("whole.csv", rows, "%.8g"), frame.table("whole-timings.csv", timings, "%.8g")]
 
 
@@ -81,13 +64,13 @@ def scenario(setting: str, users: int) -> Scenario:
     )
 
 
-def _part(task: tuple[str, int, int]) -> Part:
-    """One of the parts of the shards."""
+def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
+    """Of one of the parts of the shards: its sums, if it has shards, processor's time, seconds, and memory, MiB."""
     setting, users, index = task
     begin, ready = time.process_time(), prepare_streamed(Replicate(scenario(setting, users), REPLICATE))
     first, last = (ready.people.num_shards * cut // PARTS for cut in (index, index + 1))
     sums = exchange_streamed(ready, (first, last)) if last > first else None
-    return Part(sums, time.process_time() - begin, _peak_mib())
+    return sums, time.process_time() - begin, _peak_mib()
 
 
 def _peak_mib() -> float:

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,6 @@ from analysis.regression.methods import (
     Diabetes,
     Floats,
     LabelLaw,
-    RegressionUsers,
     learned,
     release,
     risk,
@@ -72,6 +70,11 @@ class RegressionTask:
     replicates: int
     methods: tuple[str, ...] = METHODS
 
+    @property
+    def law(self) -> LabelLaw | None:
+        """The law of its users; None for a data set."""
+        return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
+
 
 def main(frame: Frame, replicates: int = 20) -> list[Path]:
     """Run all points; write losses, means, paired differences and the figure."""
@@ -101,9 +104,10 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
     """A row for each method and replicate of one point, and for the same learner without privacy."""
-    rows: list[dict[str, object]] = []
+    rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
-        law, streams, people = _drawn(task, replicate)
+        streams = Streams(SEED, replicate)
+        people = (law or Diabetes()).draw(streams)
         common = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
                   "replicate": replicate, "label_variance": people.label_variance}  # fmt: skip
         # excess risk where the law is known, else the root of the mean squared test error
@@ -120,25 +124,11 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
     return rows
 
 
-class Drawn(NamedTuple):
-    """One replicate: its law, None for a data set, its random streams and its users."""
-
-    law: LabelLaw | None
-    streams: Streams
-    people: RegressionUsers
-
-
-def _drawn(task: RegressionTask, replicate: int) -> Drawn:
-    streams = Streams(SEED, replicate)
-    law = None if task.panel == ON_DIABETES else LabelLaw(task.heterogeneity)
-    return Drawn(law, streams, Diabetes().draw(streams) if law is None else law.draw(streams))
-
-
 def _constant_rows(task: RegressionTask) -> list[dict[str, object]]:
     """What a learner reaches who predicts the mean of all true labels, whatever the features."""
-    rows: list[dict[str, object]] = []
+    rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
-        law, _, people = _drawn(task, replicate)
+        people = (law or Diabetes()).draw(Streams(SEED, replicate))
         mean = float(people.values[people.population.labels].mean())
         value = risk(lambda points, mean=mean: np.full(len(points), mean), people)  # type: ignore[misc]
         point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity}
@@ -213,25 +203,15 @@ def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
     drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
     table = table[table["method"].isin(drawn)]
-    parts = {panel: table[table["panel"] == panel] for panel in (ON_LAW, ON_SPREAD, ON_DIABETES)}
-    dashed = (NONPRIVATE,)
-    on_spread = curves(parts[ON_SPREAD], "heterogeneity", "value", "method", dashed)
-    panels = [
-        Panel(
-            "ε of the learner",
-            "excess risk",
-            curves(parts[ON_LAW], "epsilon", "value", "method", dashed),
-            title=f"known law, h = {HETEROGENEITY:g}",
-        ),
-        Panel("h: deviation of f within clusters", "excess risk", on_spread, log_x=False, title="known law, ε = 1"),
-        Panel(
-            "ε of the learner",
-            "root mean squared test error",
-            curves(parts[ON_DIABETES], "epsilon", "value", "method", dashed),
-            log_y=False,
-            title="diabetes",
-        ),
-    ]
+    panels = []
+    for name, x, x_label, y_label, title in (
+        (ON_LAW, "epsilon", "ε of the learner", "excess risk", f"known law, h = {HETEROGENEITY:g}"),
+        (ON_SPREAD, "heterogeneity", "h: deviation of f within clusters", "excess risk", "known law, ε = 1"),
+        (ON_DIABETES, "epsilon", "ε of the learner", "root mean squared test error", "diabetes"),
+    ):
+        lines = curves(table[table["panel"] == name], x, "value", "method", (NONPRIVATE,))
+        log_x, log_y = name != ON_SPREAD, name != ON_DIABETES
+        panels.append(Panel(x_label, y_label, lines, log_x=log_x, log_y=log_y, title=title))
     note = f"Means of {replicates} replicates with 95% intervals. δ = 1e-6 on the law, 1e-4 on diabetes."
     plot_study(panels, path, "Regression labels", note)
     return path

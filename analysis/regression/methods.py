@@ -8,11 +8,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.engines import Exchange
@@ -95,10 +93,6 @@ class LabelLaw:
         """Variance of a label around f(x), averaged over the points: the risk of f itself."""
         return float(np.mean(self.mean * (1.0 - self.mean)) / (GRID - 1))
 
-    def label_law(self) -> Floats:
-        """(points, k) probability of each value."""
-        return np.asarray(binom.pmf(np.arange(GRID), GRID - 1, self.mean[:, None]))
-
     def draw(self, streams: Streams) -> RegressionUsers:
         """The users of one replicate."""
         rng, n = streams.generator("population"), self.clusters * self.size
@@ -124,8 +118,11 @@ class Diabetes:
     def draw(self, streams: Streams) -> RegressionUsers:
         """Users, and the rows that are held out in this replicate; their labels are not binned."""
         from sklearn.cluster import KMeans
+        from sklearn.datasets import load_diabetes
+        from sklearn.preprocessing import StandardScaler
 
-        features, progression = _diabetes_table()
+        raw, progression = load_diabetes(return_X_y=True, scaled=False)
+        features = StandardScaler().fit_transform(raw)
         order = streams.generator("holdout").permutation(len(features))
         held, rest = np.split(order, [round(self.held_out * len(order))])
         model = KMeans(self.clusters, n_init=1, random_state=streams.integer_seed("clusters"))
@@ -135,23 +132,7 @@ class Diabetes:
         values = np.linspace(*DIABETES_RANGE, GRID)
         labels = np.abs(progression[rest, None] - values).argmin(axis=1).astype(np.uint8)
         population = Population(features[rest], labels, offsets, GRID)
-        return RegressionUsers(population, values, features[held], progression[held])
-
-
-class DiabetesTable(NamedTuple):
-    """Standardised features (442, 10), and progression after a year (442,)."""
-
-    features: Floats
-    progression: Floats
-
-
-@lru_cache(maxsize=1)
-def _diabetes_table() -> DiabetesTable:
-    from sklearn.datasets import load_diabetes
-    from sklearn.preprocessing import StandardScaler
-
-    features, progression = load_diabetes(return_X_y=True, scaled=False)
-    return DiabetesTable(StandardScaler().fit_transform(features), progression.astype(np.float64))
+        return RegressionUsers(population, values, features[held], progression[held].astype(np.float64))
 
 
 BINS, DEBIASED, UNBIASED = "RR-on-Bins", "RR-on-Bins, debiased", "unbiased"

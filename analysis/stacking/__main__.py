@@ -6,7 +6,6 @@ its noise at every ε, so that differences are paired.
 """
 
 import platform
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import product
@@ -67,14 +66,25 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
     Raises:
         InputError: no directory of data files is named.
     """
-    data = _study_data(frame)
+    # benchmarks, and organisations with a simulated stand-in on which λ is chosen
+    groups: list[OrganisationsData]
+    if frame.small:
+        few = (400, 150, 150)
+        benchmarks, groups, trials = [stand_in()], [branches(0, few, 2)], [branches(1, few, 2)]
+    elif frame.data_dir is None:
+        raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
+    else:
+        hospitals = heart(frame.data_dir)
+        sizes = tuple(len(labels) for _, labels in hospitals.data)
+        benchmarks, groups = [mnist(frame.data_dir), news20(frame.data_dir)], [branches(0), hospitals]
+        trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
     parts: list[list[Line]] = []
     chosen: Chosen = {}
     # λ first, on rows that are not scored, then the replicates
-    for benchmark in data.benchmarks:
+    for benchmark in benchmarks:
         chosen[benchmark.name] = _tune(frame, benchmark)
         parts += frame.each(partial(_benchmark_replicate, benchmark, chosen[benchmark.name]), range(replicates))
-    for organisations, trial in zip(data.groups, data.trials, strict=True):
+    for organisations, trial in zip(groups, trials, strict=True):
         chosen[organisations.name] = {"1": _tune_transfer(frame, trial)}
         task = partial(_transfer_replicate, organisations, chosen[organisations.name]["1"])
         parts += frame.each(task, range(replicates))
@@ -89,29 +99,6 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
     frame.table("table.csv", points, "%.4f")
     frame.table("differences.csv", paired(table), "%.4f")
     return [_draw_benchmarks(points, frame.out, replicates), _draw_transfer(points, frame.out, replicates)]
-
-
-@dataclass(frozen=True)
-class StudyData:
-    """What the study runs on: benchmarks, organisations, and for each of these a simulated stand-in to choose λ on."""
-
-    benchmarks: list[Benchmark]
-    groups: list[OrganisationsData]
-    trials: list[OrganisationsData]
-
-
-def _study_data(frame: Frame) -> StudyData:
-    """The data sets, or stand-ins of them for a small study."""
-    if frame.small:
-        few = (400, 150, 150)
-        return StudyData([stand_in()], [branches(0, few, 2)], [branches(1, few, 2)])
-    if frame.data_dir is None:
-        raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
-    hospitals = heart(frame.data_dir)
-    sizes = tuple(len(labels) for _, labels in hospitals.data)
-    trial = Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)
-    benchmarks = [mnist(frame.data_dir), news20(frame.data_dir)]
-    return StudyData(benchmarks, [branches(0), hospitals], [branches(1), trial])
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:

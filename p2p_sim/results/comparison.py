@@ -55,9 +55,6 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     chosen = columns or [column for column in DEFAULT if _is_measured(column, before, after)]
     # every axis becomes a column on both sides; points match if these columns agree
     before, after = _with_axes(before, after, axes, first_results), _with_axes(after, before, axes, second_results)
-    for table, results in ((before, first_results), (after, second_results)):
-        if table.duplicated([*axes, REPLICATE]).any():
-            raise InputError(f"{results.directory}: two of its points have the same {', '.join(axes) or 'replicate'}")
     paired = first_results.seed == second_results.seed
     pairs = tuple(d for column in chosen for d in differences(before, after, axes, column, paired))
     if not pairs:
@@ -95,6 +92,8 @@ def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], re
             rows = rows.assign(**{axis: fixed})
         else:
             rows = rows.drop(columns=axis, errors="ignore").merge(others[[axis]].drop_duplicates(), how="cross")
+    if rows.duplicated([*axes, REPLICATE]).any():
+        raise InputError(f"{results.directory}: two of its points have the same {', '.join(axes) or 'replicate'}")
     return rows
 
 

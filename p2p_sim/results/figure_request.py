@@ -77,19 +77,15 @@ def _lines_filled(request: FigureRequest, results: Results, table: pd.DataFrame)
     risk = "excess_risk" in table and table["excess_risk"].notna().any()
     y = request.y or ("excess_risk" if risk else quality(table))
     x = request.x
-    if x is None:
-        x = _fitted_axis(results) if request.fit else _usual_x(request, y, results, table)
+    if x is None and request.fit:
+        x = next((key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X), None)
+        if x is None:
+            raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
+    elif x is None:
+        x = _usual_x(request, y, results, table)
     full = Chosen(**{**vars(request), "x": x, "y": y})
     _check(full, table)
     return full
-
-
-def _fitted_axis(results: Results) -> str:
-    """The first swept key against which theory is fitted."""
-    for key in results.keys:
-        if key.rsplit(".", 1)[-1] in FIT_X:
-            return key
-    raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
 
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
@@ -101,7 +97,7 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
     """Every column is there; what is measured along an axis is a number, with values."""
-    names = [str(name) for name in table]
+    names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
     columns = [name for name in names if name not in (POINT, *ends)]
     for option in ("x", "y", "group", "facet", "heat"):
@@ -175,7 +171,7 @@ def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
     """How far x moves along an axis while the other free axes are fixed."""
     finite = table[np.isfinite(table[x])]
-    others = [other for other in free if other != key]
+    others = [axis for axis in free if axis != key]
     if not others or finite.empty:
         return 0.0
     spans = finite.groupby(others, sort=False)[x].agg(["min", "max"])

@@ -3,7 +3,6 @@
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -52,13 +51,13 @@ def plot(
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
     # a request that names nothing is for the figures of the sweep's author, if there are any
-    requests = [request]
-    if request == FigureRequest() and results.plots:
-        requests = [request_of(entry, results) for entry in results.plots]
+    authors = results.plots if request == FigureRequest() else ()
+    requests = [request_of(entry, results) for entry in authors] or [request]
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
     written = []
-    for full in [filled(chosen, results, table) for chosen in requests]:
+    for chosen in requests:
+        full = filled(chosen, results, table)
         path = out or directory / f"plot-{_file_name(full)}.{ending}"
         try:
             with in_place_of(path) as partial:
@@ -110,20 +109,13 @@ def _file_name(request: Chosen) -> str:
     return "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * request.fit
 
 
-class Titles(NamedTuple):
-    """What stands above a figure, and below it: columns whose value all points share; empty if there are none."""
-
-    title: str
-    note: str
-
-
-def titles(results: Results, table: pd.DataFrame, text: str) -> Titles:
-    """Title and note of a figure of results; `text` is what it shows."""
+def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
+    """A figure's title, from what it shows, and the columns whose value all points share; empty if there are none."""
     swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
     fixed = [name for name in _FIXED if name in table and name not in swept and table[name].nunique(dropna=False) == 1]
     fixed = [name for name in fixed if table[name].notna().all()]
     note = pairs(fixed, [round(float(table[name].iloc[0]), 12) for name in fixed]) if fixed else ""
-    return Titles(f"{results.name}: {text}" if results.name else text, note)
+    return f"{results.name}: {text}" if results.name else text, note
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:

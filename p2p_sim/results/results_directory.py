@@ -100,16 +100,12 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
     for tables in (axes, plots):
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise TypeError("axes and plots must be lists of tables")
+    # in the order in which an error names what is wrong: axes, their keys, plots, and the rest
     for axis in axes:
         _check_axis(axis)
-    keys = [key for axis in axes for key in axis["keys"]]
-    for key in keys:
-        if key in TAKEN or keys.count(key) > 1:
-            raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
+    _check_keys([key for axis in axes for key in axis["keys"]])
     for plot in plots:
-        wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
-        if wrong:
-            raise TypeError(f"plots.{wrong[0]} must be text")
+        _check_plot(plot)
     _check_plain_entries(manifest)
     return {
         "name": str(manifest["name"]),
@@ -131,6 +127,20 @@ def _check_axis(axis: dict[str, Any]) -> None:
     labels = axis.get("labels")
     if labels is not None and not (isinstance(labels, list) and len(labels) == len(axis["values"])):
         raise TypeError("the labels of an axis must be a list with one for each of its values")
+
+
+def _check_keys(keys: list[str]) -> None:
+    """Refuse a key that no axis can have, or that two axes have."""
+    for key in keys:
+        if key in TAKEN or keys.count(key) > 1:
+            raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
+
+
+def _check_plot(plot: dict[str, Any]) -> None:
+    """Refuse a figure whose columns are not text."""
+    wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
+    if wrong:
+        raise TypeError(f"plots.{wrong[0]} must be text")
 
 
 def _check_plain_entries(manifest: dict[str, Any]) -> None:

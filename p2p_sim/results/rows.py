@@ -88,6 +88,8 @@ class Store:
         Args:
             rows, wall_s: of each replicate, seconds. terms: of the rows' statements; equal ones are written once.
         """
+        if not rows:
+            return
         for row in rows:
             self._check(row)
         times = [
@@ -179,19 +181,24 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
 def _check_directory(directory: Path, identity: str) -> None:
     """Refuse a directory that holds anything but these results."""
     if (directory / MANIFEST).exists():
-        existing = str(read_manifest(directory).get("identity", ""))
-        if existing != identity:
-            raise InputError(
-                f"--out {directory}: already holds another scenario's results (hash {existing[:8]}, this one is "
-                f"{identity[:8]}); choose another directory"
-            )
-        if (directory / TABLE).exists() and not (directory / ROWS).exists():
-            raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
+        _check_results(directory, identity)
     elif directory.exists() and not (directory.is_dir() and {path.name for path in directory.iterdir()} <= _EARLY):
         raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
     for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
         if (directory / name).exists() and not (directory / name).is_file():
             raise InputError(f"{directory / name}: is not a file")
+
+
+def _check_results(directory: Path, identity: str) -> None:
+    """Refuse a directory of other results, or of a study of which the table alone is there."""
+    existing = str(read_manifest(directory).get("identity", ""))
+    if existing != identity:
+        raise InputError(
+            f"--out {directory}: already holds another scenario's results (hash {existing[:8]}, this one is "
+            f"{identity[:8]}); choose another directory"
+        )
+    if (directory / TABLE).exists() and not (directory / ROWS).exists():
+        raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:

@@ -275,7 +275,7 @@ class _Flight:
         while not self._arrivals.has_ready():
             time.sleep(0.002)
             self._look()
-        results = [self._done(future) for future in self._arrivals.next_batch(block=False)]
+        results = [self._results_of(future) for future in self._arrivals.next_batch(block=False)]
         self.fill()
         return [each for each in results if each]
 
@@ -292,7 +292,8 @@ class _Flight:
             seconds = f"{self._plan.patience_s:g} s"
             raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
 
-    def _done(self, future: Any) -> list[Done]:
+    def _results_of(self, future: Any) -> list[Done]:
+        """What became of a batch; empty where it is computed again, or its tasks are sent again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)

@@ -89,7 +89,7 @@ def serve(pipe: int, life: int) -> None:
         message: list[Done] = []
         while True:
             connection.send(message)
-            message = [sent(done) for done in perform(connection.recv())]
+            message = [sent(result) for result in perform(connection.recv())]
     except (EOFError, BrokenPipeError):
         return
 

@@ -73,7 +73,9 @@ class Session:
         for results in self.executor.run(batches, work):
             # rows are kept first, so that a failure beside them costs nothing
             rows = [replace(each, row={**each.row, **columns(each.task)}) for each in results if each.row is not None]
-            self._keep(rows)
+            self.store.append(
+                [each.row for each in rows], [each.wall_s for each in rows], [each.terms for each in rows]
+            )
             failures = [each for each in results if each.row is None]
             if failures and stop:
                 return failures[0]
@@ -82,12 +84,6 @@ class Session:
                 self.fail({**record, **columns(failure.task)})
             noted([*rows, *failures])
         return None
-
-    def _keep(self, results: Sequence[Done]) -> None:
-        """Write down the rows of some results, if there are any."""
-        if results:
-            self.store.append([each.row for each in results], [each.wall_s for each in results],
-                              [each.terms for each in results])  # fmt: skip
 
     def fail(self, record: Row) -> None:
         """Note a replicate that could not be run, and why."""
