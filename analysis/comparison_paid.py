@@ -152,7 +152,7 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     panels = REDUCED if frame.small else CHANGES
     bases = {panel: _base(panel, changes) for panel, changes in panels.items()}
     tables = {panel: every(base, frame, count) for panel, base in bases.items()}
-    rehearsal = freely(tables[LAW])
+    rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs nothing on the others
     rows = pd.concat(
         [
             chosen_rows(base, tables[panel], rehearsal, frame, count).assign(panel=panel)

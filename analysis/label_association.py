@@ -59,7 +59,7 @@ class ClusterSubsets:
         return reported
 
     def chances(self, classes: int, size: int) -> Chances:
-        """Of K classes in clusters of s examples."""
+        """The chances of labels of K classes in clusters of s examples."""
         mean = float(nchypergeom_fisher.mean(classes, size, self.subset_size, math.exp(self.epsilon)))
         return Chances(mean / size, (self.subset_size - mean) / (classes - size))
 

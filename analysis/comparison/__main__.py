@@ -70,7 +70,7 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
 
 
 def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str, float | str]:
-    """As a row of a sweep; all three take pure ε."""
+    """The result of a model with the columns of a sweep's row; all three models take pure ε."""
     return {
         "scenario": f"{name} at {epsilon:g}",
         "mechanism": name,

@@ -152,6 +152,7 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
         yield figure(quantity, users, "law", sum(ends) / 2, low=min(ends), high=max(ends))
     middle = (early.last(users) + late.last(users)) / 2
     yield figure("last_s", users, "law", middle, low=early.last(users, low), high=late.last(users, high))
+    # the last submission leaves a link of so many bits a second and user
     for rate in LINK_BPS:
         load = 8.0 * LABEL / rate
         first, last = early.served(users, load, low), late.served(users, load, high)
@@ -160,7 +161,7 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
-    """Of all 10⁹ users together."""
+    """What 10⁹ users send, receive and lose together, by the law of times rounded up."""
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {
         "sent_gb": sent * USERS / 1e9,

@@ -130,6 +130,7 @@ class Diabetes:
         rest = rest[np.argsort(cluster, kind="stable")]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(cluster))]).astype(np.int64)
         values = np.linspace(*DIABETES_RANGE, GRID)
+        # labels of those who learn are the nearest values; those of the rows held out stay as they are
         labels = np.abs(progression[rest, None] - values).argmin(axis=1).astype(np.uint8)
         population = Population(features[rest], labels, offsets, GRID)
         return RegressionUsers(population, values, features[held], progression[held].astype(np.float64))

@@ -97,7 +97,7 @@ class SweepPlan:
 
     @cached_property
     def checksums(self) -> tuple[str, ...]:
-        """Of the data files of the base scenario."""
+        """Checksums of the data files of the base scenario."""
         return Replicate(self.base, data_dir=self.data_dir).checksums
 
     def identity(self, scenario: Scenario) -> str:

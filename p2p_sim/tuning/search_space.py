@@ -72,7 +72,7 @@ class SearchFile(Config):
     range: dict[str, Any] = Field(default_factory=dict)
     """Keys with [low, high], both ends included; of whole numbers where both ends are whole."""
     log: dict[str, Any] = Field(default_factory=dict)
-    """The same, searched on a logarithmic scale; low above 0."""
+    """Keys with [low, high], searched on a logarithmic scale; low above 0."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Keys with a list of at least two values."""
     batch: int = Field(default=4, ge=1, le=1024)
