@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ from analysis.internet_scale.growth import (
     USERS,
     Floats,
     GrowthFigure,
-    UserLaw,
+    Laws,
     arrivals,
     figures,
     law,
@@ -52,13 +51,6 @@ BIG_HEADER = 4096
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
-
-
-class Laws(NamedTuple):
-    """The law of one user, with times rounded down to a grid, and rounded up."""
-
-    early: UserLaw
-    late: UserLaw
 
 
 CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
@@ -171,10 +163,8 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
     }
     for rate in LINK_BPS:
         totals[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
-    yield from (
-        GrowthFigure("network", network, quantity, at=USERS, basis="law", value=value)
-        for quantity, value in totals.items()
-    )
+    for quantity, value in totals.items():
+        yield GrowthFigure("network", network, quantity, at=USERS, basis="law", value=value)
 
 
 def _fits(
@@ -277,9 +267,6 @@ def _in_one_piece(network: str, users: int) -> None:
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
     mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
-
-
-# -- figures -----------------------------------------------------------------------------------------------------------
 
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}

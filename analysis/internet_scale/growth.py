@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,13 @@ class UserLaw:
 
     bytes_per_user: float
     arrival: GridLaw
+
+
+class Laws(NamedTuple):
+    """The law of one user, with times rounded down to a grid, and rounded up."""
+
+    early: UserLaw
+    late: UserLaw
 
 
 def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:

@@ -145,9 +145,7 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """Open a results directory for writing, alone.
 
     Args:
-        directory: where.
-        identity: hash of what its rows are of.
-        check: raises InputError for a row that does not belong there.
+        directory: where. identity: hash of what its rows are of. check: refuses a row that is not of these.
 
     If the work within fails before any replicate is finished, what says why replicates failed is all that is left.
 
@@ -252,15 +250,9 @@ def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) ->
 
 
 def write_manifest(
-    directory: Path,
-    base: Scenario,
-    *,
-    name: str,
-    identity: str,
-    replicates: int,
-    packages: Mapping[str, str],
+    directory: Path, base: Scenario, *, name: str, identity: str, replicates: int, packages: Mapping[str, str],
     extra: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
+) -> None:  # fmt: skip
     """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
 
     Args:
