@@ -60,7 +60,7 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
     guess, best = max(((its.epsilon(delta), its) for its in events), key=itemgetter(0))
     tried = (guess * share for share in _PLANNED[: 3 if len(fetchers.own) <= _FEW else 1])
     plans = [plan for plan in tried if 0.0 < plan < local_epsilon(fetchers.flip_prob)]
-    samples = (_Sample(best, best.event(plan)[0], ERROR / len(plans)) for plan in plans)
+    samples = (_Sample(best, int(best.worths(plan).argmax()), ERROR / len(plans)) for plan in plans)
     return max((sample.epsilon(guess, delta) for sample in samples), default=0.0)
 
 
@@ -84,10 +84,14 @@ class _Events:
         p = np.asarray(self.y * (float(columns.sum()) / max(len(self.y) - 1, 1) / len(fetchers.own)), dtype=np.float64)
         self.chances = self.sides(p, p + fetchers.own.mean())
 
-    def sides(self, zero: Floats, one: Floats) -> tuple[Floats, Floats]:
-        """Chances of what is counted, in the world that makes the event likelier and in the other."""
-        zero, one = np.minimum(zero, 1.0), np.minimum(one, 1.0)
-        return (one, zero) if self.upper else (1.0 - zero, 1.0 - one)
+    def sides(self, with_zero: Floats, with_one: Floats) -> Floats:
+        """Chances of what is counted, (2, ...): in the world that makes the event likelier, and in the other.
+
+        Args:
+            with_zero, with_one: probabilities of submitting a one where the target's noisy bit is 0, and where it is 1.
+        """
+        chances = np.minimum([with_zero, with_one], 1.0)
+        return chances[::-1] if self.upper else 1.0 - chances
 
     @cached_property
     def tails(self) -> list[Floats]:
@@ -101,15 +105,16 @@ class _Events:
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
-    def event(self, epsilon: float) -> tuple[int, float]:
-        """The s with the largest worth at ε, and that worth."""
+    def worths(self, epsilon: float) -> Floats:
+        """keep times the likelier probability minus lose times the other, of each event s = 0, ..., m."""
         keep, lose = self.coefficients(epsilon)
-        worths = keep * self.tails[0] - lose * self.tails[1]
-        return int(worths.argmax()), float(worths.max())
+        return keep * self.tails[0] - lose * self.tails[1]
 
     def epsilon(self, delta: float) -> float:
         """The ε up to which the similar world has more than δ."""
-        return cross(lambda epsilon: self.event(epsilon)[1] > delta, self.fetchers.flip_prob, precision=1e-5)[0]
+        return cross(lambda epsilon: bool(self.worths(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)[
+            0
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +130,8 @@ class _Sample:
         """τ, ψ and the largest weighted probability in the other world, for the τ for which that is smallest."""
         its, fetchers, users = self.its, self.its.fetchers, len(self.its.fetchers.own)
         p = its.y * its.unit / users
-        other = its.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]
-        tail = np.where(self.event >= users * other + 1.0, scipy.stats.binom.sf(self.event - 1, users, other), 1.0)
+        rare = its.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # the other world's
+        tail = np.where(self.event >= users * rare + 1.0, scipy.stats.binom.sf(self.event - 1, users, rare), 1.0)
         log_tail = np.log(np.maximum(tail, 1e-300))
 
         def psi(tilt: float) -> float:

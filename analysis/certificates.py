@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -56,8 +57,8 @@ def main(frame: Frame) -> list[Path]:
     lines = []
     for (name, figure), text in zip(wanted.items(), texts, strict=True):
         write_whole(frame.out / name, text.encode())
-        made = json.loads(text)
-        lines.append({"file": name, **made["claim"], "intervals": len(made["cover"]), "where": figure.where})
+        written = json.loads(text)
+        lines.append({"file": name, **written["claim"], "intervals": len(written["cover"]), "where": figure.where})
     return [frame.table("table.csv", lines)]
 
 
@@ -102,10 +103,8 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 def _worst(name: str, scenario: Scenario, epsilon: float) -> CertifiedFigure:
     """The figure of the smallest cluster of all replicates."""
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
-    mechanism = scenario.mechanism
-    assert isinstance(mechanism, LabelExchangeConfig)
-    assert mechanism.flip_prob is not None
-    exchange = LabelExchange(smallest, mechanism.flip_prob, mechanism.sampling_rate)
+    mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α
+    exchange = LabelExchange(smallest, cast(float, mechanism.flip_prob), mechanism.sampling_rate)
     return CertifiedFigure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}", epsilon)
 
 

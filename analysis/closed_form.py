@@ -72,8 +72,8 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 def _line(target: Target) -> dict[str, object]:
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
-    found = {"sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest}
-    return {"regime": target.regime, **asdict(target), "local": target.local, **found}
+    figures = {"sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest}
+    return {"regime": target.regime, **asdict(target), "local": target.local, **figures}
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def main(frame: Frame) -> list[Path]:
         lines = curves(tables[name], "mechanism.target_epsilon", "relative_accuracy", "mechanism", (PRINTED,))
         panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
     tables["clusters"] = frame.sweep(f"{NAME}/clusters.toml", _reduced("clusters"))
+    # the last panel takes the mechanisms' colours from the others
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
     panels.append(_cluster_panel(tables["clusters"], labels))
     columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
@@ -58,7 +59,7 @@ def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
     """
     sets, lines = list(table["population"].unique()), []
     for (population, mechanism), part in table.groupby(["population", "mechanism"], sort=False, observed=True):
-        [colour] = [place for place, label in enumerate(labels) if label.startswith(str(mechanism))]
+        [colour] = [index for index, label in enumerate(labels) if label.startswith(str(mechanism))]
         line = Curve.of(f"{SHORT[str(population)]}: {mechanism}", part, "clusters.count", "relative_accuracy")
         lines.append(replace(line, look=(colour, sets.index(population))))
     return Panel("number of clusters asked for", RELATIVE, lines, log_y=False, title="ε = 0.5", apart=True)

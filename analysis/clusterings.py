@@ -4,6 +4,7 @@ Run as `python -m analysis.clusterings`. A task runs one scenario twice: at a fi
 target ε. Interrupted, it goes on where it stopped.
 """
 
+import itertools
 import time
 import tracemalloc
 from functools import partial
@@ -60,20 +61,19 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
     """Run everything; write rows, manifest, a table of means with 95% intervals, what clusterings cost, the figure."""
     data = ["synthetic", "digits"] if frame.small else list(DATA)
     counts = (5, 20) if frame.small else COUNTS
-    tasks: list[Task] = [
-        (source, label, count, replicate)
-        for source in data
-        for label, count in [(label, count) for label in COUNTED for count in counts] + [(DENSE, 0)]
-        + [(GIVEN, 0)] * (source == "synthetic")
-        for replicate in range(2 if frame.small else replicates)
-    ]  # fmt: skip
+    tasks: list[Task] = []
+    for source in data:
+        # HDBSCAN finds the number of clusters itself; only the synthetic law has clusters of its own
+        ways = [*itertools.product(COUNTED, counts), (DENSE, 0), *[(GIVEN, 0)] * (source == "synthetic")]
+        tasks += [(source, *way, replicate) for way in ways for replicate in range(2 if frame.small else replicates)]
     rows = pd.DataFrame(frame.each(partial(_measured, frame.data_dir), tasks))
     frame.rows(
         rows, name=NAME, data=DATA, clusterings=COUNTED, min_size=LEAST, flip_prob=ALPHA, sampling_rate=THETA,
         delta=DELTA, target_epsilon=TARGET, rows=len(rows),
     )  # fmt: skip
     points = _points(rows)
-    costs = frame.each(cost, [(label, users) for users in ((2_000,) if frame.small else MANY) for label in KINDS], True)
+    sizes = (2_000,) if frame.small else MANY
+    costs = frame.each(cost, [(label, users) for users, label in itertools.product(sizes, KINDS)], alone=True)
     figure = _figure(points, frame.out / "clusterings.png")
     return [figure, frame.table("table.csv", points), frame.table("cost.csv", costs)]
 
@@ -133,7 +133,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _figure(points: pd.DataFrame, path: Path) -> Path:
     """A row of panels for each data set: heterogeneity, smallest cluster, ε, and accuracy at the target ε."""
-    shown = {
+    panels_of = {  # title, and whether the scale is logarithmic
         "heterogeneity": ("heterogeneity φ", False),
         "min_cluster_size": ("users in the smallest cluster", True),
         "epsilon_upper": (f"ε at α = {ALPHA}", True),
@@ -142,7 +142,7 @@ def _figure(points: pd.DataFrame, path: Path) -> Path:
     panels = []
     for source in points["population"].unique():
         part = points[points["population"] == source]
-        for measure, (title, log) in shown.items():
+        for measure, (title, log) in panels_of.items():
             curves = [Curve.of(label, part[part["clusters"] == label], "num_clusters", measure)
                       for label in part["clusters"].unique()]  # fmt: skip
             panels.append(Panel("clusters", title, curves, log_y=log, title=TITLES[source]))
@@ -150,7 +150,7 @@ def _figure(points: pd.DataFrame, path: Path) -> Path:
         f"Each point: {points['replicates'].max()} replicates of the same users, bands: 95% t-intervals. α = {ALPHA}, "
         f"θ = {THETA}, δ = {DELTA:g}, clusters of at least {LEAST} users. Right: α calibrated to ε = {TARGET:g}."
     )
-    plot_study(panels, path, "What a clustering decides", note, columns=len(shown))
+    plot_study(panels, path, "What a clustering decides", note, columns=len(panels_of))
     return path
 
 
@@ -166,8 +166,8 @@ def cost(task: tuple[str, int]) -> dict[str, Any]:
     """One clustering of so many users in blobs of very unequal size: CPU seconds, and the peak of NumPy's memory."""
     label, users = task
     rng = np.random.default_rng(1)
-    of = np.minimum(rng.geometric(0.2, users) - 1, BLOBS - 1)
-    features = (4.0 * rng.normal(size=(BLOBS, FEATURES))[of] + rng.normal(size=(users, FEATURES))).astype(np.float32)
+    blob = np.minimum(rng.geometric(0.2, users) - 1, BLOBS - 1)
+    features = (4.0 * rng.normal(size=(BLOBS, FEATURES))[blob] + rng.normal(size=(users, FEATURES))).astype(np.float32)
     people = Examples(features, np.zeros(users, dtype=np.uint8))
     few = Examples(features[:CLUSTERS], people.labels[:CLUSTERS])
     with one_thread():

@@ -5,15 +5,27 @@ Run as `python -m analysis.comparison_paid --data-dir DIR`; interrupted, it goes
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
-from analysis.comparison.__main__ import PANELS
-from analysis.comparison_second import CHANGES, CONFIDENCE, LEARNERS, MECHANISMS, REDUCED, TRUST, candidates
-from analysis.study import ROOT, Frame, command, curves
+from analysis.comparison_second import (
+    CHANGES,
+    CONFIDENCE,
+    LEARNERS,
+    MECHANISMS,
+    REDUCED,
+    TRUST,
+    Line,
+    MechanismPoint,
+    accuracy_panels,
+    candidates,
+    table_of,
+    with_points,
+)  # fmt: skip
+from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario
-from p2p_sim.figures.curves import Panel, plot_by_trust
+from p2p_sim.figures.curves import plot_by_trust
 from p2p_sim.learning.metrics import measured, predict
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.mechanisms.deployment import Deployment
@@ -24,7 +36,7 @@ from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import account, exchange, set_up
 from p2p_sim.replicate.selection_scores import judged, scored
-from p2p_sim.tuning.private_search import FIRST_RUN, TARGET, PrivateSearchPlan, planned
+from p2p_sim.tuning.private_search import FIRST_RUN, PrivateSearchPlan, planned
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
 """What a paid choice looks at."""
@@ -53,7 +65,6 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | {"noise shares": REHEARSED}
 """How each mechanism chooses; all others choose by the labels that they have released."""
 MEAN_RUNS = 4.0
-Line = dict[str, Any]
 Task = tuple[dict[str, Any], str, int, Path | None, tuple[str, ...] | None]
 """The tree of the panel's scenario with ε as its target, the mechanism's name, the replicate, where data files are, and
 the options to run; None: all."""
@@ -67,7 +78,7 @@ def way(mechanism: str) -> str:
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
     """The scenarios to choose from, by what they are called; the first is the default."""
     classes = 10 if getattr(base.population, "task", "") == "classes" else 2
-    table = {**MECHANISMS[name], "target_epsilon": epsilon}
+    table = table_of(MechanismPoint(name, epsilon))
     if name in SETTINGS:
         return {own: base.replace(mechanism={**table, **changes}) for own, changes in SETTINGS[name].items()}
     chosen = base.replace(mechanism=table)
@@ -80,22 +91,20 @@ def tried(task: Task) -> list[Line]:
     Where labels are released, each line has the accuracy that they show as well (`RELEASED`).
     """
     tree, name, replicate, data_dir, wanted = task
-    base = Scenario.from_tree(tree)
-    epsilon, lines, done = tree["mechanism"]["target_epsilon"], list[Line](), None
-    stated = Line()
-    found = options(base, name, epsilon)
-    for option, scenario in ((one, found[one]) for one in wanted or found):
-        case = Replicate(scenario, replicate, data_dir)
-        if done is None or name in SETTINGS:  # options that are learners share one release
-            done = exchange(case)
-            bound = account(case, done.population, done.mechanism, done.outcome).statements["epsilon_upper"]
-            assert isinstance(bound, PrivacyBound)
-            stated = {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": done.mechanism.trust}
-        parts = done.population, done.mechanism, done.outcome
+    every = options(Scenario.from_tree(tree), name, tree["mechanism"]["target_epsilon"])
+    lines, release, stated = list[Line](), None, Line()
+    for option in wanted or every:
+        case = Replicate(every[option], replicate, data_dir)
+        if release is None or name in SETTINGS:  # options that are learners share one release
+            release = exchange(case)
+            accounted = account(case, release.population, release.mechanism, release.outcome)
+            bound = cast(PrivacyBound, accounted.statements["epsilon_upper"])
+            stated = {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": release.mechanism.trust}
+        parts = release.population, release.mechanism, release.outcome
         line = {"replicate": replicate, "option": option, "accuracy": accuracy(case, *parts), **stated}
         if way(name) == RELEASED:
-            shown = judged(case, *parts)
-            line["shown"] = shown.lower if shown.value is None else shown.value
+            estimate = judged(case, *parts)
+            line["shown"] = estimate.lower if estimate.value is None else estimate.value
         lines.append(line)
     return lines
 
@@ -106,27 +115,20 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
     best: Line = {"score": -float("inf")}
     drawn = plan.runs(plan.candidates[0].seed, replicate)
     people = Replicate(plan.candidates[0], replicate, data_dir).people()
-    for number, place in enumerate(drawn):
-        case = Replicate(plan.calibrated[place], FIRST_RUN * (replicate + 1) + number, data_dir)
+    for number, candidate in enumerate(drawn):
+        case = Replicate(plan.calibrated[candidate], FIRST_RUN * (replicate + 1) + number, data_dir)
         mechanism, network = set_up(case, people)
         outcome = mechanism.release_on(network, people)
         score = scored(case, people, mechanism, outcome, plan.score_scale)
         if score > best["score"]:
-            best = {"score": score, "place": place, "accuracy": accuracy(case, people, mechanism, outcome)}
+            best = {"score": score, "place": candidate, "accuracy": accuracy(case, people, mechanism, outcome)}
     return {"replicate": replicate, "runs": len(drawn), "epsilon_upper": plan.bound.epsilon_upper, **best}
 
 
 def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> float:
     """Of the case's learner: exact where the law is known, else on users who were held out."""
     model = learned_from(case, people, mechanism, outcome)
-    error_rate = measured(predict(people, model, None), "zero_one").error_rate
-    assert error_rate is not None
-    return 1.0 - error_rate
-
-
-def with_target(base: Scenario, name: str, epsilon: float) -> dict[str, Any]:
-    """The tree of a task."""
-    return base.replace(mechanism={**MECHANISMS[name], TARGET.split(".")[1]: epsilon}).model_dump(mode="json")
+    return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # 0-1 loss has one
 
 
 NAME = "comparison-paid"
@@ -149,10 +151,13 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     count = CHOOSING + 2 if frame.small else replicates
     panels = REDUCED if frame.small else CHANGES
     bases = {panel: _base(panel, changes) for panel, changes in panels.items()}
-    seen = {panel: every(base, frame, count) for panel, base in bases.items()}
-    rehearsal = freely(seen[LAW])
+    tables = {panel: every(base, frame, count) for panel, base in bases.items()}
+    rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs nothing on the others
     rows = pd.concat(
-        [chosen_rows(base, seen[panel], rehearsal, frame, count).assign(panel=panel) for panel, base in bases.items()],
+        [
+            chosen_rows(base, tables[panel], rehearsal, frame, count).assign(panel=panel)
+            for panel, base in bases.items()
+        ],
         ignore_index=True,
     )
     frame.rows(rows, study=NAME, choosing=CHOOSING, replicates=count, mean_runs=MEAN_RUNS, users=USERS)
@@ -164,9 +169,9 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 
 def _base(panel: str, changes: dict[str, Any]) -> Scenario:
-    found = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-    few = getattr(found.population, "users", None)
-    return found.replace(**{"population.users": min(few, USERS)}) if few else found
+    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+    few = getattr(base.population, "users", None)
+    return base.replace(**{"population.users": min(few, USERS)}) if few else base
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
@@ -174,80 +179,74 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
     The replicates that choose have all; the others those that are reported, and those that released labels judge.
     """
-    points = [(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
-
-    def run(some: range, wanted: dict[tuple[str, float], tuple[str, ...] | None]) -> pd.DataFrame:
-        places = [(replicate, *point) for replicate in some for point in points]
-        tasks: list[Task] = [
-            (with_target(base, name, epsilon), name, replicate, frame.data_dir, wanted[name, epsilon])
-            for replicate, name, epsilon in places
-        ]
-        found = zip(places, frame.each(tried, tasks), strict=True)
-        return pd.DataFrame(
-            [{"mechanism": name, EPSILON: epsilon, **line} for (_, name, epsilon), lines in found for line in lines]
-        )
-
-    first = run(range(CHOOSING), dict.fromkeys(points))
-    free, wanted = freely(first), dict[tuple[str, float], tuple[str, ...] | None]()
-    for name, epsilon in points:
-        usual = next(iter(options(base, name, epsilon)))
-        wanted[name, epsilon] = tuple(dict.fromkeys((usual, free[name, epsilon]))) if way(name) == CURATED else None
-    return pd.concat([first, run(range(CHOOSING, count), wanted)], ignore_index=True)
+    points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
+    first = _options_run(base, frame, range(CHOOSING), dict.fromkeys(points))
+    free, wanted = freely(first), dict[MechanismPoint, tuple[str, ...] | None]()
+    for point in points:
+        # a curator's choice needs the default and the free option alone; its paid one is run by `selected`
+        usual = next(iter(options(base, *point)))
+        curated = way(point.mechanism) == CURATED
+        wanted[point] = tuple(dict.fromkeys((usual, free[point]))) if curated else None
+    return pd.concat([first, _options_run(base, frame, range(CHOOSING, count), wanted)], ignore_index=True)
 
 
-def freely(rows: pd.DataFrame) -> dict[tuple[str, float], str]:
+def _options_run(
+    base: Scenario, frame: Frame, replicates: range, wanted: dict[MechanismPoint, tuple[str, ...] | None]
+) -> pd.DataFrame:
+    """Options of mechanisms at their ε, None for all of them, in some replicates; a line each."""
+    runs = [(replicate, point) for replicate in replicates for point in wanted]
+    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in wanted}
+    tasks = [(trees[point], point.mechanism, replicate, frame.data_dir, wanted[point]) for replicate, point in runs]
+    return with_points([point for _, point in runs], frame.each(tried, tasks))
+
+
+def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
     """The option with the largest mean accuracy in the replicates that choose, by mechanism and ε."""
     choosing, keys = rows[rows["replicate"] < CHOOSING], ["mechanism", EPSILON]
     mean = choosing.groupby([*keys, "option"], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(keys, sort=False)["accuracy"].idxmax()]
-    return {(line["mechanism"], line[EPSILON]): line["option"] for line in best.to_dict("records")}
+    return {MechanismPoint(line["mechanism"], line[EPSILON]): line["option"] for line in best.to_dict("records")}
 
 
 def chosen_rows(
-    base: Scenario, rows: pd.DataFrame, rehearsal: dict[tuple[str, float], str], frame: Frame, count: int
+    base: Scenario, rows: pd.DataFrame, rehearsal: dict[MechanismPoint, str], frame: Frame, count: int
 ) -> pd.DataFrame:
-    """A row for each reported replicate and way to choose."""
+    """A row for each reported replicate and way to choose; `rehearsal` has the best options on the public law."""
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
     lines: list[dict[str, Any]] = []
     for (name, epsilon), favourite in free.items():
         part = reported[(reported["mechanism"] == name) & (reported[EPSILON] == epsilon)]
         point = {"mechanism": name, EPSILON: epsilon, "way": way(name)}
-        first = part["option"].iloc[0]
-        for choice, option in ((DEFAULT, first), (FREE, favourite)):
-            lines += _taken(part[part["option"] == option], point | {"choice": choice})
+        default = part["option"].iloc[0]
+        for choice, option in ((DEFAULT, default), (FREE, favourite)):
+            lines += _reported(part[part["option"] == option], point | {"choice": choice})
+        # the paid choice: by released labels in each replicate, by the rehearsal for all, or by a private selection
         paid = point | {"choice": PAID}
         if way(name) == RELEASED:
-            best = part.loc[part.groupby("replicate")["shown"].idxmax()]
-            lines += _taken(best, paid)
+            lines += _reported(part.loc[part.groupby("replicate")["shown"].idxmax()], paid)
         elif way(name) == REHEARSED:
-            known = rehearsal.get((name, epsilon), first)
-            lines += _taken(part[part["option"] == (known if known in set(part["option"]) else first)], paid)
+            rehearsed = rehearsal.get(MechanismPoint(name, epsilon), default)
+            option = rehearsed if rehearsed in set(part["option"]) else default
+            lines += _reported(part[part["option"] == option], paid)
         else:
             lines += [paid | line for line in _selected(base, name, epsilon, frame, count)]
     return pd.DataFrame(lines)
 
 
-def _taken(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted = ["replicate", "option", "accuracy", "epsilon_upper"]
-    values = part[wanted].itertuples(index=False, name=None)
-    return [point | dict(zip(wanted, line, strict=True)) for line in values]
+def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each line of one point: replicate, option, accuracy and ε."""
+    columns = ["replicate", "option", "accuracy", "epsilon_upper"]
+    lines = part[columns].itertuples(index=False, name=None)
+    return [point | dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def _selected(base: Scenario, name: str, epsilon: float, frame: Frame, count: int) -> Iterator[dict[str, Any]]:
-    """The winners of private selections in all reported replicates."""
-    found = options(base, name, epsilon)
-    plan = plan_for(tuple(found.values()), epsilon, frame.data_dir)
-    names = list(found)
+    """The winners of private selections in all reported replicates; the price of each is at most ε."""
+    every = options(base, name, epsilon)
+    plan, names = planned(tuple(every.values()), epsilon, MEAN_RUNS, frame.data_dir), list(every)
     for line in frame.each(selected, [(plan, replicate, frame.data_dir) for replicate in range(CHOOSING, count)]):
-        yield {
-            "option": names[line.pop("place")],
-            **{key: line[key] for key in ("replicate", "accuracy", "epsilon_upper")},
-        }
-
-
-def plan_for(scenarios: tuple[Scenario, ...], epsilon: float, data_dir: Path | None) -> PrivateSearchPlan:
-    """The plan of a private selection whose whole price is at most ε."""
-    return planned(scenarios, epsilon, MEAN_RUNS, data_dir)
+        columns = {key: line[key] for key in ("replicate", "accuracy", "epsilon_upper")}
+        yield {"option": names[line["place"]], **columns}
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -285,28 +284,21 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
     for name in dict.fromkeys(rows["mechanism"]):
         line: dict[str, Any] = {"mechanism": name, "way": way(name)}
         for column in ("price", "gain"):
-            found = mean_interval(mean.loc[name][column], 1.0 - (1.0 - CONFIDENCE) / (2 * len(MECHANISMS)))
-            line |= {column: found.value, f"{column}_low": found.low, f"{column}_high": found.high}
-        lines.append(line | {"replicates": found.replicates})
+            mean_of = mean_interval(mean.loc[name][column], 1.0 - (1.0 - CONFIDENCE) / (2 * len(MECHANISMS)))
+            line |= {column: mean_of.value, f"{column}_low": mean_of.low, f"{column}_high": mean_of.high}
+        lines.append(line | {"replicates": mean_of.replicates})
     return pd.DataFrame(lines)
 
 
 def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
-    panels = [
-        Panel(
-            "target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False,
-            title=PANELS[str(panel)],
-        )
-        for panel, part in table.groupby("panel", sort=False)
-    ]  # fmt: skip
-    said = {
+    """The figure of one way to choose."""
+    choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
         FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
     }[choice]
-    note = (
-        f"{said} Bands: 95% intervals over {table['replicates'].min()} replicates; label adjacency, the learner's view."
-    )
-    plot_by_trust(panels, TRUST, path, f"Every mechanism, {choice}", note)
+    bands = f"Bands: 95% intervals over {table['replicates'].min()} replicates"
+    note = f"{choices} {bands}; label adjacency, the learner's view."
+    plot_by_trust(accuracy_panels(table), TRUST, path, f"Every mechanism, {choice}", note)
     return path
 
 

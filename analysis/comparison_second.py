@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
-from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, STACKING, TWO_CLASSES, model_rows
+from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, TWO_CLASSES, model_rows
+from analysis.comparison.__main__ import TRUST as FIRST_TRUST
 from analysis.study import ROOT, Frame, command, curves, means
 from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import Panel, plot_by_trust
@@ -63,10 +64,21 @@ Task = tuple[dict[str, Any], int, Path | None, tuple[str, ...], bool]
 Line = dict[str, Any]
 
 
+class MechanismPoint(NamedTuple):
+    """A mechanism at a target ε."""
+
+    mechanism: str
+    epsilon: float
+
+
+def table_of(point: MechanismPoint) -> dict[str, Any]:
+    """The mechanism's table in a scenario, its noise chosen for ε."""
+    return {**MECHANISMS[point.mechanism], "target_epsilon": point.epsilon}
+
+
 def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
     """The learners to choose from: those that take what the mechanism releases; trees for two classes only."""
-    found = _CANDIDATES.get(mechanism, (PLAIN,))
-    return tuple(name for name in found if classes == 2 or name != TREES)
+    return tuple(name for name in _CANDIDATES.get(mechanism, (PLAIN,)) if classes == 2 or name != TREES)
 
 
 def learned(task: Task) -> list[Line]:
@@ -76,21 +88,19 @@ def learned(task: Task) -> list[Line]:
     """
     tree, replicate, data_dir, names, accounted = task
     case = Replicate(Scenario.from_tree(tree), replicate, data_dir)
-    done = exchange(case)
-    people, mechanism, outcome = done.population, done.mechanism, done.outcome
-    known: Line = {"replicate": replicate, "num_users": people.num_users}
+    run = exchange(case)
+    people, mechanism, outcome = run.population, run.mechanism, run.outcome
+    common: Line = {"replicate": replicate, "num_users": people.num_users}
     if accounted:
-        bound = account(case, people, mechanism, outcome).statements["epsilon_upper"]
-        assert isinstance(bound, PrivacyBound)
-        known |= {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": mechanism.trust}
+        bound = cast(PrivacyBound, account(case, people, mechanism, outcome).statements["epsilon_upper"])
+        common |= {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": mechanism.trust}
     lines = []
     for name in names:
         scenario = case.scenario.replace(learner=LEARNERS[name])
         risk = learn(replace(case, scenario=scenario), people, mechanism, outcome).risk
-        assert risk.error_rate is not None
-        assert risk.nonprivate_error_rate is not None
-        accuracies = {"accuracy": 1.0 - risk.error_rate, "nonprivate_accuracy": 1.0 - risk.nonprivate_error_rate}
-        lines.append(known | {"learner": name} | accuracies)
+        # labels are classes, so that every learner has an error rate
+        accuracy, reference = (1.0 - cast(float, rate) for rate in (risk.error_rate, risk.nonprivate_error_rate))
+        lines.append(common | {"learner": name, "accuracy": accuracy, "nonprivate_accuracy": reference})
     return lines
 
 
@@ -127,27 +137,11 @@ REDUCED: dict[str, dict[str, Any]] = {
         "clusters": {"kind": "given"},
     },
 }
-"""The same for a test, at ε = 1."""
-TRUST = {
-    "trust nobody": (
-        "label exchange",
-        "randomised response",
-        "vector approximation",
-        "RRWithPrior, two stages",
-        "ALIBI",
-        "noise shares",
-    ),
-    "trust a shuffler": ("randomised response, shuffled",),
-    "trust one's own organisation": (STACKING,),
-    "trust a curator with all labels": (
-        "DP-SGD",
-        "ClusterRR",
-        "LabelDP-Pro",
-        "PATE",
-        "noisy aggregates",
-        PLR,
-        HISTOGRAM,
-    ),
+"""What a test changes in scenarios/comparison.toml, at ε = 1."""
+_NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
+TRUST = FIRST_TRUST | {
+    _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
+    _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
 """Who sees true labels, or noisy ones with their owner, and must not tell."""
 ALL, OWN = "all", "its own"
@@ -167,29 +161,29 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES
     rows = {panel: panel_rows(panel, frame, count) for panel in changes}
-    every = pd.concat([found.assign(panel=panel) for panel, found in rows.items()], ignore_index=True)
+    every = pd.concat([part.assign(panel=panel) for panel, part in rows.items()], ignore_index=True)
     frame.rows(every, study=NAME, choosing=CHOOSING, replicates=count, panels=changes)
-    table = pd.concat([_points(found).assign(panel=panel) for panel, found in rows.items()], ignore_index=True)
+    table = pd.concat([_points(part).assign(panel=panel) for panel, part in rows.items()], ignore_index=True)
     table = table[["panel", *table.columns.drop("panel")]]
+    # leaders are named by the replicates that choose, and judged on all others
     written = [frame.table("table.csv", table), frame.table("leaders.csv", judged(rows))]
-    panels = [
-        Panel(
-            "target ε",
-            "accuracy",
-            curves(part, EPSILON, "accuracy", "mechanism"),
-            log_y=False,
-            title=PANELS[str(panel)],
-        )
-        for panel, part in table.groupby("panel", sort=False)
-    ]
     note = (
         f"Each mechanism with its best learner, chosen on {CHOOSING} replicates that are not shown. Bands: 95% "
         f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
         "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
     )
     figure = frame.out / f"{NAME}.png"
-    plot_by_trust(panels, TRUST, figure, "Every mechanism with the best of its learners", note)
+    plot_by_trust(accuracy_panels(table), TRUST, figure, "Every mechanism with the best of its learners", note)
     return [figure, *written]
+
+
+def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
+    """Accuracy against ε, a panel for each value of the column `panel`."""
+    panels = []
+    for name, part in table.groupby("panel", sort=False):
+        lines = curves(part, EPSILON, "accuracy", "mechanism")
+        panels.append(Panel("target ε", "accuracy", lines, log_y=False, title=PANELS[str(name)]))
+    return panels
 
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
@@ -199,42 +193,58 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """
     changes = (REDUCED if frame.small else CHANGES)[panel]
     base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-    points = [(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
+    points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     classes = 2 if panel in TWO_CLASSES else 10
-
-    def run(some: range, learners: dict[tuple[str, float], tuple[str, ...]], accounted: bool) -> pd.DataFrame:
-        tasks: list[Task] = []
-        places = [(replicate, *point) for replicate in some for point in points]
-        for replicate, name, epsilon in places:
-            scenario = base.replace(mechanism={**MECHANISMS[name], "target_epsilon": epsilon})
-            tree = scenario.model_dump(mode="json")
-            tasks.append((tree, replicate, frame.data_dir, learners[name, epsilon], accounted))
-        found = zip(places, frame.each(learned, tasks), strict=True)
-        return pd.DataFrame(
-            [{"mechanism": name, EPSILON: epsilon, **line} for (_, name, epsilon), lines in found for line in lines]
-        )
-
-    first = run(range(CHOOSING), {point: candidates(point[0], classes) for point in points}, False)
-    best = chosen(first)
-    later = run(
-        range(CHOOSING, replicates), {point: tuple(dict.fromkeys((best[point], PLAIN))) for point in points}, True
+    # the replicates that choose
+    first = _runs(
+        base, frame, range(CHOOSING), {point: candidates(point.mechanism, classes) for point in points}, accounted=False
     )
+    best = chosen(first)
+    # all others
+    reported = {point: tuple(dict.fromkeys((best[point], PLAIN))) for point in points}
+    later = _runs(base, frame, range(CHOOSING, replicates), reported, accounted=True)
     rows = pd.concat([first, later], ignore_index=True)
-    rows["chosen"] = [best[name, epsilon] == learner for name, epsilon, learner in _cells(rows)]
+    rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
-        tree, epsilons = base.model_dump(mode="json"), sorted({epsilon for _, epsilon in points})
-        tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
-        models = frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)
-        rows = pd.concat([rows, _as_rows([line for part in models for line in part])], ignore_index=True)
+        models = _whole_models(base, frame, replicates, histogram=panel == "synthetic")
+        rows = pd.concat([rows, models], ignore_index=True)
     return rows.assign(reported=rows["replicate"] >= CHOOSING)
 
 
-def chosen(rows: pd.DataFrame) -> dict[tuple[str, float], str]:
+def _runs(
+    base: Scenario, frame: Frame, replicates: range, learners: dict[MechanismPoint, tuple[str, ...]], *, accounted: bool
+) -> pd.DataFrame:
+    """Runs of some replicates, a line for each of the learners of each mechanism and ε."""
+    runs = [(replicate, point) for replicate in replicates for point in learners]
+    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in learners}
+    tasks = [(trees[point], replicate, frame.data_dir, learners[point], accounted) for replicate, point in runs]
+    return with_points([point for _, point in runs], frame.each(learned, tasks))
+
+
+def with_points(points: list[MechanismPoint], parts: list[list[Line]]) -> pd.DataFrame:
+    """Rows with the mechanism and ε of the run that each line is of."""
+    return pd.DataFrame(
+        {"mechanism": point.mechanism, EPSILON: point.epsilon, **line}
+        for point, part in zip(points, parts, strict=True)
+        for line in part
+    )
+
+
+def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool) -> pd.DataFrame:
+    """Rows of mechanisms that release a model of two classes, for which there is no learner to choose."""
+    tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
+    tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
+    parts = frame.each(partial(model_rows, histogram=histogram), tasks)
+    rows = pd.DataFrame([row for part in parts for row in part]).assign(learner=OWN, chosen=True)
+    return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
+
+
+def chosen(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
     """The learner with the largest mean accuracy for each mechanism and ε; of equally good ones the first."""
     mean = rows.groupby([*KEYS, "learner"], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
-    return {(name, epsilon): learner for name, epsilon, learner in _cells(best)}
+    return dict(zip(_points_of(best), best["learner"], strict=True))
 
 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -243,13 +253,13 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     The replicates that choose name the leader; the difference of accuracies is that of the others, replicate by
     replicate. Intervals have together the confidence of 95%: Bonferroni over all different comparisons.
     """
-    lines = [{"panel": panel, **line} for panel, found in rows.items() for line in _against(found)]
-    asked = {(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines}
+    lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
+    comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
     for line in lines:
-        gap = mean_interval(line.pop("each"), 1.0 - (1.0 - CONFIDENCE) / len(asked))
+        gap = mean_interval(line.pop("each"), 1.0 - (1.0 - CONFIDENCE) / comparisons)
         line |= {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
         line["verdict"] = LEADS if gap.low > 0.0 else BEHIND if gap.high < 0.0 else OPEN
-    return pd.DataFrame(lines).assign(comparisons=len(asked))
+    return pd.DataFrame(lines).assign(comparisons=comparisons)
 
 
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -257,16 +267,16 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     used = rows[rows["chosen"]]
     for epsilon, part in used.groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
-        named, seen = cells.query("not reported").mean(), cells.query("reported")
+        choosing, reported = cells.query("not reported").mean(), cells.query("reported")
         for group, names in {**TRUST, ALL: tuple(map(str, cells))}.items():
             present = [name for name in names if name in cells]
             if len(present) < 2:
                 continue
-            leader = named[present].idxmax()
-            for other in present:
-                if other != leader:
-                    each = (seen[leader] - seen[other]).to_numpy()
-                    yield {EPSILON: epsilon, "group": group, "leader": leader, "other": other, "each": each}
+            leader = choosing[present].idxmax()
+            for rival in present:
+                if rival != leader:
+                    each = (reported[leader] - reported[rival]).to_numpy()
+                    yield {EPSILON: epsilon, "group": group, "leader": leader, "other": rival, "each": each}
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -282,15 +292,9 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     return fixed.merge(accuracy, on=list(KEYS)).merge(gain, on=list(KEYS))
 
 
-def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, float, str]]:
-    """Mechanism, ε and learner of each row."""
-    return zip(rows["mechanism"], rows[EPSILON], rows["learner"], strict=True)
-
-
-def _as_rows(lines: list[dict[str, float | str]]) -> pd.DataFrame:
-    """Rows of whole models, which have no learner to choose."""
-    rows = pd.DataFrame(lines).assign(learner=OWN, chosen=True)
-    return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
+def _points_of(rows: pd.DataFrame) -> Iterator[MechanismPoint]:
+    """The mechanism and ε of each row."""
+    return map(MechanismPoint, rows["mechanism"], rows[EPSILON])
 
 
 if __name__ == "__main__":

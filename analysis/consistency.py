@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import pandas as pd
 from scipy.special import ndtr
@@ -45,7 +46,7 @@ THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One measurement; `epsilon_upper` is of one example, or of one label for the exchange."""
 
     study: str
@@ -60,6 +61,13 @@ class Row:
     smallest_cell: int = 0
 
 
+class Classified(NamedTuple):
+    """One replicate of the histogram rules: its measurements, and the sizes of the exchange's clusters, ascending."""
+
+    rows: list[Measurement]
+    sizes: list[int]
+
+
 def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
     """Measure, and write rows, manifest, table and figures; for tests, at other n and with other replicates."""
     tasks = [
@@ -69,40 +77,41 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
         for law in laws
     ]
     tasks.append(("threshold", "N(0, 1)", UNLABELLED, replicates or REPLICATES))
-    found = [asdict(row) for rows in frame.each(_measure, tasks) for row in rows]
-    rows = pd.DataFrame(found).sort_values(["study", "law", "n", "replicate", "method"])
+    measurements = [asdict(measurement) for part in frame.each(_measure, tasks) for measurement in part]
+    rows = pd.DataFrame(measurements).sort_values(["study", "law", "n", "replicate", "method"])
     laws = {name: repr(law) for name, law in CLASSIFIERS.items()}
     frame.rows(rows, name=NAME, seed=SEED, epsilon=EPSILON, sizes=list(sizes), rows=len(rows), laws=laws)
     points = means(rows, ("study", "law", "n", "method"), "value", ("epsilon_upper", "delta", "flip_prob"))
     return [*_figures(points, frame.out), frame.table("table.csv", points)]
 
 
-def _measure(task: tuple[str, str, int, int]) -> list[Row]:
+def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
     """All replicates of one law at one n."""
     study, law, n, replicates = task
     if study == "threshold":
         return [_threshold_row(n, replicate) for replicate in range(replicates)]
     if study == "half-L1":
         return [row for replicate in range(replicates) for row in _density_rows(law, n, replicate)]
-    flip_prob = _flip_prob(CLASSIFIERS[law].dimension, n)
-    rows, met = [], set()
-    for replicate in range(replicates):
-        found, sizes = _classifier_rows(law, n, replicate, flip_prob)
-        rows += found
-        met |= sizes
-    exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sorted(met)]
-    epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
-    return [replace(r, epsilon_upper=epsilon) if r.method == EXCHANGE else r for r in rows]
+    return _classifier_rows(law, n, replicates)
 
 
-def _flip_prob(dimension: int, n: int) -> float:
-    """α for clusters so small that a cell is smaller with probability 1e-7."""
+def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
+    """All replicates of the histogram rules under one law at one n."""
+    # α for clusters so small that a cell is smaller with probability 1e-7
+    dimension = CLASSIFIERS[law].dimension
     smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
-    return calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
+    flip_prob = calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
+    runs = [_classified(law, n, replicate, flip_prob) for replicate in range(replicates)]
+    # ε of the exchange is that of the worst cluster of all replicates
+    sizes = sorted({size for run in runs for size in run.sizes})
+    exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sizes]
+    epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
+    rows = [row for run in runs for row in run.rows]
+    return [replace(row, epsilon_upper=epsilon) if row.method == EXCHANGE else row for row in rows]
 
 
-def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tuple[list[Row], set[int]]:
-    """The rows of one replicate, and the sizes of the exchange's clusters."""
+def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
+    """One replicate of the histogram rules; ε of the exchange is left open."""
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
@@ -111,20 +120,21 @@ def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tup
     models = {NONPRIVATE: HistogramClassifier(side), VOTES: PCL(EPSILON, side, seed), EXCHANGE: exchange}
     rows = []
     for method, model in models.items():
-        partition = model.fit(points, labels).partition_
-        assert isinstance(partition, Cubes)
-        edges = partition.edges()
+        # the rule is constant on cells, so that its excess error under the law is an exact sum over them
+        edges = cast(Cubes, model.fit(points, labels).partition_).edges()
         value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
         epsilon = EPSILON if method == VOTES else math.inf
         rows.append(
-            Row("excess error", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=0.0)
+            Measurement(
+                "excess error", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=0.0
+            )
         )
     sizes = exchange.sizes_.tolist()
     rows[-1] = replace(rows[-1], delta=n**-2.0, flip_prob=flip_prob, smallest_cell=sizes[0])
-    return rows, set(sizes)
+    return Classified(rows, sizes)
 
 
-def _density_rows(name: str, n: int, replicate: int) -> Iterable[Row]:
+def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
     law, streams = DENSITIES[name], Streams(SEED, replicate)
     points = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
@@ -138,33 +148,28 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Row]:
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
-        yield Row("half-L1", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=delta)
+        yield Measurement("half-L1", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=delta)
 
 
-def _threshold_row(n: int, replicate: int) -> Row:
+def _threshold_row(n: int, replicate: int) -> Measurement:
     """Error of a threshold learned from few labels and n points without any; x is N(0, 1), y = 1 from 0 on."""
     streams = Streams(SEED, replicate)
     rng = streams.generator(f"threshold {n}")
     points = rng.standard_normal((LABELLED, 1))
     learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
     learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
-    net = learner.net_
-    assert isinstance(net, HalfSpaceNet)
+    net = cast(HalfSpaceNet, learner.net_)  # the default, here of half-lines
+    # the rule and the truth differ between 0 and the threshold learned, which N(0, 1) hits with this probability
     error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
-    return Row(
-        "threshold",
-        "N(0, 1)",
-        n,
-        replicate,
-        method=THRESHOLD,
-        value=error,
-        epsilon_upper=bound.epsilon_upper,
-        delta=bound.delta,
-    )
+    return Measurement(
+        "threshold", "N(0, 1)", n, replicate, method=THRESHOLD, value=error,
+        epsilon_upper=bound.epsilon_upper, delta=bound.delta,
+    )  # fmt: skip
 
 
 def _figures(points: pd.DataFrame, out: Path) -> list[Path]:
+    # a note for a whole study, or for one with fewer replicates
     count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "
     if points["replicates"].max() < REPLICATES:
         count = f"At most {points['replicates'].max()} replicates a point, bands: 95% t-intervals. "

@@ -10,7 +10,6 @@ import pandas as pd
 from analysis.study import Frame, command, curves
 from p2p_sim.figures.curves import Panel, plot_panels
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import points
 
 NAME = "curators"
 EPSILON = "mechanism.target_epsilon"
@@ -37,9 +36,9 @@ def main(frame: Frame) -> list[Path]:
     """Run both sweeps, draw the figure, and write all points and the claims with their verdicts."""
     tables, claims = {}, []
     for name in PANELS:
-        plan, rows = frame.swept(f"{NAME}/{name}.toml", REDUCED)
-        tables[name] = points(rows, plan.keys)
-        claims += [{"panel": name, **line} for line in judged(rows)]
+        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED)
+        tables[name] = swept.points
+        claims += [{"panel": name, **line} for line in judged(swept.rows)]  # differences are within replicates
     panels = [
         Panel("target ε", "accuracy", curves(table, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
         for name, table in tables.items()
@@ -68,6 +67,7 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
             if not {first, second} <= set(part):
                 continue
             gap = mean_interval(part[second] - part[first])
+            # the interval with the claimed sign: all above 0 agrees, all below contradicts
             ahead = 1.0 if claimed is None or claimed > 0 else -1.0
             low, high = sorted((ahead * gap.low, ahead * gap.high))
             verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN
@@ -78,12 +78,14 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _claims(epsilon: float) -> list[tuple[str, str, float | None]]:
-    """First, second, and the printed difference of their accuracies at an ε."""
-    found: list[tuple[str, str, float | None]] = []
-    if epsilon in EPSILONS:
-        at = EPSILONS.index(epsilon)
-        found = [(PRO, other, PRINTED[PRO][at] - PRINTED[other][at]) for other in (DP_SGD, RESPONSE, ALIBI)]
-    return [*found, *((first, second, None) for first, second, where in LEADS if where == epsilon)]
+    """Who is ahead of whom at an ε by the papers, and the printed difference; None where only a direction is."""
+    claims: list[tuple[str, str, float | None]] = [
+        (first, second, None) for first, second, at in LEADS if at == epsilon
+    ]
+    if epsilon not in EPSILONS:
+        return claims
+    printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
+    return [*((PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)), *claims]
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ class Simulation:
         return law
 
     def alike(self, distributions: ArrayLike) -> Floats:
-        """The same distribution of labels at each of P points, (P, K), in every cluster."""
+        """Every cluster with one and the same distribution of labels, given for each of P points, (P, K)."""
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
@@ -285,6 +285,7 @@ def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
 def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) -> None:
     """A panel a term: excess risk of each series, and dashed what `fitted` made of it; means of 0 are left out."""
     fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
+    # marks with two standard errors; a dashed line where the series may follow a power of the term
     with drawing(path, 7.6, 4.1 * -(-len(terms) // 2), panels=len(terms), columns=2, note=note) as (_, panels):
         for axes, term in zip(panels, terms, strict=True):
             for index, (label, values) in enumerate(term.series.items()):

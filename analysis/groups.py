@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.comparison_second import MECHANISMS as ALL
 from analysis.study import ROOT, Frame, command
 from p2p_sim import load_scenario
 from p2p_sim.figures.curves import Marks, plot_groups
@@ -23,29 +24,19 @@ from p2p_sim.measures.group_gaps import (
 )
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import HIGH, LOW, derived
-from p2p_sim.sweeps.plan import SweepPlan, make_plan
+from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.sweep_file import Axis
 
 NAME = "groups"
 EPSILON = "mechanism.target_epsilon"
-MECHANISMS: dict[str, dict[str, Any]] = {
-    "label exchange": {"kind": "label_exchange"},
-    "randomised response": {"kind": "randomized_response"},
-    "vector approximation": {"kind": "vector_approximation"},
-    "RRWithPrior, two stages": {"kind": "rr_with_prior"},
-    "ALIBI": {"kind": "alibi"},
-    "randomised response, shuffled": {"kind": "shuffled_response"},
-    "ClusterRR": {"kind": "cluster_rr", "heterogeneity": 0.2},
-    "DP-SGD": {"kind": "dp_sgd"},
-}
+FIRST = (
+    "label exchange", "randomised response", "vector approximation", "RRWithPrior, two stages", "ALIBI",
+    "randomised response, shuffled", "ClusterRR", "DP-SGD",
+)  # fmt: skip
+MECHANISMS = {name: ALL[name] for name in FIRST}
 """What is compared, a line each: its name, and its table in a scenario."""
-LATER: dict[str, dict[str, Any]] = {
-    "LabelDP-Pro": {"kind": "label_dp_pro"},
-    "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
-    "noisy aggregates": {"kind": "noisy_aggregates"},
-    "noise shares": {"kind": "noise_shares", "colluders": 2, "leavers": 5},
-}
-"""The same of later mechanisms, and the panels on which they are run."""
+LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
+"""Mechanisms that were added later, and the panels on which they are run."""
 LATER_ON = ("adult", "mnist")
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
 """Target ε of each panel, and that of the figure."""
@@ -69,7 +60,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "groups": ["class", "cluster_size"],
     }
 }
-"""The same for a test."""
+"""What a test changes in scenarios/comparison.toml."""
 TITLES = {
     ("adult", "class"): "Adult: income at most (0), above (1) 50,000",
     ("adult", "sex"): "Adult: sex",
@@ -84,7 +75,7 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Run all panels, draw the figure and write the table."""
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
-    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)
+    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)  # Bonferroni: all verdicts hold together with 95%
     table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")
     written = frame.table("table.csv", table)
     note = (
@@ -107,37 +98,30 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
     return MECHANISMS | LATER if panel in LATER_ON else MECHANISMS
 
 
-def plan_of(panel: str, changes: dict[str, Any], frame: Frame, replicates: int) -> SweepPlan:
-    """The sweep of a panel: every mechanism at every ε."""
-    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-    chosen = mechanisms_of(panel)
-    axes = (
-        Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
-        Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
-    )
-    return make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
-
-
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
     """A line for each panel, mechanism, ε and group."""
     for panel, changes in (SMALL if frame.small else PANELS).items():
-        plan = plan_of(panel, changes, frame, replicates)
+        base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+        chosen = mechanisms_of(panel)
+        axes = (
+            Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
+            Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
+        )
+        plan = make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
         rows = derived(frame.planned(plan, panel))
         for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
-            place = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
-            place["epsilon_upper"] = part["epsilon_upper"].max()
+            point = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
+            point["epsilon_upper"] = part["epsilon_upper"].max()
             for group in groups_of(rows):
-                yield place | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
+                yield point | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
 
 
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     """Means of a group at one point, and how much more it loses than all others in each replicate."""
-    found: dict[str, Any] = {
-        figure: part[group.column(figure)].mean() for figure in (SHARE, REFERENCE_ACCURACY, ACCURACY)
-    }
+    figures: dict[str, Any] = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
     loss = mean_interval(part[group.column(LOSS)], CONFIDENCE)
-    found |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
-    return found | {"each": extra_loss(part, group).to_numpy()}
+    figures |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
+    return figures | {"each": extra_loss(part, group).to_numpy()}
 
 
 def intervals(table: pd.DataFrame) -> int:
@@ -148,12 +132,12 @@ def intervals(table: pd.DataFrame) -> int:
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """What each group loses beyond all others, with an interval of so much confidence, and what follows."""
-    found = []
+    verdicts = []
     for each in table["each"]:
         extra = mean_interval(each, confidence)
         verdict = MORE if extra.low > 0.0 else LESS if extra.high < 0.0 else OPEN
-        found.append({"extra": extra.value, "extra_low": extra.low, "extra_high": extra.high, "verdict": verdict})
-    return pd.DataFrame(found, index=table.index)
+        verdicts.append({"extra": extra.value, "extra_low": extra.low, "extra_high": extra.high, "verdict": verdict})
+    return pd.DataFrame(verdicts, index=table.index)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main(frame: Frame) -> list[Path]:
     """Run both sweeps, draw a panel for each φ and write the table."""
     files = ("clustering-mechanisms.toml", "clustering-exchange.toml")
     table, panels = pd.concat([frame.sweep(file, REDUCED) for file in files], ignore_index=True), []
-    for phi in table[PHI].unique():
+    for phi in table[PHI].unique():  # a panel each
         part = table[table[PHI] == phi]
         lines = curves(part, EPSILON, "excess_risk", "mechanism", (HALF,))
         panels.append(Panel("target ε", "excess risk (0-1 loss)", lines, title=f"φ = {phi:g}"))

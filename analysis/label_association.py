@@ -15,6 +15,7 @@ in the mixture of the sizes ω, hence largest at a single one.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,13 @@ from p2p_sim.measures.intervals import Mean
 
 Bools = NDArray[np.bool_]
 Labels = NDArray[np.integer]
+
+
+class Chances(NamedTuple):
+    """Exact probabilities that a label of a cluster of s examples is reported, and one of the K-s others."""
+
+    own: float
+    foreign: float
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,10 @@ class ClusterSubsets:
         np.put_along_axis(reported, np.argsort(keys, axis=1)[:, : self.subset_size], True, axis=1)
         return reported
 
-    def chances(self, classes: int, size: int) -> tuple[float, float]:
-        """Exact probabilities that a label of a cluster of s examples is reported, and one of the K-s others."""
+    def chances(self, classes: int, size: int) -> Chances:
+        """The chances of labels of K classes in clusters of s examples."""
         mean = float(nchypergeom_fisher.mean(classes, size, self.subset_size, math.exp(self.epsilon)))
-        return mean / size, (self.subset_size - mean) / (classes - size)
+        return Chances(mean / size, (self.subset_size - mean) / (classes - size))
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,9 @@ class ExampleSubsets:
         single = ClusterSubsets(self.epsilon, self.subset_size).report(labels.reshape(-1, 1), classes, rng)
         return np.asarray(single.reshape(*labels.shape, classes).any(axis=1))
 
-    def chances(self, classes: int, size: int) -> tuple[float, float]:
+    def chances(self, classes: int, size: int) -> Chances:
         own, foreign = ClusterSubsets(self.epsilon, self.subset_size).chances(classes, 1)
-        return 1.0 - (1.0 - own) * (1.0 - foreign) ** (size - 1), 1.0 - (1.0 - foreign) ** size
+        return Chances(1.0 - (1.0 - own) * (1.0 - foreign) ** (size - 1), 1.0 - (1.0 - foreign) ** size)
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,9 @@ class NoisyHistogram:
         np.put_along_axis(counts, labels, np.take_along_axis(counts, labels, axis=1) + 1.0, axis=1)
         return np.asarray(counts >= self.threshold)
 
-    def chances(self, classes: int, size: int) -> tuple[float, float]:
+    def chances(self, classes: int, size: int) -> Chances:
         noise = laplace(scale=2.0 / self.epsilon)
-        return float(noise.sf(self.threshold - 1.0)), float(noise.sf(self.threshold))
+        return Chances(float(noise.sf(self.threshold - 1.0)), float(noise.sf(self.threshold)))
 
 
 Association = ClusterSubsets | ExampleSubsets | NoisyHistogram

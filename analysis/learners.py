@@ -10,7 +10,6 @@ import pandas as pd
 from analysis.study import Frame, command, curves
 from p2p_sim.figures.curves import Panel, plot_panels
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import points
 
 NAME = "learners"
 EPSILON = "mechanism.target_epsilon"
@@ -34,9 +33,9 @@ def main(frame: Frame) -> list[Path]:
     """Run all panels, draw the figure and write two tables: all points, and the gaps."""
     tables, gaps = {}, []
     for name in PANELS:
-        plan, rows = frame.swept(f"{NAME}/{name}.toml", REDUCED[name])
-        tables[name] = points(rows, plan.keys)
-        gaps += [{"panel": name, **line} for line in _gaps(rows)]
+        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED[name])
+        tables[name] = swept.points
+        gaps += [{"panel": name, **line} for line in _gaps(swept.rows)]  # differences are within replicates
     panels = [
         Panel(
             "target ε", "accuracy", curves(_named(table), EPSILON, "accuracy", "line"), False, False, title=PANELS[name]
@@ -63,21 +62,21 @@ def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:
     to_plain: of randomised response and the plain learner to the exchange with this learner. to_same: of randomised
     response to the exchange, both with this learner. gain: of this learner to the plain one, both on the exchange.
     """
-    found = []
+    lines = []
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns=["mechanism", "learner"], values="error_rate")
     for epsilon, part in error.groupby(level=0):
         for learner in part[EXCHANGE].columns:
             ours = part[EXCHANGE, learner]
             line: dict[str, object] = {EPSILON: epsilon, "learner": learner, "replicates": len(part)}
-            for name, other, sign in (
+            for name, reference, sign in (
                 ("to_plain", part[LOCAL, PLAIN], 1.0),
                 ("to_same", part[LOCAL, learner], 1.0),
                 ("gain", part[EXCHANGE, PLAIN], -1.0),
             ):
-                mean = mean_interval(sign * (ours - other))
+                mean = mean_interval(sign * (ours - reference))
                 line |= {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -48,26 +49,28 @@ AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 def main(frame: Frame) -> list[Path]:
     """Compute every table and write it."""
-    small = frame.small
-    tables = {
-        "brackets": (brackets, SIZES[:1] if small else SIZES),
-        "overlays": (overlays, *((60, DEGREES[:2], 1) if small else (OVERLAY[0], DEGREES, 10))),
-        "overlays-attained": (attained, *((60, DEGREES[:2]) if small else (OVERLAY[0], DEGREES))),
-        "dense": (dense, (12,) if small else DENSE),
-        "complete": (complete, [(40, *rest) for _, *rest in COMPLETE] if small else COMPLETE),
-        "data-sets": (data_sets, 10 if small else 50),
-        "paper": (paper, 400 if small else 2_000),
-        "rounds": (rounds, 6 if small else 20),
-        "released": (released,),
-        "resampled": (resampled, [(40, 0.5, 0.1, 1.0)] if small else RESAMPLED),
-        "resampled-classes": (resampled_classes, [(40, 3, 1.0, 0.5, 0.1, 1e-5)] if small else CLASSES),
-        "audit": (audited, 20_000 if small else 100_000),
+    # the whole study's arguments of each table, and those of a test
+    tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
+        "brackets": (brackets, [SIZES], [SIZES[:1]]),
+        "overlays": (overlays, [OVERLAY[0], DEGREES, 10], [60, DEGREES[:2], 1]),
+        "overlays-attained": (attained, [OVERLAY[0], DEGREES], [60, DEGREES[:2]]),
+        "dense": (dense, [DENSE], [(12,)]),
+        "complete": (complete, [COMPLETE], [[(40, *rest) for _, *rest in COMPLETE]]),
+        "data-sets": (data_sets, [50], [10]),
+        "paper": (paper, [2_000], [400]),
+        "rounds": (rounds, [20], [6]),
+        "released": (released, [], []),
+        "resampled": (resampled, [RESAMPLED], [[(40, 0.5, 0.1, 1.0)]]),
+        "resampled-classes": (resampled_classes, [CLASSES], [[(40, 3, 1.0, 0.5, 0.1, 1e-5)]]),
+        "audit": (audited, [100_000], [20_000]),
     }
-    found = frame.each(_computed, tables.values())
-    return [frame.table(f"{name}.csv", table) for name, table in zip(tables, found, strict=True)]
+    tasks = [(table, *(few if frame.small else whole)) for table, whole, few in tables.values()]
+    rows = frame.each(_computed, tasks)
+    return [frame.table(f"{name}.csv", table) for name, table in zip(tables, rows, strict=True)]
 
 
-def _computed(task: tuple[Callable[..., Rows], ...]) -> list[dict[str, object]]:
+def _computed(task: tuple[Any, ...]) -> list[dict[str, object]]:
+    """The rows of a table: its function, and that function's arguments."""
     return list(task[0](*task[1:]))
 
 
@@ -100,10 +103,8 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
     for n in (first, largest):
-        exact, lemma9 = (
-            LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper,
-            lemma9_epsilon(n, alpha, theta, DELTA),
-        )
+        exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
+        lemma9 = lemma9_epsilon(n, alpha, theta, DELTA)
         at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
         yield {**at, "epsilon_lemma9": lemma9, "epsilon_exact": exact, "theorem3_from": theorem}
 
@@ -171,8 +172,8 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
     """δ of two rounds that repeat each user's one noisy label, and what composing them would claim (θ = 1)."""
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
-        zero, one = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
-        for p, q in ((zero, one), (one, zero)):
+        if_zero, if_one = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
+        for p, q in ((if_zero, if_one), (if_one, if_zero)):
             claimed = max(claimed, float(np.maximum(np.outer(p, p) - math.exp(epsilon) * np.outer(q, q), 0.0).sum()))
     true = LabelExchange(n, 0.1, 1.0, rounds=2).delta(epsilon).lower
     yield {"n": n, "epsilon": epsilon, "composed": claimed, "true": true}
@@ -187,7 +188,7 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """The same of three classes or more, from above."""
+    """ε of the noisy labels alone of three classes or more, from above, beside the pure ε."""
     for n, classes, lam, sigma, tau, delta in cases:
         curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
         at = {

@@ -24,52 +24,30 @@ from p2p_sim.privacy.claims import all_claims
 
 PAPERS = ROOT / "docs" / "papers.md"
 VERIFIER = "p2p_sim/privacy/certificates/verify_certificate.py"
-TESTS: dict[str, tuple[str, list[str]]] = {
+TESTS: dict[str, tuple[str, str]] = {
     "ε of the exchange equals enumeration of all data sets and views": (
         "enumeration",
-        [
-            "privacy/test_exact_accountant",
-            "privacy/exchange/test_observers",
-            "privacy/exchange/test_kary",
-            "privacy/test_advantage",
-            "privacy/exchange/test_corrected_theorem3",
-        ],
+        "privacy/test_exact_accountant privacy/exchange/test_observers privacy/exchange/test_kary "
+        "privacy/test_advantage privacy/exchange/test_corrected_theorem3",
     ),
     "ε of other mechanisms equals enumeration where outputs are finite": (
         "enumeration",
-        [
-            "privacy/test_centralised",
-            "privacy/test_resampled_classes",
-            "mechanisms/test_noisy_aggregates",
-            "mechanisms/test_rr_on_bins",
-            "mechanisms/test_unbiased_values",
-            "mechanisms/test_label_dp_pro",
-            "privacy/test_private_selection",
-        ],
+        "privacy/test_centralised privacy/test_resampled_classes mechanisms/test_noisy_aggregates "
+        "mechanisms/test_rr_on_bins mechanisms/test_unbiased_values mechanisms/test_label_dp_pro "
+        "privacy/test_private_selection",
     ),
     "both engines draw from the same law, which is the protocol's": (
         "simulation",
-        [
-            "exchange/test_exact_law",
-            "exchange/test_batched_exchange",
-            "exchange/test_transit",
-            "exchange/test_fetch_laws",
-            "exchange/test_faults",
-        ],
+        "exchange/test_exact_law exchange/test_batched_exchange exchange/test_transit exchange/test_fetch_laws "
+        "exchange/test_faults",
     ),
     "audits of sound mechanisms pass, and each planted fault is caught": (
         "audit",
-        [
-            "audit/test_small_audits",
-            "audit/test_planted_faults",
-            "audit/test_one_run",
-            "audit/test_realised_audit",
-            "audit/test_pooled_audit",
-            "audit/test_organisations_audit",
-        ],
+        "audit/test_small_audits audit/test_planted_faults audit/test_one_run audit/test_realised_audit "
+        "audit/test_pooled_audit audit/test_organisations_audit",
     ),
-    "intervals of accuracy from released labels cover the truth": ("utility", ["learning/test_released_accuracy"]),
-    "every number in the documentation comes from a command": ("documentation", ["docs/test_numbers"]),
+    "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
+    "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
 """Claims of this project: what kind of evidence they have, and the files of tests with their planted mistakes."""
 
@@ -101,36 +79,38 @@ def papers_claims(work: Path) -> Iterator[ReviewLine]:
     page = PAPERS.read_text(encoding="utf-8")
     published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
     for claim in all_claims():
-        found = claim.check()
-        verdict = "holds" if found.holds else "fails"
-        told = f"{verdict} on {found.cases:,} cases" + ("" if found.holds else f"; instead: {found.corrected}")
-        said = published.get(claim.name, "not on the page")
-        if verdict != said:
-            told += f"; published: {said}"
-        yield ReviewLine(claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", told, verdict == said)
+        checked = claim.check()
+        verdict, printed = "holds" if checked.holds else "fails", published.get(claim.name, "not on the page")
+        text = f"{verdict} on {checked.cases:,} cases" + ("" if checked.holds else f"; instead: {checked.corrected}")
+        if verdict != printed:
+            text += f"; published: {printed}"
+        statement = f"{claim.name}: {claim.statement}"
+        yield ReviewLine(claim.paper, statement, "p2p-sim check-bounds", text, good=verdict == printed)
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
     """All published certificates, each proved by the checker that shares no code with the rest."""
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
-    told = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
+    verdict = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
     evidence = f"python {VERIFIER} results/published/certificates/…"
-    yield ReviewLine("certificate", "the printed ε of the exchange are proved", evidence, told, bool(files) and not bad)
+    yield ReviewLine(
+        "certificate", "the printed ε of the exchange are proved", evidence, verdict, bool(files) and not bad
+    )
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
     """Random privacy figures against arithmetic with 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
-    told = "no bound is below the truth" if good else "a bound is below the truth"
-    yield ReviewLine("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), told, good)
+    verdict = "no bound is below the truth" if good else "a bound is below the truth"
+    yield ReviewLine("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), verdict, good)
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
     """The tests of each claim of this project."""
     for claim, (kind, names) in TESTS.items():
-        files = [f"tests/{name}.py" for name in names]
+        files = [f"tests/{name}.py" for name in names.split()]
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
             cwd=ROOT, capture_output=True, text=True, check=False,
@@ -161,8 +141,8 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
             lines.append(line)
             sign = "ok " if line.good else "BAD"
             print(f"[{number}/{len(steps)}] {sign} {line.claim[:70]}: {line.verdict[:60]}", file=sys.stderr, flush=True)
-        told = next(iter((step.__doc__ or "").splitlines()), "")
-        print(f"[{number}/{len(steps)}] {told} {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        title = next(iter((step.__doc__ or "").splitlines()), "")
+        print(f"[{number}/{len(steps)}] {title} {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     write_whole(work / "index.html", page(lines, work).encode())
     write_whole(work / "review.json", json.dumps([vars(line) for line in lines], indent=1).encode())
     return lines
@@ -174,6 +154,7 @@ def page(lines: list[ReviewLine], work: Path) -> str:
     summary = (
         f"{bad} of {len(lines)} verdicts are not as published" if bad else f"all {len(lines)} verdicts are as published"
     )
+    # every text is escaped, since a verdict may hold the output of a command
     body = "".join(
         f'<tr class="{"good" if line.good else "bad"}"><td>{"✓" if line.good else "✗ differs"}</td>'
         + "".join(f"<td>{html.escape(text)}</td>" for text in (line.kind, line.claim, line.verdict))
@@ -181,9 +162,9 @@ def page(lines: list[ReviewLine], work: Path) -> str:
         for line in lines
     )
     pictures = "".join(
-        f'<figure><img alt="{said}" src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
-        f"<figcaption>{said}</figcaption></figure>"
-        for path, said in (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+        for path, caption in (
             (work / "reduced.png", "Run again at reduced size"),
             (PUBLISHED / "comparison" / "comparison.png", "As published"),
         )

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.study import ROOT, Frame, command
+from analysis.study import ROOT, Frame, Swept, command
 from p2p_sim import load_scenario
 from p2p_sim.base.streams import Streams
 from p2p_sim.measures.point_means import HIGH, LOW, POINT, by_replicate, points
 from p2p_sim.measures.scaling import fit_forms, log_log_slope
-from p2p_sim.sweeps.plan import SweepPlan
 from p2p_sim.sweeps.run_scenario import run_point
 
 NAME = "shipped"
@@ -26,34 +25,34 @@ MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor
 
 def main(frame: Frame) -> list[Path]:
     """Run two scenarios and two sweeps, and write their points and what is fitted to them."""
-    found, fits = {}, []
+    tables, fits = {}, []
     for name, (file, smaller) in RUNS.items():
         scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if frame.small else ())
-        found[name] = points(run_point(scenario, frame.work / name).rows)
+        tables[name] = points(run_point(scenario, frame.work / name).rows)
     for name in ("heterogeneity", "users"):
-        plan, rows = frame.swept(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
-        found[name] = points(rows, plan.keys)
-        fits += _forms(plan, rows, found[name]) if name == "heterogeneity" else _towards_floor(plan, rows, found[name])
-    return [frame.points(found, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
+        swept = frame.swept(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
+        tables[name] = swept.points
+        fits += (_forms if name == "heterogeneity" else _towards_floor)(swept, tables[name])
+    return [frame.points(tables, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
 
 
-def _forms(plan: SweepPlan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
+def _forms(swept: Swept, table: pd.DataFrame) -> list[dict[str, object]]:
     """Both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them: a line a constant."""
-    risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
+    risk = by_replicate(swept.rows, "excess_risk").loc[table[POINT]].to_numpy()
     lines = []
-    for fit in fit_forms(table, risk, Streams(plan.base.seed, 0).generator("plot-bootstrap")):
+    for fit in fit_forms(table, risk, Streams(swept.plan.base.seed, 0).generator("plot-bootstrap")):
         for symbol, estimate in fit.constants.items():
-            lines.append({"sweep": plan.name, "form": fit.name, "of": symbol, "value": estimate.value,
+            lines.append({"sweep": swept.plan.name, "form": fit.name, "of": symbol, "value": estimate.value,
                           LOW[1:]: estimate.low, HIGH[1:]: estimate.high, "misfit": fit.misfit})  # fmt: skip
     return lines
 
 
-def _towards_floor(plan: SweepPlan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
+def _towards_floor(swept: Swept, table: pd.DataFrame) -> list[dict[str, object]]:
     """Slope, on log-log scales, of the mean distance of the excess risk from its exact floor against n."""
-    risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
+    risk = by_replicate(swept.rows, "excess_risk").loc[table[POINT]].to_numpy()
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)
-    return [{"sweep": plan.name, "form": "power of n", "of": "distance from the floor", "value": slope.value,
+    return [{"sweep": swept.plan.name, "form": "power of n", "of": "distance from the floor", "value": slope.value,
              LOW[1:]: slope.low, HIGH[1:]: slope.high, "misfit": np.nan}]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import joblib
 import pandas as pd
@@ -38,6 +38,18 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+class Swept(NamedTuple):
+    """A sweep that was run: its plan, and its rows, one line a replicate."""
+
+    plan: SweepPlan
+    rows: pd.DataFrame
+
+    @property
+    def points(self) -> pd.DataFrame:
+        """A line a point: means over its replicates, and the largest ε."""
+        return points(self.rows, self.plan.keys)
+
+
 @dataclass(frozen=True)
 class Frame:
     """One run of a study, and every study is a function of it.
@@ -56,10 +68,9 @@ class Frame:
 
     def sweep(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> pd.DataFrame:
         """Run a sweep, or what is missing of it, and return a line a point; for the arguments, see `swept`."""
-        plan, rows = self.swept(file, reduced, keep)
-        return points(rows, plan.keys)
+        return self.swept(file, reduced, keep).points
 
-    def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> tuple[SweepPlan, pd.DataFrame]:
+    def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> Swept:
         """Run a sweep, or what is missing of it, and return its plan and its rows.
 
         Args:
@@ -72,7 +83,7 @@ class Frame:
         plan = load_sweep(SWEEPS / file, reduced if self.small else (), self.data_dir)
         if self.small and reduced:
             plan = replace(plan, axes=tuple(_thin(axis) for axis in plan.axes if "population.kind" not in axis.names))
-        return plan, self.planned(plan, Path(file).stem, keep)
+        return Swept(plan, self.planned(plan, Path(file).stem, keep))
 
     def planned(self, plan: SweepPlan, name: str, keep: bool = True) -> pd.DataFrame:
         """Run a sweep that is no file, or what is missing of it, and return its rows.
@@ -86,7 +97,9 @@ class Frame:
         work = self.work / name
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
         with shown(plan.name, "replicates", plan.size * plan.replicates, estimate=False) as show:
-            finished = run_sweep(plan, work, executor, lambda state: show(state.done + state.failed, state.replicates))
+            finished = run_sweep(
+                plan, work, executor, lambda state: show(state.finished + state.failed, state.replicates)
+            )
         if finished.failed:
             raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")
         if keep:
@@ -98,7 +111,7 @@ class Frame:
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
         """What a function gives for every task, in their order; a finished task is not computed again.
 
-        A result is known by the function with what is bound to it, the text of its module, and the task. Changes
+        A result is filed under the function with what is bound to it, the text of its module, and the task. Changes
         elsewhere are not noticed: remove `work` to begin anew.
 
         Args:
@@ -106,10 +119,11 @@ class Frame:
         """
         folder, tasks = self.work / "tasks", list(tasks)
         folder.mkdir(parents=True, exist_ok=True)
-        module = inspect.getmodule(getattr(function, "func", function))
-        known = joblib.hash((function, inspect.getsource(module) if module else ""))
-        files = [folder / f"{joblib.hash((known, task))}.pickle" for task in tasks]
+        module = Path(inspect.getfile(getattr(function, "func", function)))
+        version = joblib.hash((function, module.read_text(encoding="utf-8")))
+        files = [folder / f"{joblib.hash((version, task))}.pickle" for task in tasks]
         missing = {path: task for path, task in zip(files, tasks, strict=True) if not path.is_file()}
+        # each result is written as soon as it is there, so that a stopped study loses only what is under way
         if alone or self.workers == 1:
             with threadpool_limits(1):
                 for path, task in missing.items():
@@ -117,8 +131,8 @@ class Frame:
         elif missing:
             with ProcessPoolExecutor(self.workers, initializer=partial(threadpool_limits, 1)) as pool:
                 running = {pool.submit(function, task): path for path, task in missing.items()}
-                for done in as_completed(running):
-                    write_whole(running[done], pickle.dumps(done.result()))
+                for future in as_completed(running):
+                    write_whole(running[future], pickle.dumps(future.result()))
         return [pickle.loads(path.read_bytes()) for path in files]
 
     def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
@@ -163,20 +177,20 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
     parser = argparse.ArgumentParser(
         description=f"Runs the published study {name}, or what is missing of it.", allow_abbrev=False
     )
-    for option, kind, usual, says in (
+    for option, kind, usual, help_text in (
         ("--data-dir", Path, os.environ.get("P2P_SIM_DATA"), "where the data files are"),
         ("--work", Path, ROOT / "results" / name, "where sweeps and tasks run and resume"),
         ("--out", Path, PUBLISHED / name, "where figures, tables and rows go"),
         ("--workers", int, 2, "local processes"),
     ):
-        parser.add_argument(option, type=kind, default=usual, help=says)
-    replicates = inspect.signature(study).parameters.get("replicates")
+        parser.add_argument(option, type=kind, default=usual, help=help_text)
+    replicates = inspect.signature(study).parameters.get("replicates")  # only some studies let them be chosen
     if replicates:
         parser.add_argument("--replicates", type=int, default=replicates.default, help="repetitions of each point")
-    given = vars(parser.parse_args())
-    more = {"replicates": given.pop("replicates")} if replicates else {}
+    options = vars(parser.parse_args())
+    more = {"replicates": options.pop("replicates")} if replicates else {}
     try:
-        for path in study(Frame(**given), **more):
+        for path in study(Frame(**options), **more):
             print(path)
     except (InputError, RunFailed) as error:
         raise SystemExit(f"{name}: {error}") from None

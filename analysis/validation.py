@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from analysis.study import Frame, command
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Deployment, Setup
+from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.scenario import Scenario
@@ -62,15 +63,15 @@ RANGES = tuple(itertools.product((*BOUNDS, *CLUSTERS), ("best", "worst")))
 
 @dataclass(frozen=True)
 class Judged:
-    """Users with their true labels, and what a predictor says of them."""
+    """Users with their true labels, and the label that a predictor has for each of them."""
 
     people: Population
-    said: NDArray[np.int64]
+    predicted: NDArray[np.int64]
 
     @property
     def accuracy(self) -> float:
         """The share of users of whom the predictor is right."""
-        return float((self.people.labels == self.said).mean())
+        return float((self.people.labels == self.predicted).mean())
 
 
 @lru_cache
@@ -80,8 +81,8 @@ def judged(kind: str, classes: int = 3) -> Judged:
     kind: "constant": one prediction in each cluster; "best", "worst": two predictions, placed so that the accuracy is
     the largest, or the smallest, that the shares allow; "mixed": placed at random.
     """
-    rng = np.random.default_rng(7)
-    labels, said = [], []
+    rng = np.random.default_rng(7)  # fixed, so that chance is in the noise and the choice of peers alone
+    labels, predicted = [], []
     for number, size in enumerate(SIZES.tolist()):
         shares = np.full(classes, 0.3 / (classes - 1))
         shares[number % classes] = 0.7
@@ -92,10 +93,10 @@ def judged(kind: str, classes: int = 3) -> Judged:
         if kind in ("best", "worst"):
             guess = placed(truth, guess, kind == "best")
         labels.append(truth)
-        said.append(guess if kind != "mixed" else rng.permutation(guess))
+        predicted.append(guess if kind != "mixed" else rng.permutation(guess))
     every = np.concatenate(labels).astype(np.uint8)
     features = (every[:, None] + rng.normal(size=(len(every), 2))).astype(np.float64)
-    return Judged(Population(features, every, OFFSETS, classes), np.concatenate(said))
+    return Judged(Population(features, every, OFFSETS, classes), np.concatenate(predicted))
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
@@ -117,20 +118,19 @@ def mechanism_of(name: str, classes: int = 3) -> Deployment:
     return Scenario.from_tree(tree).mechanism.deployed(Setup(SIZES, classes, 1e-6, "vectorised"))
 
 
-def estimates(mechanism: Deployment, given: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
+def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
     """What releases of the mechanism say of the accuracy, one estimate for each run."""
-    found = []
+    intervals = []
     for run in runs:
-        outcome = mechanism.run(given.people, NetworkConfig(), Streams(seed, run))
-        evidence = mechanism.evidence(outcome, OFFSETS)
-        assert evidence is not None
-        found.append(validated(given.said, evidence, OFFSETS))
-    return found
+        outcome = mechanism.run(users.people, NetworkConfig(), Streams(seed, run))
+        evidence = cast(Evidence, mechanism.evidence(outcome, OFFSETS))  # all of MECHANISMS release labels
+        intervals.append(validated(users.predicted, evidence, OFFSETS))
+    return intervals
 
 
-def coverage(found: list[AccuracyEstimate], truth: float) -> float:
+def coverage(intervals: list[AccuracyEstimate], truth: float) -> float:
     """The share of intervals in which the accuracy lies."""
-    return float(np.mean([one.lower <= truth <= one.upper for one in found]))
+    return float(np.mean([interval.lower <= truth <= interval.upper for interval in intervals]))
 
 
 def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
@@ -138,12 +138,12 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
     lines = []
     for name, kind in (*UNBIASED, *RANGES):
         blocks = [(start, min(start + BLOCK, replicates)) for start in range(0, replicates, BLOCK)]
-        found = list(itertools.chain(*frame.each(partial(_block, name, kind), blocks)))
+        intervals = list(itertools.chain(*frame.each(partial(_block, name, kind), blocks)))
         truth = judged(kind).accuracy
-        ends = np.array([(one.lower, one.upper) for one in found]).mean(axis=0)
+        ends = np.array([(interval.lower, interval.upper) for interval in intervals]).mean(axis=0)
         lines.append(
-            {"mechanism": name, "predictor": kind, "unbiased": found[0].identified, "replicates": len(found),
-             "accuracy": truth, "coverage": coverage(found, truth), "lower": ends[0], "upper": ends[1]}
+            {"mechanism": name, "predictor": kind, "unbiased": intervals[0].identified, "replicates": len(intervals),
+             "accuracy": truth, "coverage": coverage(intervals, truth), "lower": ends[0], "upper": ends[1]}
         )  # fmt: skip
     return [frame.table("table.csv", lines)]
 

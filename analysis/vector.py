@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from p2p_sim.measures.point_means import HIGH, LOW
 from p2p_sim.measures.vector_bound import theorem_2
 from p2p_sim.mechanisms.rr_with_prior import NeighbourMeans
 from p2p_sim.population.drawn_features import CircleConfig
+from p2p_sim.population.population import Examples
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import exchange
 
@@ -67,6 +69,14 @@ def main(frame: Frame) -> list[Path]:
     return [*written, *(_write_images(images, frame) if images else ())]
 
 
+class Means(NamedTuple):
+    """Means over the users who are held out: of Δ(x), of the excess risk and of Theorem 2's bound."""
+
+    error: float
+    excess: float
+    bound: float
+
+
 def _bayes(name: str, table: pd.DataFrame) -> list[float]:
     """Accuracy of Bayes' rule at each point."""
     laws = (CircleConfig(num_classes=k, spread=0.05 if name == "narrow" else None) for k in map(int, table[CLASSES]))
@@ -78,6 +88,7 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> Path:
     panels = []
     for name, table in tables.items():
         for (neighbours, epsilon), part in table.groupby([NEIGHBOURS, EPSILON]):
+            # what depends on no mechanism is drawn once, from the rows of one of them
             once = part[part["mechanism"] == VECTOR].sort_values(CLASSES)
             lines = [
                 *curves(part, CLASSES, "accuracy", "mechanism"),
@@ -102,7 +113,7 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
     Means over the law are taken over the holdout's features, with the law's own p(y|x).
     """
-    found, narrow = [], {"population.spread": 0.05} if name == "narrow" else {}
+    lines, narrow = [], {"population.spread": 0.05} if name == "narrow" else {}
     points = table.loc[table["mechanism"] == VECTOR, [EPSILON, NEIGHBOURS, CLASSES, "replicates"]].to_dict("records")
     tasks = [
         ({key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES)} | narrow, replicate)
@@ -112,30 +123,27 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
     each = iter(frame.each(partial(_measured, REDUCED if frame.small else ()), tasks))
     for line in points:
         values_of = np.transpose(list(islice(each, int(line["replicates"]))))
-        for column, values in zip(("error", "excess", "bound"), values_of, strict=True):
+        for column, values in zip(Means._fields, values_of, strict=True):
             mean = mean_interval(values)
             line |= {column: mean.value, column + LOW: mean.low, column + HIGH: mean.high}
-        found.append(line)
-    return pd.DataFrame(found)
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
-def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> tuple[float, float, float]:
-    """Means of Δ(x), of the excess risk and of the bound in one replicate of the shipped scenario, changed."""
+def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
+    """Means of one replicate of the shipped scenario, changed."""
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
-    done = exchange(Replicate(scenario, replicate))
-    population, release = done.population, done.outcome.labels
-    circle, learner = scenario.population, scenario.learner
-    assert population.holdout is not None
-    assert isinstance(circle, CircleConfig)
-    assert isinstance(learner, KnnConfig)
+    run = exchange(Replicate(scenario, replicate))
+    population, release = run.population, run.outcome.labels
+    # what the scenario is about: points on a circle, of which some are held out, and nearest neighbours
+    circle, learner = cast(CircleConfig, scenario.population), cast(KnnConfig, scenario.learner)
+    points = cast(Examples, population.holdout).features.astype(np.float64)
     received = Received(population.features, release, population.num_classes, population.cluster_offsets)
-    places = population.holdout.features.astype(np.float64)
-    learned = NeighbourMeans(received.rows, received.weights.astype(np.float32), learner.neighbours).at(places)
-    at = theorem_2(
-        learned, circle.label_distribution(places), done.mechanism.privacy(np.array([2]), 1e-6)[0].epsilon_upper
-    )
-    return float(at.error.mean()), float(at.excess.mean()), float(at.bound.mean())
+    learned = NeighbourMeans(received.rows, received.weights.astype(np.float32), learner.neighbours).at(points)
+    epsilon = run.mechanism.privacy(np.array([2]), 1e-6)[0].epsilon_upper
+    at = theorem_2(learned, circle.label_distribution(points), epsilon)
+    return Means(float(at.error.mean()), float(at.excess.mean()), float(at.bound.mean()))
 
 
 def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> Path:
@@ -172,6 +180,7 @@ def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
         printed = [PRINTED.get((name, m), {}).get(e) for m, e in zip(table["mechanism"], table[EPSILON], strict=True)]
         tables[name] = table.assign(paper_accuracy=pd.array(printed, dtype="Float64"))
         lines = curves(table, EPSILON, "accuracy", "mechanism")
+        # dashed, what the paper prints
         lines += [
             Curve(f"{mechanism}, as printed", list(points), list(points.values()), dashed=True)
             for (data, mechanism), points in PRINTED.items()

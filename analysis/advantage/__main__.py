@@ -50,13 +50,16 @@ Line = dict[Hashable, Any]
 def main(frame: Frame) -> list[Path]:
     """Compute the advantages of all points, draw the figure and write the table."""
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
-    lines = [
-        Panel("more right guesses in 100 (advantage)", "accuracy relative to no privacy", found, log_y=False,
-              title=PANELS[name], marks=_marks(classes_of(name)))
-        for name, table in tables.items()
-        if (found := curves(table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]}), ADVANTAGE, "relative_accuracy",
-                            "mechanism"))
-    ]  # fmt: skip
+    panels = []
+    for name, table in tables.items():
+        # advantages in percent; dotted, those of an ε alone with as many classes
+        scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
+        marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
+        if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
+            panels.append(
+                Panel("more right guesses in 100 (advantage)", "accuracy relative to no privacy", lines, log_y=False,
+                      title=PANELS[name], marks=marks)
+            )  # fmt: skip
     columns = ("mechanism", EPSILON, "epsilon_upper", "delta", "trust", ADVANTAGE, ALONE)
     written = frame.points(tables, columns, MEASURES)
     note = (
@@ -66,17 +69,13 @@ def main(frame: Frame) -> list[Path]:
         "those of the comparison at equal ε. In the exchange a peer, or someone on the wire, learns more."
     )
     figure = frame.out / "advantage.png"
-    plot_by_trust(lines, TRUST, figure, "What each mechanism is worth, and what it tells of a label", note)
+    plot_by_trust(panels, TRUST, figure, "What each mechanism is worth, and what it tells of a label", note)
     return [figure, written]
 
 
 def classes_of(panel: str) -> int:
     """K of a panel."""
     return 2 if panel in TWO_CLASSES else 10
-
-
-def _marks(classes: int) -> tuple[tuple[float, str], ...]:
-    return tuple((100.0 * local_advantage(1.0, epsilon, classes), f"ε = {epsilon:g}") for epsilon in MARKED)
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
@@ -87,11 +86,11 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
     if frame.small:
         rows = rows[(rows[EPSILON] == 1.0) & (rows["replicate"] < 2)]
     table = points(rows, ("mechanism", EPSILON))
-    known = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
-    lines = known[[*PARAMETERS]].astype(object).where(known[[*PARAMETERS]].notna(), None).to_dict("records")
-    found = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
-    known[ADVANTAGE], known[ALONE] = (list(column) for column in zip(*found, strict=True))
-    worst = known.groupby("scenario")[[ADVANTAGE, ALONE]].max()
+    runs = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
+    lines = runs[[*PARAMETERS]].astype(object).where(runs[[*PARAMETERS]].notna(), None).to_dict("records")
+    advantages = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
+    runs[ADVANTAGE], runs[ALONE] = (list(column) for column in zip(*advantages, strict=True))
+    worst = runs.groupby("scenario")[[ADVANTAGE, ALONE]].max()
     return table.join(worst, on="scenario")
 
 

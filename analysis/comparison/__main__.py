@@ -3,10 +3,10 @@
 Run as `python -m analysis.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from p2p_sim.figures.curves import Panel, plot_by_trust
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.measures.point_means import points
 from p2p_sim.mechanisms.dp_sgd import Scaling
-from p2p_sim.population.population import Population
+from p2p_sim.population.population import Examples, Population
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
 
@@ -45,30 +45,32 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     Args:
         task: what is learned from. histogram: whether the features are few enough for cells.
     """
-    return list(_rows(*task, histogram))
-
-
-def _rows(
-    tree: dict[str, Any], epsilons: list[float], replicate: int, data_dir: Path | None, histogram: bool
-) -> Iterator[dict[str, float | str]]:
-    scenario = Scenario.from_tree(tree)
+    tree, epsilons, replicate, data_dir = task
+    scenario, rows = Scenario.from_tree(tree), list[dict[str, float | str]]()
     people = Replicate(scenario, replicate, data_dir).people()
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
-    cube = _unit_cube(people.features)
+    # cells divide [0, 1]^d, into which what is public of the features moves them
+    low, high = people.features.min(axis=0), people.features.max(axis=0)
+    span = np.where(high > low, high - low, 1.0)
+
+    def cube(features: NDArray[np.floating]) -> Floats:
+        return np.asarray(np.clip((features - low) / span, 0.0, 1.0))
+
     for epsilon in epsilons:
         rng, seed = streams.generator(f"models at {epsilon:g}"), streams.integer_seed(f"votes at {epsilon:g}")
         settings: dict[str, Any] = {"l2": PENALTY, "norm_bound": LONGEST, "tight": True, "random_state": rng}
         models = {PLR: PrivateLogisticRegression(epsilon, **settings), STACKING: SampleStacking(epsilon, 5, **settings)}
         for name, model in models.items():
             model.fit(scaling.apply(people.features), people.labels)
-            yield _row(name, epsilon, replicate, _accuracy(people, model, scaling.apply))
+            rows.append(_row(name, epsilon, replicate, _accuracy(people, model, scaling.apply)))
         if histogram:
             votes = LabelPrivateHistogram(epsilon, random_state=seed).fit(cube(people.features), people.labels)
-            yield _row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube))
+            rows.append(_row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube)))
+    return rows
 
 
 def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str, float | str]:
-    """As a row of a sweep; all three take pure ε."""
+    """The result of a model with the columns of a sweep's row; all three models take pure ε."""
     return {
         "scenario": f"{name} at {epsilon:g}",
         "mechanism": name,
@@ -81,20 +83,13 @@ def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str
     }
 
 
-def _unit_cube(features: NDArray[np.floating]) -> Callable[[NDArray[np.floating]], Floats]:
-    """What moves public features into [0, 1]^d."""
-    low, high = features.min(axis=0), features.max(axis=0)
-    span = np.where(high > low, high - low, 1.0)
-    return lambda rows: np.clip((rows - low) / span, 0.0, 1.0)
-
-
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
     """Share of right answers: exact where the law is known, else on the holdout."""
     if people.law is not None:
         guess = model.predict(transform(people.law.points)).astype(int)
         return float(people.law.mass @ people.law.label_distribution[np.arange(len(guess)), guess])
-    assert people.holdout is not None
-    return float(np.mean(model.predict(transform(people.holdout.features)) == people.holdout.labels))
+    holdout = cast(Examples, people.holdout)  # panels without a law are data sets, which hold users out
+    return float(np.mean(model.predict(transform(holdout.features)) == holdout.labels))
 
 
 NAME = "comparison"
@@ -131,6 +126,7 @@ MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 def main(frame: Frame) -> list[Path]:
     """Run all panels, draw the figure and write the table."""
     tables = {name: _panel(name, frame) for name in (REDUCED if frame.small else PANELS)}
+    # a mechanism has one colour in all panels, by the text of its line
     lines = [
         Panel("target ε", "accuracy relative to no privacy", lines, log_y=False, title=PANELS[name])
         for name, table in tables.items()
@@ -151,15 +147,15 @@ def main(frame: Frame) -> list[Path]:
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
     """The points of a panel: of a sweep, and of the models where there are two classes."""
-    plan, swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
-    table = points(swept, plan.keys)
+    swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
+    table = swept.points
     if name not in TWO_CLASSES:
         return table
-    once = swept.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
-    tree = plan.base.model_dump(mode="json")
+    once = swept.rows.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
+    tree = swept.plan.base.model_dump(mode="json")
     tasks = [(tree, sorted(table[EPSILON].unique()), replicate, frame.data_dir) for replicate in once.index]
-    found = frame.each(partial(model_rows, histogram=name == "synthetic"), tasks)
-    rows = pd.DataFrame([row for part in found for row in part])
+    parts = frame.each(partial(model_rows, histogram=name == "synthetic"), tasks)
+    rows = pd.DataFrame([row for part in parts for row in part])
     rows["nonprivate_error_rate"] = rows["replicate"].map(once)
     rows.to_parquet(frame.out / name / "models.parquet", index=False)
     return pd.concat([table, points(rows, ("mechanism", EPSILON))], ignore_index=True)

@@ -6,7 +6,7 @@ Runs up to 10⁶ users are measured and extrapolated by fits; beside them stand 
 
 import math
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from analysis.internet_scale.growth import (
     USERS,
     Floats,
     GrowthFigure,
-    UserLaw,
+    Laws,
     arrivals,
     figures,
     law,
@@ -51,8 +51,8 @@ BIG_HEADER = 4096
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
-Laws = dict[str, tuple[UserLaw, UserLaw]]
-"""Of each network, rounded down and up."""
+
+
 CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
 
 
@@ -67,20 +67,20 @@ def main(
     """
     run((next(iter(NETWORKS)), CLUSTER, 0))  # imports and caches
     tasks = [
-        (network, users, 1000 * (place + 1) + replicate)  # of its own: the shards of a smaller run would be the same
+        (network, users, 1000 * (index + 1) + replicate)  # of its own: the shards of a smaller run would be the same
         for network in NETWORKS
-        for place, users in enumerate(sizes)
+        for index, users in enumerate(sizes)
         for replicate in range(replicates)
     ]
     rows = pd.DataFrame(frame.each(run, tasks, alone=True))
-    laws = {network: (law(network, False), law(network, True)) for network in NETWORKS}
-    found = [
-        f for network, part in rows.groupby("network", sort=False) for f in _network(str(network), part, laws, studies)
-    ]
+    laws = {network: Laws(law(network, False), law(network, True)) for network in NETWORKS}
+    growth = list[GrowthFigure]()
+    for network, part in rows.groupby("network", sort=False):
+        growth += _network(str(network), part, laws[str(network)], studies)
     if (frame.out / "beyond.csv").is_file():
-        found += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
+        growth += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
     [private] = frame.each(figures, [DELTA], alone=True)
-    table = pd.DataFrame([asdict(figure) for figure in [*found, *private]])
+    table = pd.DataFrame([asdict(figure) for figure in [*growth, *private]])
     written = [frame.table("table.csv", table), frame.table("costs.csv", map(asdict, _costs(rows)))]
     networks = {name: config.model_dump(mode="json") for name, config in NETWORKS.items()}
     frame.rows(
@@ -96,44 +96,55 @@ def main(
 # -- the network -------------------------------------------------------------------------------------------------------
 
 
-def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Iterator[GrowthFigure]:
+def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
     """Measured, fitted and exact: everything about one network."""
-    laws, figure = known[network], partial(GrowthFigure, "network", network)
+    figure = partial(GrowthFigure, "network", network)
     sizes = sorted(rows["users"].unique().tolist())
-    served = [f"served_{rate:g}_s" for rate in LINK_BPS]
-    for size in sizes:
-        for quantity in (*CONSTANT, "last_s", *served):
-            mean = mean_interval(rows.loc[rows["users"] == size, quantity])
-            yield figure(
-                quantity, size, "measured", mean.value, low=mean.low, high=mean.high, replicates=mean.replicates
-            )
-        share = _within(rows.loc[rows["users"] == size, "last_s"].tolist(), size, laws)
-        yield figure("last_s_inside", size, "law", share, replicates=mean.replicates)
+    yield from _measured(network, rows, laws)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
-    for seen in (sizes[:-1], sizes):
+    # fits to all sizes but the largest, which is then held against them, and to all
+    for past in (sizes[:-1], sizes):
         every = (*sizes, *(size for size in DECADES if size > sizes[-1]))
-        yield from _fits(network, rows[rows["users"].isin(seen)], every, laws[1].arrival, studies)
-    held = rows[rows["users"] == sizes[-1]]
-    for quantity in (name for name in (*CONSTANT, "last_s") if held[name].nunique() > 1):
+        yield from _fits(network, rows[rows["users"].isin(past)], every, laws.late.arrival, studies)
+    largest = rows[rows["users"] == sizes[-1]]
+    for quantity in (name for name in (*CONSTANT, "last_s") if largest[name].nunique() > 1):
         expected = _expected(rows[rows["users"] < sizes[-1]], quantity, sizes[-1])
-        share = float(np.mean([value in expected for value in held[quantity]]))
-        yield figure(f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(held))
+        share = float(np.mean([value in expected for value in largest[quantity]]))
+        yield figure(f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(largest))
 
 
-def _exact(network: str, laws: tuple[UserLaw, UserLaw], users: int) -> Iterator[GrowthFigure]:
+def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
+    """Means over the replicates of each size, and the share of last arrivals within the law's 95%."""
+    figure = partial(GrowthFigure, "network", network)
+    for size in sorted(rows["users"].unique().tolist()):
+        part = rows[rows["users"] == size]
+        for quantity in (*CONSTANT, "last_s", *(f"served_{rate:g}_s" for rate in LINK_BPS)):
+            mean = mean_interval(part[quantity])
+            yield figure(
+                quantity, size, "measured", mean.value, low=mean.low, high=mean.high, replicates=mean.replicates
+            )
+        low, high = (each.arrival.last(size, level) for each, level in zip(laws, LEVELS, strict=True))
+        share = float(np.mean([low <= last <= high for last in part["last_s"].tolist()]))
+        yield figure("last_s_inside", size, "law", share, replicates=len(part))
+
+
+def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
     """What follows from the law of one user, between its roundings; intervals hold 95% of replicates."""
-    early, late = (one.arrival for one in laws)
+    early, late = laws.early.arrival, laws.late.arrival
     (low, high), figure = LEVELS, partial(GrowthFigure, "network", network)
-    sent = [one.bytes_per_user for one in laws]
-    known = {"bytes_per_user": sent, "arrived": [early.total, late.total]}
-    known["learner_bytes_per_user"] = [LABEL * early.total, LABEL * late.total]
-    known |= {f"p{100 * share:g}_s": [early.quantile(share), late.quantile(share)] for share in SHARES}
-    for quantity, ends in known.items():
+    ends_of = {
+        "bytes_per_user": [each.bytes_per_user for each in laws],
+        "arrived": [early.total, late.total],
+        "learner_bytes_per_user": [LABEL * early.total, LABEL * late.total],
+        **{f"p{100 * share:g}_s": [early.quantile(share), late.quantile(share)] for share in SHARES},
+    }
+    for quantity, ends in ends_of.items():
         yield figure(quantity, users, "law", sum(ends) / 2, low=min(ends), high=max(ends))
     middle = (early.last(users) + late.last(users)) / 2
     yield figure("last_s", users, "law", middle, low=early.last(users, low), high=late.last(users, high))
+    # the last submission leaves a link of so many bits a second and user
     for rate in LINK_BPS:
         load = 8.0 * LABEL / rate
         first, last = early.served(users, load, low), late.served(users, load, high)
@@ -141,27 +152,19 @@ def _exact(network: str, laws: tuple[UserLaw, UserLaw], users: int) -> Iterator[
         yield figure(f"served_{rate:g}_s", users, "law", middle, low=first, high=last)
 
 
-def _within(times: Sequence[float], users: int, laws: tuple[UserLaw, UserLaw]) -> float:
-    """The share of last arrivals within the law's 95%."""
-    low, high = (one.arrival.last(users, level) for one, level in zip(laws, LEVELS, strict=True))
-    return float(np.mean([low <= t <= high for t in times]))
-
-
-def _totals(network: str, laws: tuple[UserLaw, UserLaw]) -> Iterator[GrowthFigure]:
-    """Of all 10⁹ users together."""
-    sent, late = laws[1].bytes_per_user, laws[1].arrival
-    found = {
+def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
+    """What 10⁹ users send, receive and lose together, by the law of times rounded up."""
+    sent, late = laws.late.bytes_per_user, laws.late.arrival
+    totals = {
         "sent_gb": sent * USERS / 1e9,
         "learner_gb": LABEL * late.total * USERS / 1e9,
         "never_arrive": (1.0 - late.total) * USERS,
         "later_than_p99.9": 0.001 * late.total * USERS,
     }
     for rate in LINK_BPS:
-        found[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
-    yield from (
-        GrowthFigure("network", network, quantity, at=USERS, basis="law", value=value)
-        for quantity, value in found.items()
-    )
+        totals[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
+    for quantity, value in totals.items():
+        yield GrowthFigure("network", network, quantity, at=USERS, basis="law", value=value)
 
 
 def _fits(
@@ -213,14 +216,14 @@ def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> floa
     return float(np.mean([t in _last(sizes, p, users) for t, p in zip(truth, past, strict=True)]))
 
 
-def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
+def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:
     """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
     for line in counted.to_dict("records"):
         network, users, value = line["setting"], line["n"], line["value"]
         figure = partial(GrowthFigure, "network", network)
         yield figure(line["quantity"], users, BEYOND, value, replicates=1)
         if line["quantity"] == "last_s":
-            late, early = (one.arrival.last_level(users, value) for one in laws[network])
+            late, early = (each.arrival.last_level(users, value) for each in laws[network])
             yield figure("last_level", users, BEYOND, (early + late) / 2, low=early, high=late, replicates=1)
 
 
@@ -237,36 +240,33 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
             yield figure(
                 "cpu_s", size, "measured", mean.value, low=mean.low, high=mean.high, replicates=mean.replicates
             )
-        for seen, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
-            past = part[part["users"].isin(seen)]
+        # the second largest n predicts the largest; the two together, 10⁹
+        for fitted, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
+            past = part[part["users"].isin(fitted)]
             e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
             value, low, high = (target * end for end in (e.value, e.low, e.high))
-            yield figure("cpu_s", target, _fit(seen[-1]), value, low=low, high=high, replicates=len(past))
-        for basis, action in _ways(str(network), sizes[-1]):
-            peak = _peak_bytes(action)
+            yield figure("cpu_s", target, _fit(fitted[-1]), value, low=low, high=high, replicates=len(past))
+        for basis, exchange in (("shard by shard", _by_shards), ("in one piece", _in_one_piece)):
+            tracemalloc.start()
+            exchange(str(network), sizes[-1])
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
             yield figure("peak_mib", sizes[-1], basis, peak / 2**20)
             yield figure("peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
 
 
-def _ways(network: str, users: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The exchange among n users shard by shard, and in one piece with everything kept that a row needs."""
-    yield "shard by shard", lambda: [len(times) for _, times in arrivals(network, users, 0)]
+def _by_shards(network: str, users: int) -> None:
+    """The exchange among n users, of whom nothing is kept."""
+    for _ in arrivals(network, users, 0):
+        pass
+
+
+def _in_one_piece(network: str, users: int) -> None:
+    """The exchange among n users with everything kept that a row needs."""
     offsets = np.arange(0, users + 1, CLUSTER)
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
-    yield "in one piece", lambda: mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
-
-
-def _peak_bytes(action: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-# -- figures -----------------------------------------------------------------------------------------------------------
+    mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
 
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
@@ -280,12 +280,12 @@ def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
     """
     network = table[table["part"] == "network"]
     with drawing(path, 12.4, 4.6, panels=3) as (_, axes):
-        for place, (name, title) in zip(axes[:2], TITLES.items(), strict=True):
-            _last_arrivals(place, network[network["setting"] == name], rows[rows["network"] == name], title)
+        for panel, (name, title) in zip(axes[:2], TITLES.items(), strict=True):
+            _last_arrivals(panel, network[network["setting"] == name], rows[rows["network"] == name], title)
         _bytes(axes[2], network[network["setting"] == "retries"])
-        for place in axes:
-            place.set_xlabel("users")
-            place.legend(fontsize=8, loc="upper left")
+        for panel in axes:
+            panel.set_xlabel("users")
+            panel.legend(fontsize=8, loc="upper left")
 
 
 def _last_arrivals(axes: Axes, table: pd.DataFrame, rows: pd.DataFrame, title: str) -> None:
@@ -297,9 +297,9 @@ def _last_arrivals(axes: Axes, table: pd.DataFrame, rows: pd.DataFrame, title: s
         axes.fill_between(line["at"], line["low"], line["high"], color=COLOURS[index], alpha=0.18, linewidth=0)
         axes.plot(line["at"], line["value"], color=COLOURS[index], linestyle=("-", "--", ":")[index], label=label)
     axes.plot(rows["users"], rows["last_s"], ".", color=COLOURS[-1], alpha=0.5, label="measured, each replicate")
-    one = part[part["basis"] == "10⁸ users run"]
-    if len(one):
-        axes.plot(one["at"], one["value"], "*", color=COLOURS[-1], markersize=12, label="10⁸ users, one run")
+    beyond = part[part["basis"] == BEYOND]
+    if len(beyond):
+        axes.plot(beyond["at"], beyond["value"], "*", color=COLOURS[-1], markersize=12, label="10⁸ users, one run")
     _log(axes, "last submission arrives, seconds", title, 1.0, 100.0)
 
 

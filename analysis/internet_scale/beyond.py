@@ -8,6 +8,7 @@ import resource
 import time
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,32 +24,50 @@ BIN_S, BINS = 1e-3, 100_000
 """Arrival times are counted in bins of a millisecond, the last for whatever comes after 100 s."""
 
 
+class SomeShards(NamedTuple):
+    """What some shards leave: counts, last arrival and arrivals by bin, and what they cost.
+
+    cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, its libraries included.
+    """
+
+    traffic: Traffic
+    last_s: float
+    bins: NDArray[np.int64]
+    shards: int
+    cpu_s: float
+    peak_mib: float
+
+
 def main(frame: Frame, users: int = USERS) -> list[Path]:
     """Run both networks among n users, a multiple of 1,000; write beyond.csv, and the processor's time apart."""
     rows, timings = [], []
     for network in NETWORKS:
         parts = frame.each(_share, product([network], [users], range(PARTS)))
-        traffic, last, bins, shards, cpu_s, peak = zip(*parts, strict=True)
-        total, arrived = sum(traffic, Traffic()), np.cumsum(np.sum(bins, axis=0))
-        places = np.searchsorted(arrived, np.array(SHARES) * arrived[-1])  # the middle of a bin stands for it
-        found = {
+        total = sum((part.traffic for part in parts), Traffic())
+        arrived = np.cumsum(np.sum([part.bins for part in parts], axis=0))
+        quantiles = np.searchsorted(arrived, np.array(SHARES) * arrived[-1])  # the middle of a bin stands for it
+        figures = {
             "bytes_per_user": total.bytes_sent / users,
             "learner_bytes_per_user": total.learner_bytes / users,
             "arrived": arrived[-1] / users,
             **{
-                f"p{100 * share:g}_s": (place + 0.5) * BIN_S
-                for share, place in zip(SHARES, places.tolist(), strict=True)
+                f"p{100 * share:g}_s": (index + 0.5) * BIN_S
+                for share, index in zip(SHARES, quantiles.tolist(), strict=True)
             },
-            "last_s": max(last),
+            "last_s": max(part.last_s for part in parts),
         }
-        rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in found.items()]
-        spent = {"shards": sum(shards), "cpu_s": sum(cpu_s), "peak_mib": max(peak)}
+        rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in figures.items()]
+        spent = {
+            "shards": sum(part.shards for part in parts),
+            "cpu_s": sum(part.cpu_s for part in parts),
+            "peak_mib": max(part.peak_mib for part in parts),
+        }
         timings.append({"setting": network, "n": users, **spent})
     return [frame.table("beyond.csv", rows, "%.8g"), frame.table("beyond-timings.csv", timings, "%.8g")]
 
 
-def _share(task: tuple[str, int, int]) -> tuple[Traffic, float, NDArray[np.int64], int, float, float]:
-    """Of one of the parts of the shards: traffic, last arrival, arrivals by bin, shards, processor time and memory."""
+def _share(task: tuple[str, int, int]) -> SomeShards:
+    """One of the parts of the shards: every PARTS-th, from a first one on."""
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0
@@ -56,11 +75,10 @@ def _share(task: tuple[str, int, int]) -> tuple[Traffic, float, NDArray[np.int64
     for counts, times in arrivals(network, users, REPLICATE, first, PARTS):
         traffic += counts
         last = max(last, float(times.max()))
-        place = np.minimum((times / BIN_S).astype(np.int64), BINS - 1)
-        bins += np.bincount(place, minlength=BINS)
+        bins += np.bincount(np.minimum((times / BIN_S).astype(np.int64), BINS - 1), minlength=BINS)
         number += 1
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the process, its libraries included
-    return traffic, last, bins, number, time.process_time() - begin, peak
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return SomeShards(traffic, last, bins, shards=number, cpu_s=time.process_time() - begin, peak_mib=peak)
 
 
 if __name__ == "__main__":

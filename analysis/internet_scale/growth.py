@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ REQUEST, LABEL = 64, 65
 def arrivals(
     network: str, users: int, replicate: int, first: int = 0, every: int = 1
 ) -> Iterator[tuple[Traffic, Floats]]:
-    """Run the exchange shard by shard, nothing kept: what each counted, and when its submissions arrived.
+    """Run the exchange shard by shard, nothing kept: what each counted, and when its submissions arrived, seconds.
 
     Args:
         network: one of `NETWORKS`. users: n, a multiple of the cluster size. replicate: of the random streams.
@@ -84,6 +85,7 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
         parts.append(times)
     spent = time.process_time() - begin
     times = np.concatenate(parts)
+    # a link of r bits a second and user takes 8 LABEL/(r n) seconds a submission; its last departure ends the run
     return {
         "network": network,
         "users": users,
@@ -100,10 +102,17 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
 
 @dataclass(frozen=True)
 class UserLaw:
-    """What is known of a user exactly: the expected bytes that she sends, and when her submission arrives."""
+    """The exact law of one user: the expected bytes that she sends, and when her submission arrives."""
 
     bytes_per_user: float
     arrival: GridLaw
+
+
+class Laws(NamedTuple):
+    """The law of one user, with times rounded down to a grid, and rounded up."""
+
+    early: UserLaw
+    late: UserLaw
 
 
 def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:
@@ -113,23 +122,26 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
     before the request that she then sends again could be answered. So the two laws enclose the arrival time's.
     """
     config = NETWORKS[network]
-    kept = 1.0 - config.loss
+    delivered = 1.0 - config.loss
+    # request and reply, both delivered
     leg = GridLaw.of(_lognormal, step_s, cells, up)
-    there_and_back = leg.after(leg).weighted(kept**2)
+    there_and_back = leg.after(leg).weighted(delivered**2)
     if config.request_timeout_s is None:
         return UserLaw((REQUEST + 2 * LABEL), there_and_back.after(leg))
-    asked, waited, sent = 1.0, 0.0, 0.0
+    # attempt by attempt: the probability that it is made, when it begins, and the bytes sent until then
+    attempted, begin_s, sent = 1.0, 0.0, 0.0
     answered = GridLaw(step_s, np.zeros(cells))
     for attempt in range(config.on_timeout.attempts):
         limit = config.timeout_s(attempt)
-        in_time = there_and_back.until(limit).weighted(asked)
-        answered = answered.joined(in_time.later(waited))
-        sent += asked * (REQUEST + kept * LABEL)
-        asked -= in_time.total
-        waited += limit
+        in_time = there_and_back.until(limit).weighted(attempted)
+        answered = answered.joined(in_time.later(begin_s))
+        sent += attempted * (REQUEST + delivered * LABEL)
+        attempted -= in_time.total
+        begin_s += limit
+    # the submission of those who were answered, and a start that is uniform in the window
     window = config.start_window_s
     start = GridLaw.of(lambda t: np.minimum(t / window, 1.0), step_s, cells, up)
-    return UserLaw(sent + answered.total * LABEL, answered.after(leg).weighted(kept).after(start))
+    return UserLaw(sent + answered.total * LABEL, answered.after(leg).weighted(delivered).after(start))
 
 
 def _lognormal(times: Floats) -> Floats:
@@ -170,13 +182,13 @@ def figures(delta: float) -> list[GrowthFigure]:
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
-    for rate in RATES:
-        for size in CLUSTERS:
-            bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
-            upper, lower = bound.epsilon_upper, bound.epsilon_lower
-            yield GrowthFigure(
-                "learner", f"θ = {rate:g}", "epsilon", at=size, basis=bound.basis, value=upper, low=lower, high=upper
-            )
+    """The learner's ε by θ and the size of a cluster."""
+    for rate, size in product(RATES, CLUSTERS):
+        bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
+        upper, lower = bound.epsilon_upper, bound.epsilon_lower
+        yield GrowthFigure(
+            "learner", f"θ = {rate:g}", "epsilon", at=size, basis=bound.basis, value=upper, low=lower, high=upper
+        )
 
 
 def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
@@ -204,8 +216,8 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
             yield figure("members_no_cluster_has_more", size, "union bound", most)
             epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, delta)
             yield figure("epsilon_unasked", size, "upper bound", epsilon)
-            asked = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
-            yield figure("users_asked", size, "expected", USERS * (1.0 - share) * asked)
+            reached = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
+            yield figure("users_asked", size, "expected", USERS * (1.0 - share) * reached)
 
 
 def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:

@@ -31,27 +31,20 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
     """Run every setting among n users, a multiple of 50,000; write whole.csv, and the processor's time apart."""
     rows, timings = [], []
     for setting in SETTINGS:
-        parts, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
-        begin, whole = time.process_time(), Outcome.summed([part for part in parts if part is not None])
+        sums, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
+        # the row of the whole run, from the sums of all parts
+        begin, whole = time.process_time(), Outcome.summed([part for part in sums if part is not None])
         case = Replicate(scenario(setting, users), REPLICATE)
         row, _ = measure_streamed(case, prepare_streamed(case), [whole])
-        found = {name: row[name] for name in COLUMNS} | {"arrived": row["effective_sampling_rate"]}
+        figures = {name: row[name] for name in COLUMNS} | {"arrived": row["effective_sampling_rate"]}
         if whole.traffic is not None and whole.arrivals is not None:
-            found["bytes_per_user"] = whole.traffic.bytes_sent / users
-            found["learner_bytes_per_user"] = whole.traffic.learner_bytes / users
-            found |= {f"p{100 * share:g}_s": whole.arrivals.quantile(share) for share in SHARES}
-            found["last_s"] = whole.arrivals.quantile(1.0)
-        rows += [{"setting": setting, "n": users, "quantity": key, "value": value} for key, value in found.items()]
-        account = time.process_time() - begin
-        timings.append(
-            {
-                "setting": setting,
-                "n": users,
-                "cpu_s": sum(spent),
-                "accounting_s": account,
-                "peak_mib": max(*peaks, _peak_mib()),
-            }
-        )
+            figures["bytes_per_user"] = whole.traffic.bytes_sent / users
+            figures["learner_bytes_per_user"] = whole.traffic.learner_bytes / users
+            figures |= {f"p{100 * share:g}_s": whole.arrivals.quantile(share) for share in SHARES}
+            figures["last_s"] = whole.arrivals.quantile(1.0)
+        rows += [{"setting": setting, "n": users, "quantity": key, "value": value} for key, value in figures.items()]
+        costs = {"cpu_s": sum(spent), "accounting_s": time.process_time() - begin}
+        timings.append({"setting": setting, "n": users, **costs, "peak_mib": max(*peaks, _peak_mib())})
     return [frame.table("whole.csv", rows, "%.8g"), frame.table("whole-timings.csv", timings, "%.8g")]
 
 
@@ -72,7 +65,7 @@ def scenario(setting: str, users: int) -> Scenario:
 
 
 def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
-    """Of one of the parts of the shards: its sums, if it has shards, processor time and memory."""
+    """Of one of the parts of the shards: its sums, if it has shards, processor's time, seconds, and memory, MiB."""
     setting, users, index = task
     begin, ready = time.process_time(), prepare_streamed(Replicate(scenario(setting, users), REPLICATE))
     first, last = (len(ready.people.shards) * cut // PARTS for cut in (index, index + 1))

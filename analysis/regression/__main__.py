@@ -3,7 +3,9 @@
 Run as `python -m analysis.regression`; about ten CPU minutes. It needs no data files.
 """
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +24,6 @@ from analysis.regression.methods import (
     Diabetes,
     Floats,
     LabelLaw,
-    RegressionUsers,
     learned,
     release,
     risk,
@@ -69,26 +70,30 @@ class RegressionTask:
     replicates: int
     methods: tuple[str, ...] = METHODS
 
+    @property
+    def law(self) -> LabelLaw | None:
+        """The law of its users; None for a data set."""
+        return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
+
 
 def main(frame: Frame, replicates: int = 20) -> list[Path]:
     """Run all points; write losses, means, paired differences and the figure."""
-    methods, epsilons, spreads = METHODS, EPSILONS, SPREADS
+    methods, epsilons, spreads, loss_epsilons = METHODS, EPSILONS, SPREADS, LOSSES
     if frame.small:
         methods = (DEBIASED, UNBIASED, EXCHANGED + DEBIASED, EXCHANGED + DEBIASED + KNOWING)
-        replicates, epsilons, spreads = 2, (1.0, 4.0), (0.0,)
+        replicates, epsilons, spreads, loss_epsilons = 2, (1.0, 4.0), (0.0,), LOSSES[:2]
     tasks = [RegressionTask(ON_LAW, epsilon, HETEROGENEITY, replicates, methods) for epsilon in epsilons]
     tasks += [RegressionTask(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
     tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
-    rows = pd.DataFrame([row for found in frame.each(point_rows, tasks) for row in found])
-    rows = pd.concat([rows, pd.DataFrame([row for task in tasks for row in _constant_rows(task)])], ignore_index=True)
+    measured = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
+    rows = pd.concat([measured, pd.DataFrame(itertools.chain(*map(_constant_rows, tasks)))], ignore_index=True)
+    # ε = 1 on the law is a point of both panels
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
     frame.rows(rows, name=NAME, seed=SEED, replicates=replicates)
     keys = ("panel", "method", "epsilon", "heterogeneity")
     table = means(rows, keys, "value", ("epsilon_upper", "epsilon_local", "label_variance", "floor"))
-    losses = [
-        line for prior in PRIORS for epsilon in LOSSES[: 2 if frame.small else None] for line in _losses(prior, epsilon)
-    ]
+    losses = itertools.chain(*itertools.starmap(_losses, itertools.product(PRIORS, loss_epsilons)))
     return [
         frame.table("losses.csv", losses),
         frame.table("table.csv", table),
@@ -99,36 +104,31 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
     """A row for each method and replicate of one point, and for the same learner without privacy."""
-    rows: list[dict[str, object]] = []
+    rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
-        law, streams, people = _drawn(task, replicate)
+        streams = Streams(SEED, replicate)
+        people = (law or Diabetes()).draw(streams)
         common = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
                   "replicate": replicate, "label_variance": people.label_variance}  # fmt: skip
+        # excess risk where the law is known, else the root of the mean squared test error
         form = math.sqrt if law is None else float
         reference = form(risk(without_privacy(people), people))
         rows.append(common | {"method": NONPRIVATE, "value": reference})
+        floor = None if law is None else floor_of(law)
         for method in task.methods:
-            found = release(method, people, task.epsilon, DELTA[task.panel], streams)
-            value = form(risk(learned(method, people, found), people))
-            stated = {"epsilon_upper": found.epsilon, "epsilon_local": found.epsilon_local}
-            floor = (
-                floor_of(law) if law is not None and method in (EXCHANGED + DEBIASED, EXCHANGED + UNBIASED) else None
-            )
-            rows.append(common | {"method": method, "value": value, "floor": floor} | stated)
+            released = release(method, people, task.epsilon, DELTA[task.panel], streams)
+            value = form(risk(learned(method, people, released), people))
+            stated = {"epsilon_upper": released.epsilon, "epsilon_local": released.epsilon_local}
+            has_floor = method in (EXCHANGED + DEBIASED, EXCHANGED + UNBIASED)
+            rows.append(common | {"method": method, "value": value, "floor": floor if has_floor else None} | stated)
     return rows
-
-
-def _drawn(task: RegressionTask, replicate: int) -> tuple[LabelLaw | None, Streams, RegressionUsers]:
-    streams = Streams(SEED, replicate)
-    law = None if task.panel == ON_DIABETES else LabelLaw(task.heterogeneity)
-    return law, streams, Diabetes().draw(streams) if law is None else law.draw(streams)
 
 
 def _constant_rows(task: RegressionTask) -> list[dict[str, object]]:
     """What a learner reaches who predicts the mean of all true labels, whatever the features."""
-    rows: list[dict[str, object]] = []
+    rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
-        law, _, people = _drawn(task, replicate)
+        people = (law or Diabetes()).draw(Streams(SEED, replicate))
         mean = float(people.values[people.population.labels].mean())
         value = risk(lambda points, mean=mean: np.full(len(points), mean), people)  # type: ignore[misc]
         point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity}
@@ -158,33 +158,30 @@ def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
         for first, second in PAIRS:
             if {first, second} <= set(wide):
                 gap = mean_interval(wide[first] - wide[second])
-                found = {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
+                difference = {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
                 point = {"panel": panel, "epsilon": epsilon, "heterogeneity": h}
-                lines.append(point | {"first": first, "second": second} | found)
+                lines.append(point | {"first": first, "second": second} | difference)
     return lines
 
 
-def _peaked(values: Floats) -> Floats:
-    mass = np.exp(-(((values - 0.5) / 0.15) ** 2))
-    return np.asarray(mass / mass.sum())
-
-
-def _skewed(values: Floats) -> Floats:
-    mass = 0.1 ** (2.0 * values)
-    return np.asarray(mass / mass.sum())
-
-
-PRIORS = {"uniform": lambda values: np.full(len(values), 1.0 / len(values)), "peaked": _peaked, "skewed": _skewed}
+PRIORS: dict[str, Callable[[Floats], Floats]] = {
+    "uniform": np.ones_like,
+    "peaked": lambda values: np.exp(-(((values - 0.5) / 0.15) ** 2)),
+    "skewed": lambda values: 0.1 ** (2.0 * values),
+}
+"""Laws of a value, up to a factor."""
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
     """Expected squared error of one value under a prior, exactly, for each randomizer of the grid of [0, 1]."""
     values = np.linspace(0.0, 1.0, GRID)
     mass = PRIORS[prior](values)
+    mass /= mass.sum()
     bins, unbiased = best_bins(values, mass, epsilon), best_unbiased(values, mass, epsilon)
     outputs, law = two_output_law(values, epsilon)
-    other = math.exp(-epsilon)
-    keep, rest = 1.0 / (1.0 + (GRID - 1) * other), other / (1.0 + (GRID - 1) * other)
+    # k-ary response: a label stays with probability e^ε times that of any other
+    ratio = math.exp(-epsilon)
+    keep, rest = 1.0 / (1.0 + (GRID - 1) * ratio), ratio / (1.0 + (GRID - 1) * ratio)
     undone = (values - rest * values.sum()) / (keep - rest)  # a k-ary label's unbiased value
     table = np.full((GRID, GRID), rest) + (keep - rest) * np.eye(GRID)
     error = {
@@ -202,28 +199,19 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
 
 
 def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
-    shown = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
-    shown += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
-    table = table[table["method"].isin(shown)]
-    parts = {panel: table[table["panel"] == panel] for panel in (ON_LAW, ON_SPREAD, ON_DIABETES)}
-    dashed = (NONPRIVATE,)
-    on_spread = curves(parts[ON_SPREAD], "heterogeneity", "value", "method", dashed)
-    panels = [
-        Panel(
-            "ε of the learner",
-            "excess risk",
-            curves(parts[ON_LAW], "epsilon", "value", "method", dashed),
-            title=f"known law, h = {HETEROGENEITY:g}",
-        ),
-        Panel("h: deviation of f within clusters", "excess risk", on_spread, log_x=False, title="known law, ε = 1"),
-        Panel(
-            "ε of the learner",
-            "root mean squared test error",
-            curves(parts[ON_DIABETES], "epsilon", "value", "method", dashed),
-            log_y=False,
-            title="diabetes",
-        ),
-    ]
+    # the lines that differ to the eye; the tables have all
+    drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
+    drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
+    table = table[table["method"].isin(drawn)]
+    panels = []
+    for name, x, x_label, y_label, title in (
+        (ON_LAW, "epsilon", "ε of the learner", "excess risk", f"known law, h = {HETEROGENEITY:g}"),
+        (ON_SPREAD, "heterogeneity", "h: deviation of f within clusters", "excess risk", "known law, ε = 1"),
+        (ON_DIABETES, "epsilon", "ε of the learner", "root mean squared test error", "diabetes"),
+    ):
+        lines = curves(table[table["panel"] == name], x, "value", "method", (NONPRIVATE,))
+        log_x, log_y = name != ON_SPREAD, name != ON_DIABETES
+        panels.append(Panel(x_label, y_label, lines, log_x=log_x, log_y=log_y, title=title))
     note = f"Means of {replicates} replicates with 95% intervals. δ = 1e-6 on the law, 1e-4 on diabetes."
     plot_study(panels, path, "Regression labels", note)
     return path

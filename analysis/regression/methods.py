@@ -11,10 +11,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.engines import EngineName, Exchange
+from p2p_sim.exchange.engines import Exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage, exchanged_at, prior_of
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -79,9 +78,9 @@ class LabelLaw:
     def points(self) -> Floats:
         """(4 · clusters, 2), cluster by cluster."""
         along = self.heterogeneity / math.sqrt(2.0) / SLOPE
-        place = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
+        middle = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
         r, v = (np.tile(side, self.clusters) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
-        return np.stack([place + along * r, v], axis=1)
+        return np.stack([middle + along * r, v], axis=1)
 
     @property
     def mean(self) -> Floats:
@@ -93,10 +92,6 @@ class LabelLaw:
     def residual(self) -> float:
         """Variance of a label around f(x), averaged over the points: the risk of f itself."""
         return float(np.mean(self.mean * (1.0 - self.mean)) / (GRID - 1))
-
-    def label_law(self) -> Floats:
-        """(points, k) probability of each value."""
-        return np.asarray(binom.pmf(np.arange(GRID), GRID - 1, self.mean[:, None]))
 
     def draw(self, streams: Streams) -> RegressionUsers:
         """The users of one replicate."""
@@ -123,27 +118,22 @@ class Diabetes:
     def draw(self, streams: Streams) -> RegressionUsers:
         """Users, and the rows that are held out in this replicate; their labels are not binned."""
         from sklearn.cluster import KMeans
+        from sklearn.datasets import load_diabetes
+        from sklearn.preprocessing import StandardScaler
 
-        features, progression = _diabetes()
+        raw, progression = load_diabetes(return_X_y=True, scaled=False)
+        features = StandardScaler().fit_transform(raw)
         order = streams.generator("holdout").permutation(len(features))
-        held, kept = np.split(order, [round(self.held_out * len(order))])
+        held, rest = np.split(order, [round(self.held_out * len(order))])
         model = KMeans(self.clusters, n_init=1, random_state=streams.integer_seed("clusters"))
-        cluster = merge_small(features[kept], model.fit_predict(features[kept]).astype(np.int64), self.least)
-        kept = kept[np.argsort(cluster, kind="stable")]
+        cluster = merge_small(features[rest], model.fit_predict(features[rest]).astype(np.int64), self.least)
+        rest = rest[np.argsort(cluster, kind="stable")]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(cluster))]).astype(np.int64)
         values = np.linspace(*DIABETES_RANGE, GRID)
-        labels = np.abs(progression[kept, None] - values).argmin(axis=1).astype(np.uint8)
-        population = Population(features[kept], labels, offsets, GRID)
-        return RegressionUsers(population, values, features[held], progression[held])
-
-
-@lru_cache(maxsize=1)
-def _diabetes() -> tuple[Floats, Floats]:
-    from sklearn.datasets import load_diabetes
-    from sklearn.preprocessing import StandardScaler
-
-    features, progression = load_diabetes(return_X_y=True, scaled=False)
-    return StandardScaler().fit_transform(features), progression.astype(np.float64)
+        # labels of those who learn are the nearest values; those of the rows held out stay as they are
+        labels = np.abs(progression[rest, None] - values).argmin(axis=1).astype(np.uint8)
+        population = Population(features[rest], labels, offsets, GRID)
+        return RegressionUsers(population, values, features[held], progression[held].astype(np.float64))
 
 
 BINS, DEBIASED, UNBIASED = "RR-on-Bins", "RR-on-Bins, debiased", "unbiased"
@@ -167,56 +157,68 @@ class Released:
     epsilon_local: float
 
 
-def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams,
-            engine: EngineName = "vectorised") -> Released:  # fmt: skip
+def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams) -> Released:
     """The released values of one replicate under a method of `METHODS`."""
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins
     values = tuple(people.values.tolist())
     if method.startswith(EXCHANGED):
-        noise = _calibrated(kind, values, epsilon, tuple(np.unique(people.population.cluster_sizes).tolist()), delta)
+        # noise for which the worst cluster has ε, in the exchange at θ = 1
+        sizes = np.unique(people.population.cluster_sizes)
+        noise = _calibrated(kind, values, epsilon, tuple(sizes.tolist()), delta)
         opened = Network.open(NetworkConfig(), people.population, streams)
-        done = Exchange(noise, 1.0, engine).run(people.population, opened, False, None)
-        bounds = LabelExchangeMechanism(noise, 1.0, engine).privacy(np.unique(people.population.cluster_sizes), delta)
-        stated = max(bound.epsilon_upper for bound in bounds)
-        return Released(done.user, *_read(noise, done.payload.astype(np.intp), base), stated, noise.local_epsilon)
+        submitted = Exchange(noise, 1.0, "vectorised").run(people.population, opened, False, None)
+        bounds = LabelExchangeMechanism(noise, 1.0, "vectorised").privacy(sizes, delta)
+        numbers = _numbers(noise, base)
+        return Released(
+            submitted.user, numbers[submitted.payload.astype(np.intp)], noise=_noise_variance(noise, numbers),
+            epsilon=max(bound.epsilon_upper for bound in bounds), epsilon_local=noise.local_epsilon,
+        )  # fmt: skip
+    # everybody's own noisy value, at ε
     user: NDArray[np.integer] = np.arange(people.population.num_users)
     prior = None
     if base.endswith(PAID):
-        user, prior = _paid_prior(people, epsilon, streams)
+        pays = streams.generator("half").random(people.population.num_users) < 1.0 / PAYING
+        user, prior = np.flatnonzero(~pays), _paid_prior(people, pays, epsilon, streams)
     local = kind(epsilon, values, prior)
-    payload = local.randomize(people.population.labels[user], streams.generator("flip"))
-    return Released(user, *_read(local, payload, base), epsilon, local.local_epsilon)
+    payload, numbers = local.randomize(people.population.labels[user], streams.generator("flip")), _numbers(local, base)
+    noise_variance = _noise_variance(local, numbers)
+    return Released(user, numbers[payload], noise_variance, epsilon=epsilon, epsilon_local=local.local_epsilon)
 
 
 def _paid_prior(
-    people: RegressionUsers, epsilon: float, streams: Streams
-) -> tuple[NDArray[np.integer], tuple[float, ...]]:
-    """The other users, and the prior that a public part of the users made by randomised response at ε."""
-    k, pays = len(people.values), streams.generator("half").random(people.population.num_users) < 1.0 / PAYING
+    people: RegressionUsers, pays: NDArray[np.bool_], epsilon: float, streams: Streams
+) -> tuple[float, ...]:
+    """The prior that the users who pay for it make by randomised response at ε."""
+    k = len(people.values)
     noise = RandomizedResponse(local_flip_prob(epsilon, k), k)
-    told = noise.randomize(people.population.labels[pays], streams.generator("prior"))
-    return np.flatnonzero(~pays), prior_of(told, noise)
+    answers = noise.randomize(people.population.labels[pays], streams.generator("prior"))
+    return prior_of(answers, noise)
 
 
-def _read(noise: ValueMessage, payload: NDArray[np.integer], base: str) -> tuple[Floats, float]:
-    """Numbers from payloads, and the mean variance that a number has given its label, under the prior."""
-    every = np.arange(len(noise.outputs))
-    numbers = noise.debiased(every) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(every)
+def _numbers(noise: ValueMessage, base: str) -> Floats:
+    """The number that a learner makes of each payload."""
+    payloads = np.arange(len(noise.outputs))
+    return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)
+
+
+def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
+    """The mean variance of a number given the label that it stands for, under the prior."""
     means = noise.law @ numbers
-    variance = float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - means**2))
-    return numbers[payload], variance
+    return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - means**2))
 
 
 @lru_cache(maxsize=4096)
 def _calibrated(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float,
                 sizes: tuple[int, ...], delta: float) -> ValueMessage:  # fmt: skip
-    make = partial(_made, kind, values)
+    """The noise for which an exchange at θ = 1 in clusters of these sizes has ε; computed once for all replicates."""
+    make = partial(_randomizer, kind, values)
     return exchanged_at(make, epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
 
 
 @lru_cache(maxsize=4096)
-def _made(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float) -> ValueMessage:
+def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float) -> ValueMessage:
+    """Computed once, since it takes a linear program."""
     return kind(epsilon, values)
 
 
@@ -237,7 +239,7 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
     return lambda points: values.mean() + ((points - middle) / spread) @ weights
 
 
-def learned(method: str, people: RegressionUsers, found: Released) -> Callable[[Floats], Floats]:
+def learned(method: str, people: RegressionUsers, released: Released) -> Callable[[Floats], Floats]:
     """The prediction that a learner makes of what is released; see `METHODS` for what it knows."""
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)
@@ -246,11 +248,11 @@ def learned(method: str, people: RegressionUsers, found: Released) -> Callable[[
         sums = np.stack([np.bincount(cluster, weights=column) for column in features.T], axis=1)
         features = (sums / sizes)[cluster]
     span = float(people.values[-1] - people.values[0])
-    return ridge(features[found.user], found.value, found.noise, span, spread)
+    return ridge(features[released.user], released.value, released.noise, span, spread)
 
 
 def without_privacy(people: RegressionUsers) -> Callable[[Floats], Floats]:
-    """The same learner on the true labels of all users."""
+    """The prediction that ridge regression makes of the true labels of all users."""
     span = float(people.values[-1] - people.values[0])
     features = people.population.features.astype(np.float64)
     return ridge(features, people.values[people.population.labels], 0.0, span, features.std(axis=0))

@@ -55,7 +55,7 @@ DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 """In the figure of the transfer; the tables have all."""
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
-Row = dict[str, object]
+Line = dict[str, object]
 Chosen = dict[str, dict[str, dict[str, float]]]
 """λ by data, ε and method."""
 
@@ -66,23 +66,24 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
     Raises:
         InputError: no directory of data files is named.
     """
-    data_dir = frame.data_dir
-    if data_dir is None and not frame.small:
-        raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
+    # benchmarks, and organisations with a simulated stand-in on which λ is chosen
     groups: list[OrganisationsData]
-    if frame.small or data_dir is None:
-        benchmarks, groups = [stand_in()], [branches(0, (400, 150, 150), 2)]
-        trials = [branches(1, (400, 150, 150), 2)]
+    if frame.small:
+        few = (400, 150, 150)
+        benchmarks, groups, trials = [stand_in()], [branches(0, few, 2)], [branches(1, few, 2)]
+    elif frame.data_dir is None:
+        raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
     else:
-        hospitals = heart(data_dir)
+        hospitals = heart(frame.data_dir)
         sizes = tuple(len(labels) for _, labels in hospitals.data)
-        benchmarks, groups = [mnist(data_dir), news20(data_dir)], [branches(0), hospitals]
+        benchmarks, groups = [mnist(frame.data_dir), news20(frame.data_dir)], [branches(0), hospitals]
         trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
-    parts: list[list[Row]] = []
+    parts: list[list[Line]] = []
     chosen: Chosen = {}
-    for data in benchmarks:
-        chosen[data.name] = _tune(frame, data)
-        parts += frame.each(partial(_benchmark_replicate, data, chosen[data.name]), range(replicates))
+    # λ first, on rows that are not scored, then the replicates
+    for benchmark in benchmarks:
+        chosen[benchmark.name] = _tune(frame, benchmark)
+        parts += frame.each(partial(_benchmark_replicate, benchmark, chosen[benchmark.name]), range(replicates))
     for organisations, trial in zip(groups, trials, strict=True):
         chosen[organisations.name] = {"1": _tune_transfer(frame, trial)}
         task = partial(_transfer_replicate, organisations, chosen[organisations.name]["1"])
@@ -104,15 +105,16 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
     """λ of the largest mean AUC on public rows, by ε and method; ε is enlarged if these are fewer, to the same n ε."""
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
-    found = frame.each(partial(_tuning_auc, data, enlarged), points)
+    aucs = frame.each(partial(_tuning_auc, data, enlarged), points)
     best: dict[str, dict[str, float]] = {}
-    reached = dict(zip(points, found, strict=True))
+    reached = dict(zip(points, aucs, strict=True))
     for epsilon, method in product(EPSILONS, METHODS):
         best.setdefault(f"{epsilon:g}", {})[method] = max(PENALTIES, key=lambda l2: reached[method, epsilon, l2])
     return best
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
+    """Mean AUC of a method at an ε and a λ on public rows, of which there are so many times fewer."""
     method, epsilon, l2 = point
     total = 0.0
     for replicate in range(TUNING):
@@ -130,49 +132,52 @@ def _tune_transfer(frame: Frame, trial: OrganisationsData) -> dict[str, float]:
     return {str(method): float(best) for method, best in reached.idxmax(axis=1).items()}
 
 
-def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[Row]:
+def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[Line]:
     l2, replicate = task
-    found = transfer_rows(
+    rows = transfer_rows(
         trial, 1.0, l2=dict.fromkeys(TRANSFER, l2), streams=Streams(SEED + 1, replicate), only=TUNED_TARGETS
     )
-    return [{**row, "l2": l2} for row in found]
+    return [{**row, "l2": l2} for row in rows]
 
 
-def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Row]:
+def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
     """Figures 1 to 4 for one split."""
     streams = Streams(SEED, replicate)
     split = data.draw(streams)
-    rows: list[Row] = []
+    rows: list[Line] = []
 
-    def add(study: str, method: str, point: BenchmarkPoint, found: dict[str, object] | dict[str, float]) -> None:
-        named = {"study": study, "data": data.name, "method": method, "epsilon": point.epsilon, "groups": point.count}
-        rows.append({**named, "skew": point.skew, "l2": point.l2, "replicate": replicate, **found})
+    def add(study: str, method: str, point: BenchmarkPoint, figures: dict[str, object] | dict[str, float]) -> None:
+        line = {"study": study, "data": data.name, "method": method, "epsilon": point.epsilon, "groups": point.count}
+        rows.append({**line, "skew": point.skew, "l2": point.l2, "replicate": replicate, **figures})
 
     def run(study: str, method: str, point: BenchmarkPoint) -> None:
         add(study, method, point, benchmark_row(method, data, split, point, streams))
 
-    one = chosen["1"]
+    at_one = chosen["1"]  # λ of each method at ε = 1
+    # Figure 1: against ε, and without privacy
     for epsilon, method in product(EPSILONS, METHODS):
         run("epsilon", method, BenchmarkPoint(epsilon, chosen[f"{epsilon:g}"][method]))
     for method in METHODS:
         if method != OVERSPENT:
             run("no privacy", method, BenchmarkPoint(float("inf"), PENALTIES[0]))
+    # Figure 2: against the number of groups; Figure 3: against how unequal their importance is
     for count, method in product(COUNTS, ("PST-F(U)", "PST-F(W)", "PLR(W)")):
-        run("groups", method, BenchmarkPoint(1.0, one[method], count))
+        run("groups", method, BenchmarkPoint(1.0, at_one[method], count))
     for skew, method in product(SKEWS, ("PST-F(W)", "PLR(W)")):
-        run("importance", method, BenchmarkPoint(1.0, one[method], skew=skew))
+        run("importance", method, BenchmarkPoint(1.0, at_one[method], skew=skew))
+    # Figure 4: combiners of the same models
     for method in ("PST-F(U)", "PST-F(W)"):
-        point = BenchmarkPoint(1.0, one[method])
-        for found in combiner_rows("(W)" in method, data, split, point, streams):
-            add("combiner", method, point, found)
+        point = BenchmarkPoint(1.0, at_one[method])
+        for figures in combiner_rows("(W)" in method, data, split, point, streams):
+            add("combiner", method, point, figures)
     return rows
 
 
-def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Row]:
+def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Line]:
     """Table 2 for one draw of the rows."""
-    found = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
+    rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
-    return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in found]
+    return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in rows]
 
 
 PAIRS = {
@@ -186,7 +191,7 @@ PAIRS = {
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
     """Differences of AUC within replicates, with 95% intervals (not corrected for their number)."""
-    found = []
+    lines = []
     for study, pairs in PAIRS.items():
         for keys, part in table[table["study"] == study].groupby(["data", "organisation", "epsilon"], dropna=False):
             wide = part.pivot(index="replicate", columns="method", values="auc")
@@ -194,8 +199,8 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
                 mean = mean_interval(wide[first] - wide[second])
                 line = {"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True))}
                 line |= {"first": first, "second": second, "difference": mean.value}
-                found.append(line | {"low": mean.low, "high": mean.high, "replicates": mean.replicates})
-    return pd.DataFrame(found)
+                lines.append(line | {"low": mean.low, "high": mean.high, "replicates": mean.replicates})
+    return pd.DataFrame(lines)
 
 
 def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
@@ -222,6 +227,7 @@ def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]
     with drawing(out / "transfer.png", 12.0, 5.0, panels=len(names), title=title, widths=widths) as (figure, grid):
+        # targets along the axis, the methods side by side at each
         for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
             for index, method in enumerate(DRAWN):
                 line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows
+from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows, Split
 from p2p_sim.base.streams import Streams
 from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, TransferStacking, pphtl
 from p2p_sim.stacking.clipped_rows import clip_rows
@@ -36,11 +36,12 @@ def auc(scores: Floats, labels: NDArray[np.int64]) -> float:
 
 
 def benchmark_row(
-    method: str, data: Benchmark, split: tuple[Rows, Rows], point: BenchmarkPoint, streams: Streams
+    method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
     """AUC and ε of one method in one replicate."""
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
+    # a single model on all features, in their scale or in that of their importance
     if method in ("PLR", "PLR(W)"):
         scale = np.ones(rows.shape[1]) if method == "PLR" else weighted_scale(data, point)
         bound = float(np.median(np.linalg.norm(data.public[0] * scale, axis=1)))
@@ -61,20 +62,20 @@ def benchmark_row(
 
 
 def combiner_rows(
-    weighted: bool, data: Benchmark, split: tuple[Rows, Rows], point: BenchmarkPoint, streams: Streams
+    weighted: bool, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
     """AUC of every combiner of the same low-level models, and of each of these alone (the paper's Figure 4)."""
     (rows, labels), (test, truth) = split
-    found: list[dict[str, object]] = []
+    lines: list[dict[str, object]] = []
     for combiner in COMBINERS:
         model = feature_stacking(data, point, weighted, streams)
         model.set_params(combiner=combiner, random_state=streams.generator("stacking noise"))
         model.fit(rows, labels)
-        found.append({"combiner": combiner, **_row(model.decision_function(test), truth, model.privacy_.epsilon_upper)})
+        lines.append({"combiner": combiner, **_row(model.decision_function(test), truth, model.privacy_.epsilon_upper)})
     alone = model.models_.margins(test)
     upper = model.perturbation_.epsilon_upper
-    found += [{"combiner": f"group {k}", **_row(alone[:, k], truth, upper)} for k in range(alone.shape[1])]
-    return found
+    lines += [{"combiner": f"group {k}", **_row(alone[:, k], truth, upper)} for k in range(alone.shape[1])]
+    return lines
 
 
 def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, streams: Streams) -> FeatureStacking:
@@ -109,7 +110,7 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 
 
 def _overspent(
-    data: Benchmark, split: tuple[Rows, Rows], point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
+    data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
     """PST-F(U) with all of ε for each group."""
     (rows, labels), (test, truth) = split
@@ -117,9 +118,9 @@ def _overspent(
     low = feature_stacking(data, point, False, streams)
     low.set_params(epsilon=point.count * point.epsilon, combiner="mean", low_share=1.0, random_state=noise)
     low.fit(rows[:half], labels[:half])
-    meta, met = (np.tanh(0.5 * low.models_.margins(part)) / np.sqrt(point.count) for part in (rows[half:], test))
+    meta, meta_test = (np.tanh(0.5 * low.models_.margins(part)) / np.sqrt(point.count) for part in (rows[half:], test))
     high = PrivateLogisticRegression(point.epsilon, point.l2, random_state=noise).fit(meta, labels[half:])
-    return _row(high.decision_function(met), truth, low.privacy_.epsilon_upper)
+    return _row(high.decision_function(meta_test), truth, low.privacy_.epsilon_upper)
 
 
 def transfer_rows(
@@ -134,16 +135,15 @@ def transfer_rows(
     scale = np.ones(organisations.num_features)
     for group, q in zip(organisations.groups, organisations.importance, strict=True):
         scale[group] = q / np.sqrt(len(group)) / max(organisations.importance)
-    found: list[dict[str, object]] = []
+    lines: list[dict[str, object]] = []
     for method in methods:
         teacher = _Source(
             organisations, method, epsilon=epsilon, l2=l2[method], scale=scale, source=source, streams=streams
         )
         for name, (train, test) in list(targets.items())[:only]:
-            scores, upper = teacher.scores(train, test[0], streams.generator(f"stacking noise {name}"))
-            row = {"organisation": name, "method": method, "rows": len(train[1])}
-            found.append(row | _row(scores, test[1], upper))
-    return found
+            measured = teacher.row(train, test, streams.generator(f"stacking noise {name}"))
+            lines.append({"organisation": name, "method": method, "rows": len(train[1])} | measured)
+    return lines
 
 
 class _Source:
@@ -157,6 +157,7 @@ class _Source:
         self.scale = scale if method == "PLR-HTL(W)" else np.ones_like(scale)
         self.bound = float(np.linalg.norm(self.scale))
         noise = streams.generator("stacking noise of the source")
+        # PST-H releases a model of each group of features, all other methods one of all features
         if method.startswith("PST-H"):
             weighted = "(W)" in method
             groups = organisations.groups
@@ -172,29 +173,23 @@ class _Source:
             self.plr = PrivateLogisticRegression(epsilon, l2, self.bound, random_state=noise)
             self.plr.fit(source[0] * self.scale, source[1])
 
-    def scores(self, train: Rows, test: Floats, noise: np.random.Generator) -> tuple[Floats, float]:
-        """Of the test rows, and the target's ε."""
-        rows, labels = train[0] * self.scale, train[1]
+    def row(self, train: Rows, test: Rows, noise: np.random.Generator) -> dict[str, float]:
+        """AUC of a target's model on its test rows, and the target's ε, 0 where it takes the source's model."""
         if self.method == "PLR (source)":
-            return clip_rows(test / self.bound) @ self.plr.coef_[0], 0.0
+            return _row(clip_rows(test[0] / self.bound) @ self.plr.coef_[0], test[1], 0.0)
+        # what the target makes of the release: features of its own model, or the point towards which that is drawn
         if self.method.startswith("PST-H"):
             model = TransferStacking(self.epsilon, self.models, l2=self.l2, random_state=noise)
             if "no high level" in self.method:
                 model.set_params(combiner="mean", low_share=1.0)
         elif self.method == "PPHTL":
-            model = pphtl(
-                self.plr.coef_,
-                self.epsilon,
-                l2=self.l2 / 2.0,
-                pull=self.l2 / 2.0,
-                norm_bound=self.bound,
-                random_state=noise,
-            )
+            half = self.l2 / 2.0
+            model = pphtl(self.plr.coef_, self.epsilon, l2=half, pull=half, norm_bound=self.bound, random_state=noise)
         else:
             prior = None if self.method == "PLR (target)" else self.plr.coef_
             model = PrivateLogisticRegression(self.epsilon, self.l2, self.bound, prior, random_state=noise)
-        model.fit(rows, labels)
-        return model.decision_function(test * self.scale), model.privacy_.epsilon_upper
+        model.fit(train[0] * self.scale, train[1])
+        return _row(model.decision_function(test[0] * self.scale), test[1], model.privacy_.epsilon_upper)
 
 
 def _row(scores: Floats, truth: NDArray[np.int64], epsilon_upper: float) -> dict[str, float]:

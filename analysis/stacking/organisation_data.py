@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,20 @@ COMPONENTS = 100
 TRAIN = 3_000
 
 
+class Split(NamedTuple):
+    """Rows to learn from, and rows to measure on."""
+
+    train: Rows
+    test: Rows
+
+
+class OrganisationRows(NamedTuple):
+    """The source's rows, and those of each target by its name."""
+
+    source: Rows
+    targets: dict[str, Split]
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """Principal components, most variance first, and rows that are public: for scales, importance and tuning.
@@ -30,19 +45,20 @@ class Benchmark:
     public: Rows
     test: Rows | None
 
-    def draw(self, streams: Streams, public: bool = False) -> tuple[Rows, Rows]:
+    def draw(self, streams: Streams, public: bool = False) -> Split:
         """Training and test rows of a replicate; from the public rows only, to choose λ."""
         rows, labels = self.public if public else self.private
         order = streams.generator("stacking split").permutation(len(rows))
         size = min(TRAIN, 2 * len(rows) // 3)
         train, rest = order[:size], order[size : size + 2_000]
         held = (rows[rest], labels[rest]) if public or self.test is None else self.test
-        return (rows[train], labels[train]), held
+        return Split((rows[train], labels[train]), held)
 
 
 def mnist(data_dir: Path, small: bool = False) -> Benchmark:
     """Digits 8 (label 1) against 0: 5,000 private images; mean and components from the 8,728 others."""
     images, labels = [], []
+    # both files of the data set together, since the split is this study's own
     for part in ("train", "t10k"):
         pixels, classes = (
             read_idx(find_file("mnist", (data_dir,), "mnist", (f"{part}-{kind}-ubyte",)))
@@ -95,8 +111,8 @@ class OrganisationsData:
         """d."""
         return sum(map(len, self.groups))
 
-    def draw(self, streams: Streams) -> tuple[Rows, dict[str, tuple[Rows, Rows]]]:
-        """The source's rows, and by target's name its training and test rows."""
+    def draw(self, streams: Streams) -> OrganisationRows:
+        """The rows of one replicate."""
         raise NotImplementedError
 
 
@@ -114,13 +130,15 @@ class Branches(OrganisationsData):
     difference: float = 0.5
     """Of w_b from the common w, relative to each entry; means differ by 0.3 in every feature."""
 
-    def draw(self, streams: Streams) -> tuple[Rows, dict[str, tuple[Rows, Rows]]]:
+    def draw(self, streams: Streams) -> OrganisationRows:
         """Fresh rows from the fixed laws; a fifth of a branch's rows are for testing."""
         rng = streams.generator("stacking rows")
-        laws = branches_of(self.groups, self.importance, len(self.sizes), self.law, self.signal, self.difference)
+        laws = branches_of(
+            self.groups, self.importance, len(self.sizes), self.law, signal=self.signal, difference=self.difference
+        )
         samples = [law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]
         drawn = [(rows, labels.astype(np.int64)) for rows, labels in samples]
-        return drawn[0], {str(b): _cut(part, 0.8, rng) for b, part in enumerate(drawn[1:], 1)}
+        return OrganisationRows(drawn[0], {str(b): _cut(part, 0.8, rng) for b, part in enumerate(drawn[1:], 1)})
 
 
 RUIJIN = (12_702, 4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793, 6_215, 3_659, 5_579, 2_316, 4_285, 6_017,
@@ -146,12 +164,11 @@ class Heart(OrganisationsData):
 
     data: tuple[Rows, ...] = ()
 
-    def draw(self, streams: Streams) -> tuple[Rows, dict[str, tuple[Rows, Rows]]]:
+    def draw(self, streams: Streams) -> OrganisationRows:
         """All rows of the source, and a fresh split of each target."""
         rng = streams.generator("stacking rows")
-        return self.data[0], {
-            name: _cut(part, 0.5, rng) for name, part in zip(HOSPITALS[1:], self.data[1:], strict=True)
-        }
+        hospitals = zip(HOSPITALS[1:], self.data[1:], strict=True)
+        return OrganisationRows(self.data[0], {name: _cut(part, 0.5, rng) for name, part in hospitals})
 
 
 def heart(data_dir: Path) -> Heart:
@@ -161,8 +178,9 @@ def heart(data_dir: Path) -> Heart:
     return Heart("heart", [list(g) for g in HEART_GROUPS], list(HEART_IMPORTANCE), parts)
 
 
-def _cut(rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def _cut(rows: Rows, share: float, rng: np.random.Generator) -> Split:
+    """A share of rows to learn from, drawn at random, and the others."""
     order = rng.permutation(len(rows[1]))
     size = round(share * len(order))
     train, test = order[:size], order[size:]
-    return (rows[0][train], rows[1][train]), (rows[0][test], rows[1][test])
+    return Split((rows[0][train], rows[1][train]), (rows[0][test], rows[1][test]))

@@ -146,7 +146,7 @@ def tune(
         with shown(chosen.name, "trials", trials, quiet=quiet) as report:
             # a curator's search pays for its looks at the labels, with a number of trials drawn at random
             search_with = tune_privately if look == "curator" else run_search
-            tuned = search_with(tuning, trials, out, executor, report)
+            tuned = search_with(tuning, trials, out, executor, report=report)
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
     print_output(tuned_output(tuning, tuned, quiet), json_)

@@ -44,6 +44,7 @@ def plot(
     """
     results = read_results(Path(rows)) if isinstance(rows, str | os.PathLike) else _results(rows)
     table = points(results.rows, results.keys)
+    # arguments are checked as the options of `p2p-sim plot` are, whose dashes an error must not have here
     for name, column in (("x", x), ("y", y), ("group", group)):
         if column is not None and not isinstance(column, str):
             raise InputError(f"{name} {is_a(column)}: must be the name of a column")
@@ -52,8 +53,8 @@ def plot(
     except InputError as error:
         raise InputError(str(error).removeprefix("--")) from None
     with on_axes(axes_of_matplotlib("ax", ax)) as axes:
-        title, held = titles(results, table, f"{short(view.y)} against {short(view.x)}")
-        note = draw_lines(axes, table, view, held)
+        title, fixed = titles(results, table, f"{short(view.y)} against {short(view.x)}")
+        note = draw_lines(axes, table, view, fixed)
         if ax is None:
             figure: Any = axes.figure
             axes.set_title(title)
@@ -64,7 +65,7 @@ def plot(
 
 
 def _results(rows: Any) -> Results:
-    """A data frame as results: what was swept is told from its columns."""
+    """A data frame as results; what was swept follows from its columns."""
     if not isinstance(rows, pd.DataFrame):
         raise InputError(f"rows {is_a(rows)}: must be a data frame of results, or a results directory")
     missing = [name for name in (POINT, REPLICATE) if name not in rows]
@@ -72,19 +73,19 @@ def _results(rows: Any) -> Results:
         raise InputError(
             f"rows: {f'have no column {missing[0]!r}' if missing else 'there are none'}; pass those of sweep"
         )
-    return Results(Path(), "", 0, rows, _axes(rows), {}, ())
+    return Results(directory=Path(), name="", seed=0, rows=rows, axes=_axes(rows), scenario={}, plots=())
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """The swept keys: dotted ones, and `engine` or `seed` where they differ; those that change together as one."""
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
-    found: list[list[str]] = []
-    for key in keys:
-        for axis in found:
+    axes: list[list[str]] = []
+    for key in keys:  # joins an axis if each of its values occurs with one of the axis's alone
+        for axis in axes:
             if len(fixed[[axis[0], key]].drop_duplicates()) == fixed[key].nunique() == fixed[axis[0]].nunique():
                 axis.append(key)
                 break
         else:
-            found.append([key])
-    return tuple(map(tuple, found))
+            axes.append([key])
+    return tuple(map(tuple, axes))

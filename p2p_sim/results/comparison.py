@@ -47,35 +47,42 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     Raises:
         InputError: no point or no replicate is shared, or a column is missing on a side.
     """
-    one, two = read_results(first), read_results(second)
-    axes = tuple(dict.fromkeys([*one.keys, *two.keys]))
-    left, right = (tidy(results.rows, results.keys) for results in (one, two))
-    chosen = [_column(name, left, right) for name in columns] or [c for c in DEFAULT if _usable(c, left, right)]
-    left, right = _placed(left, right, axes, one), _placed(right, left, axes, two)
-    for table, results in ((left, one), (right, two)):
-        if table.duplicated([*axes, REPLICATE]).any():
-            raise InputError(f"{results.directory}: two of its points have the same {', '.join(axes) or 'replicate'}")
-    paired = one.seed == two.seed
-    found = [d for column in chosen for d in differences(left, right, axes, column, paired)]
-    if not found:
-        raise InputError(f"{first} and {second}: share no point with a common replicate; {_reason(left, right, axes)}")
-    return Comparison(one, two, axes, _settings(one, two, axes), paired, tuple(found))
+    first_results, second_results = read_results(first), read_results(second)
+    axes = tuple(dict.fromkeys([*first_results.keys, *second_results.keys]))
+    before, after = (tidy(results.rows, results.keys) for results in (first_results, second_results))
+    for name in columns:
+        _check_column(name, before, after)
+    chosen = columns or [column for column in DEFAULT if _is_measured(column, before, after)]
+    # every axis becomes a column on both sides; points match if these columns agree
+    before, after = _with_axes(before, after, axes, first_results), _with_axes(after, before, axes, second_results)
+    paired = first_results.seed == second_results.seed
+    pairs = tuple(d for column in chosen for d in differences(before, after, axes, column, paired))
+    if not pairs:
+        raise InputError(
+            f"{first} and {second}: share no point with a common replicate; {_mismatch(before, after, axes)}"
+        )
+    settings = _settings(first_results, second_results, axes)
+    return Comparison(
+        first=first_results, second=second_results, axes=axes, settings=settings, paired=paired, differences=pairs
+    )
 
 
-def _usable(column: str, *tables: pd.DataFrame) -> bool:
-    return all(c in t and t[c].notna().any() and t[c].dtype.kind in "fiu" for t in tables for c in (column,))
+def _is_measured(column: str, *tables: pd.DataFrame) -> bool:
+    """Whether a column holds numbers, and at least one, in every table."""
+    return all(
+        column in table and table[column].notna().any() and table[column].dtype.kind in "fiu" for table in tables
+    )
 
 
-def _column(name: str, left: pd.DataFrame, right: pd.DataFrame) -> str:
-    """A measured column of both sides."""
-    known = [str(c) for c in left if c in right and c not in (POINT, REPLICATE, "model_version")]
-    check_column("--y", name, [c for c in known if _usable(c, left, right)] if name not in known else known)
-    if not _usable(name, left, right):
+def _check_column(name: str, before: pd.DataFrame, after: pd.DataFrame) -> None:
+    """Refuse a column that is not measured on both sides; the hint names a measured one that is spelled alike."""
+    shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
+    check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
+    if not _is_measured(name, before, after):
         raise InputError(f"--y {name}: must hold numbers in both directories")
-    return name
 
 
-def _placed(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
+def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
     """Rows with a column for every axis: swept, or the scenario's value, or repeated for every value opposite."""
     for axis in axes:
         if axis in results.keys:
@@ -85,15 +92,17 @@ def _placed(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], resul
             rows = rows.assign(**{axis: fixed})
         else:
             rows = rows.drop(columns=axis, errors="ignore").merge(others[[axis]].drop_duplicates(), how="cross")
+    if rows.duplicated([*axes, REPLICATE]).any():
+        raise InputError(f"{results.directory}: two of its points have the same {', '.join(axes) or 'replicate'}")
     return rows
 
 
-def _reason(left: pd.DataFrame, right: pd.DataFrame, axes: Sequence[str]) -> str:
+def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) -> str:
     """Why nothing matched, in a few words: the first axis without a common value, else the replicates."""
     for axis in axes:
-        one, two = (list(dict.fromkeys(table[axis])) for table in (left, right))
-        if not set(one) & set(two):
-            return f"{axis} is {_few(one)} in one and {_few(two)} in the other"
+        values = [list(dict.fromkeys(table[axis])) for table in (before, after)]
+        if not set(values[0]) & set(values[1]):
+            return f"{axis} is {_few(values[0])} in one and {_few(values[1])} in the other"
     return "no combination of axis values and replicate is in both"
 
 
@@ -101,15 +110,16 @@ def _few(values: Sequence[object]) -> str:
     return ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
 
 
-def _settings(one: Results, two: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
+def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
     """Keys in which the base scenarios differ, but for names, replicate counts and what points are matched by."""
-    flat = [_flat(results.scenario) for results in (one, two)]
-    keys = [key for key in dict.fromkeys([*flat[0], *flat[1]]) if key not in ("name", "replicates")]
-    differing = [key for key in keys if flat[0].get(key) != flat[1].get(key)]
+    before, after = _leaves(first.scenario), _leaves(second.scenario)
+    keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
+    differing = [key for key in keys if before.get(key) != after.get(key)]
     matched = [key for key in differing if any(key == axis or key.startswith(axis + ".") for axis in axes)]
-    return tuple((key, flat[0].get(key), flat[1].get(key)) for key in differing if key not in matched)
+    return tuple((key, before.get(key), after.get(key)) for key in differing if key not in matched)
 
 
-def _flat(tree: dict[str, Any]) -> dict[str, Any]:
-    [found] = pd.json_normalize(tree).astype(object).to_dict("records")
-    return {str(key): json.dumps(entry) if isinstance(entry, list) else entry for key, entry in found.items()}
+def _leaves(tree: dict[str, Any]) -> dict[str, Any]:
+    """The values of a scenario by their dotted keys; a list as JSON text."""
+    [leaves] = pd.json_normalize(tree).astype(object).to_dict("records")
+    return {str(key): json.dumps(value) if isinstance(value, list) else value for key, value in leaves.items()}

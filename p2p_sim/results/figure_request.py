@@ -34,7 +34,7 @@ class FigureRequest:
 
 @dataclass(frozen=True)
 class Chosen(FigureRequest):
-    """A request whose axes are known."""
+    """A request with both axes."""
 
     x: str = ""
     y: str = ""
@@ -46,10 +46,10 @@ def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
     Raises:
         InputError: a key is unknown.
     """
-    known = ("facet", "fit", "group", "heat", "x", "y")
-    wrong = [key for key in entry if key not in known]
+    allowed = ("facet", "fit", "group", "heat", "x", "y")
+    wrong = [key for key in entry if key not in allowed]
     if wrong:
-        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
+        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(allowed)}")
     return FigureRequest(**{**entry, "fit": bool(entry.get("fit"))})
 
 
@@ -59,13 +59,21 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
     Raises:
         InputError: a column is not there or not fit for its use.
     """
-    full = _heat_defaults(request, results) if request.heat else _defaults(request, results, table)
+    if not request.heat:
+        return _lines_filled(request, results, table)
+    # a heat map spreads its colours over the first two axes that are not named
+    keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
+    x = request.x or (keys.pop(0) if keys else None)
+    y = request.y or (keys.pop(0) if keys else None)
+    if x is None or y is None:
+        raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
+    full = Chosen(**{**vars(request), "x": x, "y": y})
     _check(full, table)
     return full
 
 
-def _defaults(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """Fill in x and y: excess risk, accuracy or half-L1 against ε if it is finite anywhere, else the first axis."""
+def _lines_filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
+    """A request for lines with x and y filled in, and checked; y is excess risk, accuracy or half-L1."""
     risk = "excess_risk" in table and table["excess_risk"].notna().any()
     y = request.y or ("excess_risk" if risk else quality(table))
     x = request.x
@@ -73,39 +81,36 @@ def _defaults(request: FigureRequest, results: Results, table: pd.DataFrame) -> 
         x = next((key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X), None)
         if x is None:
             raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
-    if x is None:
-        finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
-        keys = [key for key in results.keys if key not in (request.group, request.facet)]
-        x = keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"
-    return Chosen(**{**vars(request), "x": x, "y": y})
+    elif x is None:
+        x = _usual_x(request, y, results, table)
+    full = Chosen(**{**vars(request), "x": x, "y": y})
+    _check(full, table)
+    return full
 
 
-def _heat_defaults(request: FigureRequest, results: Results) -> Chosen:
-    """Fill in the two axes of a heat map."""
-    keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
-    x = request.x or (keys.pop(0) if keys else None)
-    y = request.y or (keys.pop(0) if keys else None)
-    if x is None or y is None:
-        raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
-    return Chosen(**{**vars(request), "x": x, "y": y})
+def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
+    """ε, if it is finite anywhere and y is no ε itself; else the first axis that is neither a line nor a panel."""
+    finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
+    keys = [key for key in results.keys if key not in (request.group, request.facet)]
+    return keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
     """Every column is there; what is measured along an axis is a number, with values."""
-    names = [str(name) for name in table]
+    names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
-    known = [name for name in names if name not in (POINT, *ends)]
+    columns = [name for name in names if name not in (POINT, *ends)]
     for option in ("x", "y", "group", "facet", "heat"):
         name = getattr(request, option)
         if name is not None:
-            check_column(f"--{option}", name, known)
-    option, name = ("--heat", request.heat) if request.heat else ("--y", request.y)
+            check_column(f"--{option}", name, columns)
+    measured = ("--heat", request.heat) if request.heat else ("--y", request.y)
+    option, name = measured
     if not is_number(table[name]):
         raise InputError(f"{option} {name}: holds text, such as {table[name].iloc[0]!r}; a column of numbers is needed")
-    if table[name].isna().all():
-        raise InputError(f"{option} {name}: has no value at any of these points")
-    if table[request.x].isna().all():
-        raise InputError(f"--x {request.x}: has no value at any of these points")
+    for option, name in (measured, ("--x", request.x)):
+        if table[name].isna().all():
+            raise InputError(f"{option} {name}: has no value at any of these points")
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
@@ -114,9 +119,7 @@ def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> Vi
     Raises:
         InputError: a column is not there or not fit for its use.
     """
-    full = _defaults(request, results, table)
-    _check(full, table)
-    return lines_of(full, results, table)
+    return lines_of(_lines_filled(request, results, table), results, table)
 
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
@@ -126,17 +129,10 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
         InputError: more lines or panels than can be told apart.
     """
     named = [column for column in (request.group, request.facet) if column]
+    # axes that neither x nor a line nor a panel shows: one may run along the lines, the others part them
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
-    along = None
-    own = any(request.x in axis for axis in results.axes)
-    if (
-        not own
-        and is_number(table[request.x])
-        and (is_privacy(request.x) or not _follows_axis(request.x, results, table))
-    ):
-        along = max(free, key=lambda key: _reach(key, request.x, free, table), default=None)
-    rest = [key for key in free if key != along]
-    group = (*((request.group,) if request.group else ()), *rest)
+    along = _axis_along(request.x, free, results, table)
+    group = (*((request.group,) if request.group else ()), *(key for key in free if key != along))
     view = View(request.x, request.y, group, request.facet, along)
     lines, facets = len(series(table, group)), table[request.facet].nunique() if request.facet else 1
     if lines > MOST_SERIES:
@@ -149,6 +145,16 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     return view
 
 
+def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFrame) -> str | None:
+    """Of the free axes, the one along which a measured x moves most; None if x is text, an axis, or follows one."""
+    if any(x in axis for axis in results.axes) or not is_number(table[x]):
+        return None
+    varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
+    if not is_privacy(x) and any(_one_to_one(x, key, table) for key in varied):
+        return None
+    return max(free, key=lambda key: _reach(key, x, free, table), default=None)
+
+
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
     """Whether an axis is fixed, or shown by one of the columns: itself, or one that says the same in other words."""
     return table[axis[0]].nunique() < 2 or any(
@@ -156,19 +162,16 @@ def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) 
     )
 
 
-def _follows_axis(column: str, results: Results, table: pd.DataFrame) -> bool:
-    return any(_one_to_one(column, axis[0], table) for axis in results.axes if table[axis[0]].nunique() > 1)
-
-
-def _one_to_one(one: str, two: str, table: pd.DataFrame) -> bool:
-    count = len(table[[one, two]].drop_duplicates()) if one != two else table[one].nunique()
-    return count == table[one].nunique(dropna=False) == table[two].nunique(dropna=False)
+def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
+    """Whether each value of one column goes with a single value of the other, and the reverse."""
+    pairs = table[list(dict.fromkeys([first, second]))].drop_duplicates()
+    return len(pairs) == table[first].nunique(dropna=False) == table[second].nunique(dropna=False)
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
     """How far x moves along an axis while the other free axes are fixed."""
     finite = table[np.isfinite(table[x])]
-    others = [other for other in free if other != key]
+    others = [axis for axis in free if axis != key]
     if not others or finite.empty:
         return 0.0
     spans = finite.groupby(others, sort=False)[x].agg(["min", "max"])

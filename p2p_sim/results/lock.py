@@ -25,10 +25,10 @@ def locked(directory: Path) -> Iterator[None]:
     Raises:
         InputError: it cannot be made, or another process holds the lock.
     """
-    with ExitStack() as held:
+    with ExitStack() as resources:
         try:
-            held.enter_context(directory_made(directory))
-            lock = held.enter_context((directory / LOCK).open("a"))
+            resources.enter_context(directory_made(directory))
+            lock = resources.enter_context((directory / LOCK).open("a"))
         except OSError as error:
             raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
         try:

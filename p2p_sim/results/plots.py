@@ -8,17 +8,20 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.base.whole_files import in_place_of
 from p2p_sim.figures.column_labels import SAME, pairs, short
-from p2p_sim.figures.point_series import is_number, series
-from p2p_sim.figures.sweep_lines import plot_lines
+from p2p_sim.figures.point_series import View, is_number, series
+from p2p_sim.figures.sweep_lines import FLOOR, plot_fit, plot_lines
 from p2p_sim.measures.point_means import POINT, by_replicate, points
+from p2p_sim.measures.scaling import Estimate, fit_forms, log_log_slope
 from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results
 from p2p_sim.results.rows import load_results
 
 FORMATS = ("png", "svg", "pdf")
-_HELD = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
+_FIXED = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
+"""Columns that a note names where all points share their value."""
 
 
 def plot(
@@ -47,13 +50,14 @@ def plot(
     results = read_results(directory)
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
-    usual = request == FigureRequest()
-    requests = [request_of(entry, results) for entry in results.plots] if usual and results.plots else [request]
+    # a request that names nothing is for the figures of the sweep's author, if there are any
+    authors = results.plots if request == FigureRequest() else ()
+    requests = [request_of(entry, results) for entry in authors] or [request]
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
     written = []
-    for one in requests:
-        full = filled(one, results, table)
+    for chosen in requests:
+        full = filled(chosen, results, table)
         path = out or directory / f"plot-{_file_name(full)}.{ending}"
         try:
             with in_place_of(path) as partial:
@@ -88,8 +92,8 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 def _ending(out: Path | None, format_: str | None) -> str:
     ending = format_ or (out.suffix[1:] if out else FORMATS[0])
     if ending not in FORMATS:
-        given = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
-        raise InputError(f"{given} {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+        fault = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
+        raise InputError(f"{fault} {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     if out is not None and out.suffix[1:] != ending:
         raise InputError(f"--out {out}: must end in .{ending}, the chosen --format")
     if out is not None and not out.parent.is_dir():
@@ -98,6 +102,7 @@ def _ending(out: Path | None, format_: str | None) -> str:
 
 
 def _file_name(request: Chosen) -> str:
+    """What a figure's file is called after `plot-`, from its columns, such as error_rate-vs-epsilon_upper."""
     parts = [request.heat, "over", request.x, "and", request.y] if request.heat else [request.y, "vs", request.x]
     for word, column in (("by", request.group), ("per", request.facet)):
         parts += [word, column] if column else []
@@ -105,12 +110,12 @@ def _file_name(request: Chosen) -> str:
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
-    """Heading, and what all points share."""
-    shown = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
-    held = [name for name in _HELD if name in table and name not in shown and table[name].nunique(dropna=False) == 1]
-    held = [name for name in held if table[name].notna().all()]
-    note = [pairs(held, [round(float(table[name].iloc[0]), 12) for name in held])] if held else []
-    return f"{results.name}: {text}" if results.name else text, "; ".join(note)
+    """A figure's title, from what it shows, and the columns whose value all points share; empty if there are none."""
+    swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
+    fixed = [name for name in _FIXED if name in table and name not in swept and table[name].nunique(dropna=False) == 1]
+    fixed = [name for name in fixed if table[name].notna().all()]
+    note = pairs(fixed, [round(float(table[name].iloc[0]), 12) for name in fixed]) if fixed else ""
+    return f"{results.name}: {text}" if results.name else text, note
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
@@ -134,39 +139,49 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
         raise InputError("--heat: does not go with --group, --facet or --fit")
-    others = [axis[0] for axis in results.axes if not covered(axis, [request.x, request.y], table)]
-    if others or table.duplicated([request.x, request.y]).any():
-        more = f"; {', '.join(others)} varies too" if others else ""
+    free = [axis[0] for axis in results.axes if not covered(axis, [request.x, request.y], table)]
+    if free or table.duplicated([request.x, request.y]).any():
+        more = f"; {', '.join(free)} varies too" if free else ""
         raise InputError(f"--heat {request.heat}: needs one point for each pair of {request.x} and {request.y}{more}")
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from p2p_sim.base.streams import Streams
-    from p2p_sim.figures.sweep_lines import FLOOR, plot_fit
-    from p2p_sim.measures.scaling import fit_forms, log_log_slope
-
+    """Excess risk with the forms that theory fits to it, and each line's slope."""
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
     if request.facet:
         raise InputError(f"--fit: does not go with --facet {request.facet}; use --group")
     view = lines_of(request, results, table)
     risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
-    slopes = {}
-    for line in series(table, view.group):
-        part = line.points[line.points[view.x] > 0]
-        if part[view.x].nunique() > 2:
-            with suppress(ValueError):  # a mean of 0 has no logarithm: the line goes without a slope
-                slopes[line.label] = log_log_slope(part[view.x].to_numpy(float), risk.loc[part[POINT]].to_numpy())
+    slopes = _slopes(view, table, risk)
+    # both forms over all points, with intervals from replicates drawn anew
     try:
         fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
     except ValueError as error:
         raise InputError(f"--fit: {error}") from None
     title, note = titles(results, table, f"excess risk against {short(view.x)}, measured and fitted")
     if short(view.x) == "n":
-        note = "; ".join(filter(None, [note, "Theorem 4's bound falls with slope -1/2 towards its floor"]))
-        if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
-            distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
-            slope = log_log_slope(table[view.x].to_numpy(float), distance)
-            note += f"; the measured distance from the exact floor, with slope {slope}"
+        note = "; ".join(filter(None, [note, _towards_floor(view, table, risk)]))
     free = [fit for fit in fits if set(fit.constants) != {"fixed"}]
     plot_fit(table, view, slopes, free, title=title, note=note, path=path)
+
+
+def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
+    """The log-log slope of each line with three or more positive x, by its label; `risk` is by point and replicate."""
+    slopes = {}
+    for line in series(table, view.group):
+        part = line.points[line.points[view.x] > 0]
+        if part[view.x].nunique() > 2:
+            with suppress(ValueError):  # a mean of 0 has no logarithm: the line goes without a slope
+                slopes[line.label] = log_log_slope(part[view.x].to_numpy(float), risk.loc[part[POINT]].to_numpy())
+    return slopes
+
+
+def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
+    """How the excess risk falls with n by Theorem 4, and how its distance from the exact floor does as measured."""
+    note = "Theorem 4's bound falls with slope -1/2 towards its floor"
+    if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
+        distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
+        slope = log_log_slope(table[view.x].to_numpy(float), distance)
+        note += f"; the measured distance from the exact floor, with slope {slope}"
+    return note

@@ -53,9 +53,8 @@ def check_transcript(scenario: Scenario) -> None:
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
     """Write what the learner receives: replicate, user, cluster, label and her public features; returns the lines.
 
-    A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ...
-
-    Users are numbered in the replicate's cluster order.
+    A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ... Users
+    are numbered in the replicate's cluster order.
     """
     return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
 
@@ -73,8 +72,8 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
 
 def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        done = exchange(Replicate(scenario, replicate, data_dir))
-        release, population = done.outcome.labels, done.population
+        completed = exchange(Replicate(scenario, replicate, data_dir))
+        release, population = completed.outcome.labels, completed.population
         cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
         labels = release.payload
         if release.kind == "bits":
@@ -88,17 +87,17 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        done = exchange(Replicate(scenario, replicate, data_dir), record=True)
-        transcript = done.outcome.transcript
+        completed = exchange(Replicate(scenario, replicate, data_dir), record=True)
+        transcript = completed.outcome.transcript
         if transcript is None:
             raise InputError(
                 f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages, and it has none"
             )
-        m = transcript.messages
-        kind = np.array(["", *KIND_NAMES.values()])[m.kind]
+        messages = transcript.messages
+        kind = np.array(["", *KIND_NAMES.values()])[messages.kind]
         yield pd.DataFrame(
-            {"replicate": replicate, "time_s": m.time_s, "kind": kind, "sender": m.sender,
-             "receiver": m.receiver, "label": m.label, "late": m.late}
+            {"replicate": replicate, "time_s": messages.time_s, "kind": kind, "sender": messages.sender,
+             "receiver": messages.receiver, "label": messages.label, "late": messages.late}
         )  # fmt: skip
 
 

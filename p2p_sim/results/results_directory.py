@@ -1,6 +1,6 @@
 """A results directory as figures and comparisons read it: rows, axes, and what was run."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -53,15 +53,33 @@ def read_results(directory: Path) -> Results:
     if rows.empty:
         raise InputError(f"{directory / ROWS}: holds no finished replicate yet")
     results = Results(directory, rows=rows, **described(directory, manifest))
-    for key in results.keys:
-        if key not in rows:
-            raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
-    for name in rows:
-        if name not in results.keys and not _of_one_kind(rows[name]):
-            raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
-        if holds_numbers(str(name)) and not _of_numbers(rows[name]):
-            raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
+    _check_axes(directory, results.keys, rows)
+    for name in map(str, rows):
+        # a column of Python objects may mix kinds, any other has one; gaps do not count
+        kind = pd.api.types.infer_dtype(rows[name], skipna=True)
+        alike = rows[name].dtype.kind != "O" or kind in ("string", "boolean", "empty")
+        numbers = rows[name].dtype.kind in "fiu" or kind in ("integer", "floating", "empty")
+        _check_kind(directory, name, swept=name in results.keys, alike=alike, numbers=numbers)
     return results
+
+
+def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -> None:
+    """Refuse rows without the column of a swept key."""
+    for key in keys:
+        if key not in columns:
+            raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
+
+
+def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers: bool) -> None:
+    """Refuse a column that mixes kinds, unless it is swept, or that must hold numbers and holds something else.
+
+    Args:
+        alike, numbers: whether its cells, gaps apart, are all of one kind, and all numbers.
+    """
+    if not swept and not alike:
+        raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
+    if holds_numbers(name) and not numbers:
+        raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
 
 
 def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -79,26 +97,54 @@ def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:
     """What a manifest says of its rows; TypeError, ValueError or KeyError where it says it in another way."""
     axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
-    if not all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in (axes, plots)):
-        raise TypeError("axes and plots must be lists of tables")
+    for tables in (axes, plots):
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise TypeError("axes and plots must be lists of tables")
+    # in the order in which an error names what is wrong: axes, their keys, plots, and the rest
     for axis in axes:
-        if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
-            raise ValueError("an axis has no keys or no values")
-        if not all(isinstance(key, str) for key in axis["keys"]):
-            raise TypeError("the keys of an axis must be text")
-        if not all(isinstance(step, list) and len(step) == len(axis["keys"]) for step in axis["values"]):
-            raise TypeError("the values of an axis must be lists with a value for each of its keys")
-        labels = axis.get("labels")
-        if not (labels is None or (isinstance(labels, list) and len(labels) == len(axis["values"]))):
-            raise TypeError("the labels of an axis must be a list with one for each of its values")
-    keys = [key for axis in axes for key in axis["keys"]]
+        _check_axis(axis)
+    _check_keys([key for axis in axes for key in axis["keys"]])
+    for plot in plots:
+        _check_plot(plot)
+    _check_plain_entries(manifest)
+    return {
+        "name": str(manifest["name"]),
+        "seed": manifest["seed"],
+        "axes": tuple(tuple(axis["keys"]) for axis in axes),
+        "scenario": manifest["scenario"],
+        "plots": tuple(plots),
+    }
+
+
+def _check_axis(axis: dict[str, Any]) -> None:
+    """Refuse an axis but of keys (text), values (lists, one entry a key) and, if any, a label for each of these."""
+    if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
+        raise ValueError("an axis has no keys or no values")
+    if not all(isinstance(key, str) for key in axis["keys"]):
+        raise TypeError("the keys of an axis must be text")
+    if not all(isinstance(step, list) and len(step) == len(axis["keys"]) for step in axis["values"]):
+        raise TypeError("the values of an axis must be lists with a value for each of its keys")
+    labels = axis.get("labels")
+    if labels is not None and not (isinstance(labels, list) and len(labels) == len(axis["values"])):
+        raise TypeError("the labels of an axis must be a list with one for each of its values")
+
+
+def _check_keys(keys: list[str]) -> None:
+    """Refuse a key that no axis can have, or that two axes have."""
     for key in keys:
         if key in TAKEN or keys.count(key) > 1:
             raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
-    for plot in plots:
-        wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
-        if wrong:
-            raise TypeError(f"plots.{wrong[0]} must be text")
+
+
+def _check_plot(plot: dict[str, Any]) -> None:
+    """Refuse a figure whose columns are not text."""
+    wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
+    if wrong:
+        raise TypeError(f"plots.{wrong[0]} must be text")
+
+
+def _check_plain_entries(manifest: dict[str, Any]) -> None:
+    """Refuse a seed, scenario, number of replicates or table of versions of another type or range."""
     if type(manifest["seed"]) is not int or not 0 <= manifest["seed"] < 2**63:
         raise ValueError("seed must be a whole number from 0 to 2**63 - 1")
     if not isinstance(manifest["scenario"], dict):
@@ -107,13 +153,6 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
         raise TypeError("replicates must be a whole number")
     if not isinstance(manifest.get("versions"), dict | None):
         raise TypeError("versions must be a table")
-    return {
-        "name": str(manifest["name"]),
-        "seed": manifest["seed"],
-        "axes": tuple(tuple(axis["keys"]) for axis in axes),
-        "scenario": manifest["scenario"],
-        "plots": tuple(plots),
-    }
 
 
 def holds_numbers(column: str) -> bool:
@@ -139,45 +178,27 @@ def check_cells(directory: Path, keys: Iterable[str]) -> int:
             kinds.setdefault(name, set()).add(object if huge else type(cell))
             if isinstance(cell, str):
                 cell.encode()
-    for name, held in kinds.items():
+    for name, types in kinds.items():
         name.encode()
-        numbers = held <= {int, float, NoneType}
-        if name not in keys and not numbers and len(held - {NoneType}) > 1:
-            raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
-        if holds_numbers(name) and not numbers:
-            raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
-    for key in keys if kinds else ():
-        if key not in kinds:
-            raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
+        numbers = types <= {int, float, NoneType}
+        alike = numbers or len(types - {NoneType}) <= 1
+        _check_kind(directory, name, swept=name in keys, alike=alike, numbers=numbers)
+    if kinds:
+        _check_axes(directory, keys, kinds)
     return len(replicates)
 
 
-def _of_one_kind(column: pd.Series) -> bool:
-    """Whether the cells of a column, gaps apart, are all numbers, all truth values or all text."""
-    kinds = ("string", "boolean", "empty")
-    return column.dtype.kind != "O" or pd.api.types.infer_dtype(column, skipna=True) in kinds
-
-
-def _of_numbers(column: pd.Series) -> bool:
-    """Whether the cells of a column, gaps apart, are numbers."""
-    return column.dtype.kind in "fiu" or pd.api.types.infer_dtype(column, skipna=True) in (
-        "integer",
-        "floating",
-        "empty",
-    )
-
-
-def check_column(option: str, name: str, known: Iterable[str]) -> str:
-    """The name, if it is among the known ones.
+def check_column(option: str, name: str, columns: Iterable[str]) -> None:
+    """Refuse a name that is none of the columns.
 
     Raises:
-        InputError: it is not; names the nearest that is, by its whole name or by the last part of a dotted key.
+        InputError: names the nearest column, by its whole name or by the last part of a dotted key.
     """
-    known = list(known)
-    if name in known:
-        return name
-    alike = sorted(column for column in known if name in column) if name else []
-    some = (alike or sorted(known))[:8]
-    more = f" and {len(known) - len(some)} more, which docs/row-columns.md explains" if len(known) > len(some) else ""
-    hint = nearest(name, known) or f"; choose one of {', '.join(some)}{more}"
+    columns = list(columns)
+    if name in columns:
+        return
+    alike = sorted(column for column in columns if name in column) if name else []
+    some = (alike or sorted(columns))[:8]
+    more = f" and {len(columns) - len(some)} more, which docs/row-columns.md explains"
+    hint = nearest(name, columns) or f"; choose one of {', '.join(some)}{more * (len(columns) > len(some))}"
     raise InputError(f"{option} {name}: no such column{hint}")

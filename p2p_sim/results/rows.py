@@ -8,7 +8,8 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple
 
 import pandas as pd
 
@@ -25,6 +26,7 @@ from p2p_sim.base.whole_files import (
 )
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import Terms, identifier, statement_of
+from p2p_sim.replicate.row import Row
 from p2p_sim.results.lock import LOCK, locked
 from p2p_sim.results.statements import STATEMENTS, read_terms, write_terms
 from p2p_sim.scenario import MODEL_VERSION, Scenario
@@ -36,10 +38,19 @@ CHUNK = 5_000
 """Rows that are turned into a part of the table at a time."""
 LARGEST = 1e150
 """The largest finite number of a row: its square is finite, and so is the interval of a mean."""
+_EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
+"""Files that may be there before the manifest: of a run that ended without rows, or figures of one replicate."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
-Row = dict[str, Any]
 Key = tuple[str, int]
 """A point, by the first 16 digits of its identity, and a replicate."""
+
+
+class Line(NamedTuple):
+    """A whole line of a file of rows: where it begins and how long it is, in bytes, and the row in it."""
+
+    offset: int
+    length: int
+    row: Row
 
 
 class Store:
@@ -47,45 +58,49 @@ class Store:
 
     def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
         self.directory, self._check = directory, check
-        self.done: dict[str, set[int]] = {}
+        self.stored: dict[str, set[int]] = {}
+        """Indices of the replicates on disk, by point."""
         self._terms = set(read_terms(directory))
         for row in read_rows(directory):
             check(row)
             self._note(row)
 
     def _note(self, row: Row) -> None:
-        self.done.setdefault(row["scenario"], set()).add(row["replicate"])
+        self.stored.setdefault(row["scenario"], set()).add(row["replicate"])
 
     def has(self, point: str, replicate: int) -> bool:
         """Whether a replicate of a point is on disk."""
-        return replicate in self.done.get(point, ())
+        return replicate in self.stored.get(point, ())
 
     @property
     def size(self) -> int:
         """How many rows are on disk."""
-        return sum(map(len, self.done.values()))
+        return sum(map(len, self.stored.values()))
 
     @property
     def replicates(self) -> int:
         """One more than the largest replicate's index."""
-        return max((index + 1 for indices in self.done.values() for index in indices), default=0)
+        return max((index + 1 for indices in self.stored.values() for index in indices), default=0)
 
     def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
         """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own.
 
         Args:
-            rows, wall_s: of each replicate. terms: what is said of the rows' figures; written once for equal ones.
+            rows, wall_s: of each replicate, seconds. terms: of the rows' statements; equal ones are written once.
         """
+        if not rows:
+            return
         for row in rows:
             self._check(row)
         times = [
             {"scenario": row["scenario"], "replicate": row["replicate"], "wall_s": round(wall, 6)}
             for row, wall in zip(rows, wall_s, strict=True)
         ]
-        fresh = {identifier(said): said for said in terms if said is not None and identifier(said) not in self._terms}
+        columns = {identifier(each): each for each in terms if each is not None}
+        fresh = {name: each for name, each in columns.items() if name not in self._terms}
         with writing(self.directory):
             if fresh:  # before the rows that refer to them
-                lines = [{"statement": name, "columns": said} for name, said in fresh.items()]
+                lines = [{"statement": name, "columns": each} for name, each in fresh.items()]
                 append_jsonl(self.directory / STATEMENTS, lines)
                 self._terms |= fresh.keys()
             append_jsonl(self.directory / TIMINGS, times, sync=False)
@@ -98,20 +113,22 @@ class Store:
         with writing(self.directory):
             append_jsonl(self.directory / FAILURES, [record])
 
-    def finish(self, order: Callable[[Row], Any], asked: Callable[[Row], bool]) -> pd.DataFrame:
-        """Sort the rows, write them all as lines and as a Parquet table, and return those that were asked for.
+    def finish(self, order: Callable[[Row], Any], wanted: Callable[[Row], bool]) -> pd.DataFrame:
+        """Sort the rows, write them all as lines and as a Parquet table, and return those that are wanted.
 
         Args:
-            order: a row's place among the others, besides its replicate. asked: whether a row is returned.
+            order: what rows are sorted by, before their replicate. wanted: whether a row is returned.
         """
-        path, places = self.directory / ROWS, []
+        path = self.directory / ROWS
         with writing(self.directory):
+            # lines are sorted by their positions in the file, so that no more than one is in memory
             with path.open("ab+") as file:
-                for offset, length, row in _lines(file, path):
-                    places.append((order(row), row["replicate"], offset, length))
-                places.sort(key=lambda place: place[:2])
+                positions = [
+                    (order(line.row), line.row["replicate"], line.offset, line.length) for line in _lines(file, path)
+                ]
+                positions.sort(key=lambda position: position[:2])
                 with in_place_of(path) as partial, partial.open("wb") as out:
-                    for *_, offset, length in places:
+                    for *_, offset, length in positions:
                         file.seek(offset)
                         out.write(file.read(length))
                     out.flush()
@@ -120,7 +137,7 @@ class Store:
             write_terms(self.directory, frame)
             with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
                 frame.to_parquet(out, index=False)
-        return frame if all(map(asked, read_rows(self.directory))) else _frame(self.directory, asked)
+        return frame if all(map(wanted, read_rows(self.directory))) else _frame(self.directory, wanted)
 
 
 @contextmanager
@@ -128,9 +145,7 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """Open a results directory for writing, alone.
 
     Args:
-        directory: where.
-        identity: hash of what its rows are of.
-        check: raises InputError for a row that does not belong there.
+        directory: where. identity: hash of what its rows are of. check: refuses a row that is not of these.
 
     If the work within fails before any replicate is finished, what says why replicates failed is all that is left.
 
@@ -147,7 +162,7 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
         try:
             yield store
         except BaseException:
-            if not store.done:
+            if not store.stored:
                 for name in (ROWS, TIMINGS, STATEMENTS, MANIFEST, LOCK):
                     (directory / name).unlink(missing_ok=True)
             raise
@@ -164,24 +179,24 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
 def _check_directory(directory: Path, identity: str) -> None:
     """Refuse a directory that holds anything but these results."""
     if (directory / MANIFEST).exists():
-        held = str(read_manifest(directory).get("identity", ""))
-        if held != identity:
-            raise InputError(
-                f"--out {directory}: already holds another scenario's results (hash {held[:8]}, this one is "
-                f"{identity[:8]}); choose another directory"
-            )
-        if (directory / TABLE).exists() and not (directory / ROWS).exists():
-            raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
-    elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
+        _check_results(directory, identity)
+    elif directory.exists() and not (directory.is_dir() and {path.name for path in directory.iterdir()} <= _EARLY):
         raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
     for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
         if (directory / name).exists() and not (directory / name).is_file():
             raise InputError(f"{directory / name}: is not a file")
 
 
-def _ours(name: str) -> bool:
-    """Whether a file may be there before the manifest: left by a run without rows, or the figures of one replicate."""
-    return name in (LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES)
+def _check_results(directory: Path, identity: str) -> None:
+    """Refuse a directory of other results, or of a study of which the table alone is there."""
+    existing = str(read_manifest(directory).get("identity", ""))
+    if existing != identity:
+        raise InputError(
+            f"--out {directory}: already holds another scenario's results (hash {existing[:8]}, this one is "
+            f"{identity[:8]}); choose another directory"
+        )
+    if (directory / TABLE).exists() and not (directory / ROWS).exists():
+        raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:
@@ -217,10 +232,10 @@ def _table(directory: Path) -> pd.DataFrame:
         raise InputError(f"{path}: cannot be read ({error})") from None
 
 
-def _frame(directory: Path, asked: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
-    """The rows that are asked for as a data frame, built piece by piece, in the order of the lines."""
+def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
+    """The rows that are wanted as a data frame, built piece by piece, in the order of the lines."""
     pieces, rows = [], []
-    for row in filter(asked, read_rows(directory)):
+    for row in filter(wanted, read_rows(directory)):
         rows.append(row)
         if len(rows) == CHUNK:
             pieces.append(pd.DataFrame(rows))
@@ -229,36 +244,33 @@ def _frame(directory: Path, asked: Callable[[Row], bool] = lambda row: True) -> 
         pieces.append(pd.DataFrame(rows))
     if len(pieces) == 1:
         return pieces[0]
-    kept = [piece.dropna(axis="columns", how="all") for piece in pieces]
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
-    return pd.concat(kept, ignore_index=True).reindex(columns=columns)
+    filled = [piece.dropna(axis="columns", how="all") for piece in pieces]  # a gap alone would decide a column's type
+    return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
 def write_manifest(
-    directory: Path,
-    name: str,
-    base: Scenario,
-    identity: str,
-    replicates: int,
-    packages: Mapping[str, str],
-    sweep: dict[str, Any] | None = None,
-) -> None:
+    directory: Path, base: Scenario, *, name: str, identity: str, replicates: int, packages: Mapping[str, str],
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> None:  # fmt: skip
     """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
 
     Args:
-        packages: versions of those besides the simulator that offer kinds which are used.
+        packages: versions of those besides the simulator that offer kinds which are used. extra: what a sweep or a
+            search has besides, its kind included.
     """
+    # what a run of a single scenario has; a sweep and a search put their own in place of kind, axes and plots
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
         "name": name,
-        "kind": "run" if sweep is None else "sweep",
+        "kind": "run",
         "seed": base.seed,
         "replicates": replicates,
         "scenario": base.model_dump(mode="json"),
         "axes": [],
         "plots": [],
-        **(sweep or {}),
+        **extra,
         "versions": {
             "p2p-sim": version(),
             "python": platform.python_version(),
@@ -289,13 +301,14 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
     Raises:
         InputError: the directory holds no results, or they are damaged.
     """
-    rows, kept = load_results(directory), read_terms(Path(directory))
-    found = []
-    for row in rows.to_dict("records"):
-        said = kept.get(str(row.get("statement")), {})
-        whole = {column: statement_of({str(name): cell for name, cell in row.items()}, said, column) for column in said}
-        found.append({column: bound for column, bound in whole.items() if bound is not None})
-    return found
+    rows, terms_of = load_results(directory), read_terms(Path(directory))
+    statements = []
+    for cells in rows.to_dict("records"):
+        row = {str(name): cell for name, cell in cells.items()}
+        terms = terms_of.get(str(row.get("statement")), {})
+        bounds = {column: statement_of(row, terms, column) for column in terms}
+        statements.append({column: bound for column, bound in bounds.items() if bound is not None})
+    return statements
 
 
 def read_rows(directory: Path) -> Iterator[Row]:
@@ -304,13 +317,13 @@ def read_rows(directory: Path) -> Iterator[Row]:
     if path.exists():
         try:
             with path.open("rb") as file:
-                yield from (row for *_, row in _lines(file, path))
+                yield from (line.row for line in _lines(file, path))
         except OSError as error:
             raise InputError(f"{path}: damaged ({error})") from None
 
 
-def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
-    """Offset, length and content of every whole line; a half-written last one is left out."""
+def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
+    """Every whole line of a file of rows; a half-written last one is left out."""
     offset = 0
     file.seek(0)
     for number, line in enumerate(file, 1):
@@ -322,7 +335,7 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
                 raise ValueError(f"line {number} is no row")
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: damaged ({error})") from None
-        yield offset, len(line), row
+        yield Line(offset, len(line), row)
         offset += len(line)
 
 

@@ -34,30 +34,30 @@ def read_terms(directory: Path) -> dict[str, Terms]:
     path = directory / STATEMENTS
     lines = read_lines(path)
     try:
-        found = {line["statement"]: line["columns"] for line in lines}
-        wrong = next((name for name, said in found.items() if identifier(said) != name or not _whole(said)), None)
+        by_name = {line["statement"]: line["columns"] for line in lines}
+        wrong = next((name for name, terms in by_name.items() if identifier(terms) != name or not _whole(terms)), None)
     except (AttributeError, KeyError, TypeError):
         raise InputError(f"{path}: damaged (a line is no statement)") from None
     if wrong is not None:
         raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
-    return found
+    return by_name
 
 
-def _whole(said: Terms) -> bool:
+def _whole(terms: Terms) -> bool:
     """Whether every column says either why it does not apply, or under which conditions it holds."""
     return all(
-        "text" in here["not_applicable"]
-        if "not_applicable" in here
-        else all({"id", "text"} <= set(condition) for condition in here["conditions"])
-        for here in said.values()
+        "text" in column["not_applicable"]
+        if "not_applicable" in column
+        else all({"id", "text"} <= set(condition) for condition in column["conditions"])
+        for column in terms.values()
     )
 
 
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
     """Keep the statements that rows refer to, in the order of the rows."""
-    kept = read_terms(directory)
+    terms = read_terms(directory)
     names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
-    lines = [{"statement": name, "columns": kept[name]} for name in names if name in kept]
+    lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]
     text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
     if lines:
         write_whole(directory / STATEMENTS, text.encode())

@@ -40,31 +40,26 @@ class Reference:
 
     def bibtex(self) -> str:
         """The entry as BibTeX, in UTF-8; the title keeps its capital letters."""
-        shown = []
+        lines = []
         for name, value in self.fields.items():
             text = " and ".join(value) if isinstance(value, list) else str(value)
-            shown.append(f"  {name} = {{{{{text}}}}}," if name == "title" else f"  {name} = {{{text}}},")
-        return "\n".join((f"@{self.type}{{{self.key},", *shown, "}"))
+            lines.append(f"  {name} = {{{{{text}}}}}," if name == "title" else f"  {name} = {{{text}}},")
+        return "\n".join((f"@{self.type}{{{self.key},", *lines, "}"))
 
 
 @cache
 def references() -> dict[str, Reference]:
     """All references by their key: the project first, then papers."""
-    found = {}
-    for key, entry in _table().items():
+    entries = {}
+    for key, entry in tomllib.loads(TABLE.read_text(encoding="utf-8")).items():
         if isinstance(entry, dict):
             fields = {name: value for name, value in entry.items() if name not in ("type", "used", "eprint")}
             if key == PROJECT:
                 fields |= {"version": version()} | ({"url": address} if (address := url()) else {})
             if "eprint" in entry:
                 fields |= {"eprint": entry["eprint"], "archiveprefix": "arXiv"}
-            found[key] = Reference(key, entry["type"], fields, tuple(entry["used"]))
-    return found
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+            entries[key] = Reference(key, entry["type"], fields, tuple(entry["used"]))
+    return entries
 
 
 def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
@@ -84,7 +79,7 @@ def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 def check_paper(key: str) -> str:
     """The key, if a paper has it; else InputError."""
-    papers = [known for known in references() if known != PROJECT]
+    papers = [reference for reference in references() if reference != PROJECT]
     if key not in papers:
         raise InputError(f"--paper {key}: must be one of {', '.join(papers)}")
     return key
@@ -130,8 +125,8 @@ def is_here(need: str) -> bool | None:
     """Whether something of `Entry.needs` is here; None where that is not known before a run."""
     if need.startswith(DATA_SET):
         directory = data_directory()
-        places = () if directory is None else (directory,)
-        return not any(held.fault for held in check(data_set(need.removeprefix(DATA_SET)), places, read=False))
+        directories = () if directory is None else (directory,)
+        return not any(file.fault for file in check(data_set(need.removeprefix(DATA_SET)), directories, read=False))
     if need.startswith(PLUG_IN):
         return installed(need.removeprefix(PLUG_IN))
     return find_spec("torch") is not None if need == DEEP else None
@@ -142,8 +137,14 @@ def _entries() -> Iterator[Entry]:
         tree = read_toml(path)
         variants = list(_variants(path, tree))
         needs = dict.fromkeys(need for variant in variants for need in _needs(path, variant))
-        told = shows(path.read_text(encoding="utf-8"))
-        yield Entry(name.removeprefix(SWEEPS), path, "axes" in tree, told, (*needs,), (*behind(variants),))
+        yield Entry(
+            name=name.removeprefix(SWEEPS),
+            path=path,
+            sweep="axes" in tree,
+            shows=shows(path.read_text(encoding="utf-8")),
+            needs=(*needs,),
+            papers=(*behind(variants),),
+        )
 
 
 def shows(text: str) -> str:
@@ -169,6 +170,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
         return
     for key, value in tree.get("set", {}).items():
         set_key(base, key, value)
+    # each value of an axis with the base's of all others: what needs something is not a combination, but a value
     for axis in tree["axes"]:
         keys = axis.get("keys") or [axis["key"]]
         for value in axis.get("values", ()):

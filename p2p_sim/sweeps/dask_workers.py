@@ -53,7 +53,7 @@ def _code_of(name: str) -> str:
 def compare(
     where: str,
     here: Versions,
-    found: Mapping[str, Versions | BaseException],
+    answers: Mapping[str, Versions | BaseException],
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Compare what workers answered with what this process has.
@@ -61,7 +61,7 @@ def compare(
     Args:
         where: address of the scheduler, for messages.
         here: versions of this process.
-        found: the answer of each worker, by its address: its versions, or why it has none.
+        answers: of each worker, by its address: its versions, or why it has none.
         packages: plug-ins that are needed; of others, versions do not matter.
 
     Raises:
@@ -69,21 +69,16 @@ def compare(
     """
     needed = {key(name) for name in packages for key in (_plug_in, _code_of)}
     here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
-    for worker, answer in sorted(found.items()):
+    for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
             why = one_line(answer)
             raise InputError(f"dask {where}: {worker} cannot run p2p-sim ({why}); install the same version everywhere")
-        for name in here:
-            if answer.get(name) == here[name]:
-                continue
-            differs = f"dask {where}: {worker} has {_shown(name, answer)}, this process {here[name]}"
-            if name in _MUST_AGREE or name in needed:
+        for name in [name for name in here if answer.get(name) != here[name]]:
+            theirs = f"{name} {answer[name]}" if name in answer else f"no {name}"
+            differs = f"dask {where}: {worker} has {theirs}, this process {here[name]}"
+            if name in needed.union(_MUST_AGREE):
                 raise InputError(f"{differs}; install the same version everywhere")
             warnings.warn(f"{differs}; rows may differ in their last digits", stacklevel=2)
-
-
-def _shown(name: str, answer: Versions) -> str:
-    return f"{name} {answer[name]}" if name in answer else f"no {name}"
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
@@ -97,7 +92,7 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
     if model_version != MODEL_VERSION:
         raise OtherModelError(f"model version {MODEL_VERSION} instead of {model_version}")
     _one_thread()
-    return [sent(done) for done in perform(batch)]
+    return [sent(result) for result in perform(batch)]
 
 
 @functools.cache
@@ -219,15 +214,15 @@ def _check(client: Any, address: str, within_s: float, packages: Mapping[str, st
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
         raise InputError(f"dask {address}: the scheduler has no workers; start some: dask worker {address}") from None
-    found, until = client.run(versions, on_error="return"), time.monotonic() + within_s
-    while any(isinstance(answer, OSError) for answer in found.values()) and time.monotonic() < until:
+    answers, until = client.run(versions, on_error="return"), time.monotonic() + within_s
+    while any(isinstance(answer, OSError) for answer in answers.values()) and time.monotonic() < until:
         time.sleep(_AGAIN_S)  # a worker went while it was asked; the scheduler soon knows
-        found = client.run(versions, on_error="return")
+        answers = client.run(versions, on_error="return")
     try:
-        found["the scheduler"] = client.run_on_scheduler(versions)
+        answers["the scheduler"] = client.run_on_scheduler(versions)
     except Exception as fault:
-        found["the scheduler"] = fault
-    compare(address, versions(), found, packages)
+        answers["the scheduler"] = fault
+    compare(address, versions(), answers, packages)
 
 
 def _threads(client: Any, address: str) -> int:
@@ -254,7 +249,7 @@ class _Flight:
         self._arrivals = as_completed(loop=client.loop)
         self._air: dict[Any, tuple[Batch, float]] = {}
         self._threads = _threads(client, plan.address)
-        self._looked = self._seen = time.monotonic()
+        self._looked = self._inhabited = time.monotonic()  # last look, and last look that met a worker
         self._alone = False
 
     def fill(self) -> bool:
@@ -280,9 +275,9 @@ class _Flight:
         while not self._arrivals.has_ready():
             time.sleep(0.002)
             self._look()
-        found = [self._done(future) for future in self._arrivals.next_batch(block=False)]
+        results = [self._results_of(future) for future in self._arrivals.next_batch(block=False)]
         self.fill()
-        return [done for done in found if done]
+        return [each for each in results if each]
 
     def _look(self) -> None:
         """Now and then, see that the scheduler and any worker are there."""
@@ -292,20 +287,21 @@ class _Flight:
         self._looked = now
         self._threads = _threads(self._client, self._plan.address)
         if self._threads:
-            self._seen = now
-        elif now - self._seen > self._plan.patience_s:
+            self._inhabited = now
+        elif now - self._inhabited > self._plan.patience_s:
             seconds = f"{self._plan.patience_s:g} s"
             raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
 
-    def _done(self, future: Any) -> list[Done]:
+    def _results_of(self, future: Any) -> list[Done]:
+        """What became of a batch; empty where it is computed again, or its tasks are sent again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)
         if future.status in ("cancelled", "lost"):
             raise _lost(self._plan.address)
         try:
-            done: list[Done] = future.result(timeout=_ANSWER_S)
-            return done
+            results: list[Done] = future.result(timeout=_ANSWER_S)
+            return results
         except TimeoutError:  # its worker went before the result was fetched, so that it is computed again
             self._air[future] = batch, since
             self._arrivals.add(future)

@@ -60,8 +60,8 @@ def start(imports: str, perform: Perform) -> Worker:
     watched, life = Pipe(duplex=False)
     handles = there.fileno(), watched.fileno()
     options = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-    places = json.dumps([str(place) for place in sys.path])
-    command = [sys.executable, *options, "-c", _START, places, *map(str, handles)]
+    import_path = json.dumps([str(folder) for folder in sys.path])
+    command = [sys.executable, *options, "-c", _START, import_path, *map(str, handles)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, pass_fds=handles, env={**os.environ, **dict.fromkeys(_THREADS, "1")}
     )
@@ -89,7 +89,7 @@ def serve(pipe: int, life: int) -> None:
         message: list[Done] = []
         while True:
             connection.send(message)
-            message = [sent(done) for done in perform(connection.recv())]
+            message = [sent(result) for result in perform(connection.recv())]
     except (EOFError, BrokenPipeError):
         return
 
@@ -235,7 +235,7 @@ class _Crew:
         for hired in self._workers.values():
             if hired.ready and hired.batch is None:
                 self._give(hired)
-        return [done for done in news if done]
+        return [results for results in news if results]
 
     def _news(self, hired: _Hired) -> list[Done]:
         try:

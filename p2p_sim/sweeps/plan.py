@@ -76,14 +76,14 @@ class SweepPlan:
         """All points, the last axis fastest."""
         return map(self.point, itertools.product(*(range(len(steps)) for steps in self.steps)))
 
-    def point(self, place: tuple[int, ...]) -> Point:
-        """The point at a place along each axis."""
+    def point(self, indices: tuple[int, ...]) -> Point:
+        """The point with the value of each axis that an index names."""
         settings: dict[str, Any] = {}
         columns: dict[str, Any] = {}
-        for axis, steps, index in zip(self.axes, self.steps, place, strict=True):
+        for axis, steps, index in zip(self.axes, self.steps, indices, strict=True):
             for name, value in zip(axis.names, steps[index], strict=True):
                 settings[name] = value
-                columns[name] = axis.labels[index] if axis.labels else _shown(value)
+                columns[name] = axis.labels[index] if axis.labels else _cell(value)
         return Point(settings, columns)
 
     def scenario(self, point: Point) -> Scenario:
@@ -97,7 +97,7 @@ class SweepPlan:
 
     @cached_property
     def checksums(self) -> tuple[str, ...]:
-        """Of the data files of the base scenario."""
+        """Checksums of the data files of the base scenario."""
         return Replicate(self.base, data_dir=self.data_dir).checksums
 
     def identity(self, scenario: Scenario) -> str:
@@ -113,14 +113,14 @@ class SweepPlan:
         Raises:
             InputError: two points are the same.
         """
-        found: dict[str, Point] = {}
+        points: dict[str, Point] = {}
         for point in self.points():
             identity = self.identity(self.scenario(point))[:16]
-            if identity in found:
-                shown = ", ".join(f"{key} = {value}" for key, value in point.columns.items())
-                raise InputError(f"axes: the point {shown} occurs twice")
-            found[identity] = point
-        return found
+            if identity in points:
+                values = ", ".join(f"{key} = {value}" for key, value in point.columns.items())
+                raise InputError(f"axes: the point {values} occurs twice")
+            points[identity] = point
+        return points
 
     def asks_for(self, point: str, replicate: int) -> bool:
         """Whether a replicate is of this sweep."""
@@ -133,23 +133,20 @@ class SweepPlan:
 
     def examples(self) -> Iterator[Scenario]:
         """Scenarios of a few points: each value of each axis occurs, in the first point's company."""
-        return map(self._at, self._places())
+        return (self.scenario(point) for point in self._examples())
 
-    def _places(self) -> Iterator[tuple[int, ...]]:
-        """The first point's place, and each other value of each axis in its company."""
-        yield (0,) * len(self.axes)
+    def _examples(self) -> Iterator[Point]:
+        """The first point, and each other value of each axis in its company."""
+        yield self.point((0,) * len(self.axes))
         for index, axis in enumerate(self.axes):
             for step in range(1, len(axis.steps)):
-                yield tuple(step if i == index else 0 for i in range(len(self.axes)))
-
-    def _at(self, place: tuple[int, ...]) -> Scenario:
-        return self.scenario(self.point(place))
+                yield self.point(tuple(step if i == index else 0 for i in range(len(self.axes))))
 
     def check(self) -> None:
         """Raise InputError if a value along an axis does not fit, or axes set two keys of which a scenario has one."""
-        for place in self._places():
-            check_either(self.point(place).settings.items(), option="")
-            self._at(place)
+        for point in self._examples():
+            check_either(point.settings.items(), option="")
+            self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
         """A replicate of each population with the user's own files that occurs along an axis."""
@@ -184,23 +181,24 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     if "axes" not in tree and "base" not in tree and tree.keys() & {"population", "mechanism"}:
         raise InputError(f"{path}: this is a scenario, not a sweep: p2p-sim run {path}")
     try:
-        given = SweepFile.model_validate_json(json.dumps(tree, default=str))
+        file = SweepFile.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
         raise refusal(error, SweepFile).within(path) from None
     changes = parse_overrides(overrides)
-    count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
-    base_file = find_scenario(given.base, folder=path.parent)
+    # the base scenario, changed by the file, then by --set; replicates last, which the file may name as well
+    replicates = next((value for key, value in reversed(changes) if key == "replicates"), file.replicates)
+    base_file = find_scenario(file.base, folder=path.parent)
     tree = load_scenario(base_file).model_dump(mode="json")
-    for key, value in (*given.set.items(), *changes):
+    for key, value in (*file.set.items(), *changes):
         set_key(tree, key, value)
-    if count is not None:
-        set_key(tree, "replicates", count)
+    if replicates is not None:
+        set_key(tree, "replicates", replicates)
     try:
         base = Scenario.from_tree(tree, base_file.parent)
     except InputError as error:
-        hint = _unquoted(given.set)
+        hint = _unquoted(file.set)
         raise (InputError(f"{path}: {error}{hint}") if hint else error.within(path)) from None
-    return make_plan(given.name, base, given.axes, base.replicates, given.plots, data_dir, str(path))
+    return make_plan(file.name, base, file.axes, base.replicates, plots=file.plots, data_dir=data_dir, where=str(path))
 
 
 def _unquoted(changes: Mapping[str, Any]) -> str:
@@ -216,12 +214,13 @@ def make_plan(
     base: Scenario,
     axes: Sequence[Axis],
     replicates: int,
+    *,
     plots: Sequence[Plot] = (),
     data_dir: Path | None = None,
     where: str = "sweep",
 ) -> SweepPlan:
-    """Check that every point of a sweep is a scenario."""
-    plan = SweepPlan(name, base, tuple(axes), replicates, tuple(plots), data_dir)
+    """Check that every point of a sweep is a scenario; `where` begins the line of an error."""
+    plan = SweepPlan(name, base, axes=tuple(axes), replicates=replicates, plots=tuple(plots), data_dir=data_dir)
     if plan.size > MOST_POINTS:
         raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
     twice = [key for key in plan.keys if plan.keys.count(key) > 1]
@@ -244,12 +243,12 @@ def _like(value: Any, current: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> Any:
+def _cell(value: Any) -> Any:
     """A value as a cell of a table: plain ones as they are, tables in one line."""
     if isinstance(value, dict):
-        rest = ", ".join(f"{key}={_shown(entry)}" for key, entry in value.items() if key != "kind")
+        rest = ", ".join(f"{key}={_cell(entry)}" for key, entry in value.items() if key != "kind")
         kind = str(value.get("kind", ""))
         return f"{kind} ({rest})" if kind and rest else kind or rest
     if isinstance(value, list | tuple):
-        return " ".join(str(_shown(entry)) for entry in value)
+        return " ".join(str(_cell(entry)) for entry in value)
     return value

@@ -21,7 +21,7 @@ from p2p_sim.sweeps.run_sweep import run_sweep
 from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
-"""Called with (replicates done, replicates wanted) before the first and whenever some are done."""
+"""Called with (replicates finished, replicates wanted) before the first and whenever some are finished."""
 FIGURE = "privacy-utility.png"
 
 
@@ -56,7 +56,7 @@ def run_point(
         scenario: what to run.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        progress: told how many replicates are done.
+        progress: called with how many replicates are finished, and how many are wanted.
         executor: where to run; default: here, one after another. The rows are the same everywhere.
 
     Raises:
@@ -75,7 +75,7 @@ def run_point(
 
     def report(state: Standing) -> None:
         if progress is not None:
-            progress(state.done, state.replicates)
+            progress(state.finished, state.replicates)
 
     result = run_sweep(plan, out, executor, report, finish=finish)
     used = [terms[name] for name in dict.fromkeys(result.rows.get("statement", ())) if name in terms]
@@ -102,9 +102,9 @@ def run_all(
     Returns:
         A frame, one row a replicate; its `attrs["directory"]` is the results directory.
     """
-    place, data = optional_path("out", out), optional_path("data_dir", data_dir)
+    directory, data = optional_path("out", out), optional_path("data_dir", data_dir)
     executor = at_a_time(count_of("workers", workers, 1))
-    finished = run_point(scenario_of(scenario), place, data, executor=executor)
+    finished = run_point(scenario_of(scenario), directory, data, executor=executor)
     rows = derived(finished.rows)
     rows.attrs["directory"] = str(finished.directory)
     return rows

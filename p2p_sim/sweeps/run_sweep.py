@@ -5,6 +5,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from p2p_sim.base.errors import InputError, RunFailed, count_of, optional_path
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
 from p2p_sim.replicate.replicate import default_directory, scenario_of
-from p2p_sim.results.rows import FAILURES, ROWS, Row, write_manifest
+from p2p_sim.replicate.row import Row
+from p2p_sim.results.rows import FAILURES, ROWS, write_manifest
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.session import Session, open_session, warn
@@ -34,14 +36,14 @@ LONGEST_ERROR = 300
 class Progress:
     """Where a sweep stands.
 
-    points, replicates: of the whole sweep; done: replicates on disk; failed: replicates that could not be run.
-    task_s: mean seconds of a replicate, once some are done: of short ones, without the first of each worker, which
+    points, replicates: of the whole sweep; finished: replicates on disk; failed: replicates that could not be run.
+    task_s: mean seconds of a replicate, once some are finished: of short ones, without the first of each worker, which
     loads libraries. workers: how many run at a time.
     """
 
     points: int
     replicates: int
-    done: int
+    finished: int
     failed: int = 0
     task_s: float | None = None
     workers: int = 1
@@ -51,7 +53,7 @@ class Progress:
         """Estimated time to the end, seconds."""
         if self.task_s is None:
             return None
-        return self.task_s * max(self.replicates - self.done - self.failed, 0) / self.workers
+        return self.task_s * max(self.replicates - self.finished - self.failed, 0) / self.workers
 
 
 Report = Callable[[Progress], None]
@@ -80,7 +82,10 @@ class SweepResult:
 
 @dataclass
 class _Driver:
-    """What is missing of a plan, batch by batch, and where it stands."""
+    """What is missing of a plan, batch by batch, and where it stands.
+
+    cold: results still to come from workers that had to load libraries; times: seconds of the latest replicates.
+    """
 
     plan: SweepPlan
     session: Session
@@ -120,14 +125,14 @@ class _Driver:
 
     def note(self, results: Sequence[Done]) -> None:
         """Count what came back."""
-        failed = sum(done.row is None for done in results)
+        failed = sum(result.row is None for result in results)
         self.progress.failed += failed
-        self.progress.done += len(results) - failed
-        self.session.done = self.progress.done
-        for done in results:
+        self.progress.finished += len(results) - failed
+        self.session.finished = self.progress.finished
+        for result in results:
             self.cold -= 1
-            if self.cold < 0 or done.wall_s > LOADING_S:
-                self.times.append(done.wall_s)
+            if self.cold < 0 or result.wall_s > LOADING_S:
+                self.times.append(result.wall_s)
         if self.times:
             self.progress.task_s = statistics.fmean(self.times)
         if self.report:
@@ -151,7 +156,7 @@ def run_sweep(
         plan: what to run.
         out: results directory; default results/<name>-<hash8> below the current directory.
         executor: where to run; default: here, one after another.
-        report: told where the plan stands, before the first and after every batch.
+        report: called with where the plan stands, before the first and after every batch.
         work: what runs a batch of tasks.
         finish: called with the directory, which is still ours alone, and the rows.
 
@@ -160,43 +165,41 @@ def run_sweep(
         Exception: what the first replicate of a run that failed raised; those under way beside it are lost.
     """
     executor = executor or Serial()
-    try:
-        warn(plan.base, plan.data_dir)
-    except InputError:
-        if not plan.axes:  # points may replace what does not fit in the base scenario
-            raise
+    warn(plan.base, plan.data_dir, replaceable=bool(plan.axes))
     identity = plan.sweep_identity
-    directory = out or default_directory(plan.name, identity)
-
-    def check(row: Row) -> None:
-        missing = [key for key in plan.keys if key not in row]
-        if missing:
-            raise InputError(f"{directory / ROWS}: a row without {missing[0]} is of another sweep")
-        if not plan.axes and row["scenario"] not in plan.identified:
-            raise InputError(
-                f"{directory / ROWS}: replicate {row['replicate']} is of another scenario or of other data "
-                f"(hash {str(row['scenario'])[:8]}, not {identity[:8]})"
-            )
-
-    def columns(task: Task) -> Mapping[str, Any]:
-        return plan.identified[task.point].columns
-
-    total = plan.size * plan.replicates
+    directory, total = out or default_directory(plan.name, identity), plan.size * plan.replicates
+    check = partial(_check_row, plan, directory / ROWS)
     with open_session(directory, identity, executor, check=check, wanted=total) as session:
+        # count what is on disk, and write the manifest, which may grow by values and replicates
         store, points = session.store, plan.identified
-        session.done = sum(store.has(*key) for key in itertools.product(points, range(plan.replicates)))
-        progress = Progress(len(points), total, session.done, workers=executor.workers)
-        replicates = max(plan.replicates, store.replicates)
-        write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
+        session.finished = sum(store.has(*key) for key in itertools.product(points, range(plan.replicates)))
+        progress = Progress(len(points), total, session.finished, workers=executor.workers)
+        write_manifest(
+            directory,
+            plan.base,
+            name=plan.name,
+            identity=identity,
+            replicates=max(plan.replicates, store.replicates),
+            packages=plan.packages,
+            extra=_described(plan),
+        )
         if report:
             report(progress)
+        # run what is missing
         driver = _Driver(plan, session, progress, report, executor.workers)
-        failure = session.run(driver.batches(), work, columns=columns, noted=driver.note, stop=not plan.axes)
+        failure = session.run(
+            driver.batches(),
+            work,
+            columns=lambda task: points[task.point].columns,
+            noted=driver.note,
+            stop=not plan.axes,
+        )
         if failure is not None:
             raise failure.fault or RunFailed(f"replicate {failure.task.replicate} {failure.error}")
-        if not progress.done:
+        if not progress.finished:
             error = session.first_error[:LONGEST_ERROR]
             raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
+        # sort the rows: points in their order along the axes, then those that were not asked for
         order = {point: index for index, point in enumerate(points)}
         rows = store.finish(
             lambda row: (order.get(row["scenario"], len(order)), row["scenario"]),
@@ -206,16 +209,27 @@ def run_sweep(
     return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
 
-def _described(plan: SweepPlan) -> dict[str, Any] | None:
-    """A sweep as its manifest says it; None: of a run the scenario says all."""
+def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
+    """Refuse a row on disk that is of another sweep, or of another run."""
+    missing = [key for key in plan.keys if key not in row]
+    if missing:
+        raise InputError(f"{path}: a row without {missing[0]} is of another sweep")
+    if not plan.axes and row["scenario"] not in plan.identified:
+        raise InputError(
+            f"{path}: replicate {row['replicate']} is of another scenario or of other data "
+            f"(hash {str(row['scenario'])[:8]}, not {plan.sweep_identity[:8]})"
+        )
+
+
+def _described(plan: SweepPlan) -> dict[str, Any]:
+    """A sweep as its manifest says it; empty for a run, of which the scenario says all."""
     if not plan.axes:
-        return None
+        return {}
     axes = [
         {"keys": list(axis.names), "values": [list(step) for step in steps], "labels": axis.labels}
         for axis, steps in zip(plan.axes, plan.steps, strict=True)
     ]
-    plots = [plot.model_dump() for plot in plan.plots]
-    return {"axes": axes, "plots": plots}
+    return {"kind": "sweep", "axes": axes, "plots": [plot.model_dump() for plot in plan.plots]}
 
 
 def sweep(
@@ -249,11 +263,11 @@ def sweep(
     """
     from p2p_sim.sweeps.local_workers import LocalProcesses
 
-    chosen, place, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
-    wanted = chosen.replicates if replicates is None else count_of("replicates", replicates, 1)
-    plan = make_plan(chosen.name, chosen, axes_of(axes), wanted, plots_of(plots), data_dir=data)
+    scenario, directory, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
+    wanted = scenario.replicates if replicates is None else count_of("replicates", replicates, 1)
+    plan = make_plan(scenario.name, scenario, axes_of(axes), wanted, plots=plots_of(plots), data_dir=data)
     executor: Executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
-    result = run_sweep(plan, place, executor)
+    result = run_sweep(plan, directory, executor)
     rows = derived(result.rows)
     rows.attrs["directory"] = str(result.directory)
     return rows

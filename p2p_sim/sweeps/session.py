@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import RunFailed
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.results.rows import Row, Store, open_store
+from p2p_sim.replicate.row import Row
+from p2p_sim.results.rows import Store, open_store
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task
 
@@ -22,9 +23,19 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with one line that says what is kept."""
 
 
-def warn(scenario: Scenario, data_dir: Path | None) -> None:
-    """Warn of what is likely not meant by a scenario."""
-    for line in advice(Replicate(scenario, data_dir=data_dir)):
+def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False) -> None:
+    """Warn of what is likely not meant by a scenario.
+
+    Args:
+        replaceable: whether what does not fit in it may be replaced, by the points of a sweep, and is no error here.
+    """
+    try:
+        lines = advice(Replicate(scenario, data_dir=data_dir))
+    except InputError:
+        if not replaceable:
+            raise
+        return
+    for line in lines:
         warnings.warn(line, stacklevel=3)
 
 
@@ -32,13 +43,13 @@ def warn(scenario: Scenario, data_dir: Path | None) -> None:
 class Session:
     """Work in an open results directory; use `open_session` to get one.
 
-    store: its rows. executor: who runs tasks. done, wanted: how far it is, as whatever stops it says.
+    store: its rows. executor: who runs tasks. finished, wanted: replicates, as whatever stops it says.
     first_error: of replicates that could not be run.
     """
 
     store: Store
     executor: Executor
-    done: int = 0
+    finished: int = 0
     wanted: int = 0
     first_error: str = ""
 
@@ -60,16 +71,18 @@ class Session:
             stop: whether the first failure ends it and is returned; what is under way beside it is dropped.
         """
         for results in self.executor.run(batches, work):
-            good = [replace(d, row={**d.row, **columns(d.task)}) for d in results if d.row is not None]
-            bad = [done for done in results if done.row is None]
-            if good:
-                self.store.append([done.row for done in good], [d.wall_s for d in good], [d.terms for d in good])
-            if bad and stop:
-                return bad[0]
-            for done in bad:
-                fault = {"point": done.task.point, "replicate": done.task.replicate, "error": done.error}
-                self.fail({**fault, **columns(done.task)})
-            noted([*good, *bad])
+            # rows are kept first, so that a failure beside them costs nothing
+            rows = [replace(each, row={**each.row, **columns(each.task)}) for each in results if each.row is not None]
+            self.store.append(
+                [each.row for each in rows], [each.wall_s for each in rows], [each.terms for each in rows]
+            )
+            failures = [each for each in results if each.row is None]
+            if failures and stop:
+                return failures[0]
+            for failure in failures:
+                record = {"point": failure.task.point, "replicate": failure.task.replicate, "error": failure.error}
+                self.fail({**record, **columns(failure.task)})
+            noted([*rows, *failures])
         return None
 
     def fail(self, record: Row) -> None:
@@ -95,17 +108,17 @@ def open_session(
         try:
             yield session
         except RunFailed as error:
-            raise RunFailed(f"{error}; {kept(session.done, session.wanted)}") from None
+            raise RunFailed(f"{error}; {progress_text(session.finished, session.wanted)}") from None
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; {kept(session.done, session.wanted)}") from None
+            raise Interrupted(f"interrupted; {progress_text(session.finished, session.wanted)}") from None
 
 
-def kept(done: int, wanted: int) -> str:
+def progress_text(finished: int, wanted: int) -> str:
     """How many replicates are on disk.
 
-    >>> kept(3, 20), kept(0, 20)
+    >>> progress_text(3, 20), progress_text(0, 20)
     ('3 of 20 replicates are finished and kept: run the same again to go on', 'none of 20 replicates is finished')
     """
-    if not done:
+    if not finished:
         return f"none of {wanted:,} replicates is finished"
-    return f"{done:,} of {wanted:,} replicates are finished and kept: run the same again to go on"
+    return f"{finished:,} of {wanted:,} replicates are finished and kept: run the same again to go on"

@@ -7,15 +7,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import cast
 
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import streams
+from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import Prepared, measure, prepare
 from p2p_sim.replicate.streamed import Streamed, exchange_streamed, measure_streamed, prepare_streamed
-from p2p_sim.results.rows import Row
-from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task, done
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task, attempt
 
 PARTS_PER_WORKER = 2
 
@@ -43,28 +44,27 @@ _prepared = lru_cache(maxsize=1)(_prepare)
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """Run parts of a replicate; what comes back in place of a row is an Outcome."""
-    return [done(task, lambda part: (_outcome(part), None)) for task in batch]
+    """Run parts of a replicate, a `ShardsTask` each; what comes back in place of a row is an Outcome."""
+    return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
-def _outcome(part: Task) -> Outcome | None:
+def _outcome(part: ShardsTask) -> Outcome | None:
     """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
-    assert isinstance(part, ShardsTask)
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
-    first, last = _range(len(people.shards), part.index, part.count)
-    if first == last:
+    shards = _share(len(people.shards), part.index, part.count)
+    if not shards:
         return None
     if isinstance(ready, Streamed):
-        return exchange_streamed(ready, (first, last))
+        return exchange_streamed(ready, (shards.start, shards.stop))
     with one_thread():
-        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(first, last))
+        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(shards.start, shards.stop))
     return replace(outcome, overlay=None)  # the driver has its own
 
 
-def _range(total: int, index: int, count: int) -> tuple[int, int]:
-    """Shards first to last - 1 of one share."""
-    return total * index // count, total * (index + 1) // count
+def _share(total: int, index: int, count: int) -> range:
+    """The shards of one share of so many, all about as large."""
+    return range(total * index // count, total * (index + 1) // count)
 
 
 @dataclass(frozen=True)
@@ -82,29 +82,24 @@ class SplitShards:
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         tasks = (task for batch in batches for task in batch)
         parts = ((ShardsTask(**asdict(task), index=index, count=count),) for task in tasks for index in range(count))
-        found: dict[Task, list[Done]] = {}
+        shares: dict[Task, dict[int, Done]] = {}
         for results in self.inner.run(parts, perform_parts):
             for share in results:
-                assert isinstance(share.task, ShardsTask)
-                task = share.task.whole
-                found.setdefault(task, []).append(share)
-                if len(found[task]) == count:
-                    yield [replace(_whole(task, found.pop(task)), wall_s=time.perf_counter() - begin)]
+                part = cast(ShardsTask, share.task)
+                shares.setdefault(part.whole, {})[part.index] = share
+                if len(shares[part.whole]) == count:
+                    by_index = shares.pop(part.whole)
+                    whole = _whole(part.whole, [by_index[index] for index in range(count)])
+                    yield [replace(whole, wall_s=time.perf_counter() - begin)]
                     begin = time.perf_counter()
 
 
 def _whole(task: Task, shares: list[Done]) -> Done:
-    """The replicate from all its shares, or the error of one."""
+    """The replicate from all its shares, in their order, or the error of one."""
     for share in shares:
         if share.error is not None:
             return replace(share, task=task, row=None)
-    shares.sort(key=_place)
-    return done(task, lambda whole: _result(whole, [share.row for share in shares if share.row is not None]))
-
-
-def _place(share: Done) -> int:
-    assert isinstance(share.task, ShardsTask)
-    return share.task.index
+    return attempt(task, lambda task: _result(task, [share.row for share in shares if share.row is not None]))
 
 
 def _result(task: Task, parts: list[Outcome]) -> tuple[Row, Terms]:

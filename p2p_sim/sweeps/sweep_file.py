@@ -30,21 +30,25 @@ class Axis(Config):
     """How tables, texts and figures name the values, one each; absent: the values themselves."""
 
     @model_validator(mode="after")
-    def _complete(self) -> "Axis":
+    def _of_one_form(self) -> "Axis":
         if (self.key is None) == (self.keys is None):
             raise ValueError("give either key or keys")
-        if sum(given is not None for given in (self.values, self.linear, self.log)) != 1:
+        if sum(form is not None for form in (self.values, self.linear, self.log)) != 1:
             raise ValueError("give one of values, linear and log")
         if self.keys is not None and self.values is None:
             raise ValueError("keys need values, a list for each point of the axis")
+        return self
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Axis":
         if self.keys is not None and any(
             not isinstance(value, list | tuple) or len(value) != len(self.keys) for value in self.values or ()
         ):
             raise ValueError(f"values: each must be a list of {len(self.keys)} values, one a key")
-        for given in (self.linear, self.log):
-            if given is not None and (not 2 <= given[2] <= MOST_POINTS or (given is self.log and min(given[:2]) <= 0)):
+        for ends in (self.linear, self.log):
+            if ends is not None and (not 2 <= ends[2] <= MOST_POINTS or (ends is self.log and min(ends[:2]) <= 0)):
                 raise ValueError(
-                    f"{list(given)}: [first, last, count] with a count from 2 to {MOST_POINTS:,}; log above 0"
+                    f"{list(ends)}: [first, last, count] with a count from 2 to {MOST_POINTS:,}; log above 0"
                 )
         if self.labels is not None and len(self.labels) != len(self.steps):
             raise ValueError(f"labels: {len(self.labels)} for {len(self.steps)} values")
@@ -58,12 +62,12 @@ class Axis(Config):
     @property
     def steps(self) -> list[tuple[Any, ...]]:
         """The values, one for each key."""
+        # twelve digits, so that a value in between is written as its author would write it
         if self.linear is not None:
             return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]
         if self.log is not None:
             return [(float(f"{value:.12g}"),) for value in np.geomspace(*self.log[:2], self.log[2])]
-        assert self.values is not None
-        return [tuple(value) if self.keys is not None else (value,) for value in self.values]
+        return [tuple(value) if self.keys is not None else (value,) for value in self.values or ()]
 
 
 class Plot(Config):
@@ -98,36 +102,36 @@ class SweepFile(Config):
     """Figures to draw."""
 
 
-def axes_of(given: Any) -> list[Axis]:
+def axes_of(axes: Any) -> list[Axis]:
     """Axes from a mapping of dotted keys to their values, each a list, a range, an array or a column.
 
     Raises:
         InputError: it is something else.
     """
-    if not isinstance(given, Mapping) or not given:
-        raise InputError(f"axes {is_a(given)}: must map keys to lists of values, such as {_EXAMPLE}")
-    found = []
-    for key, values in given.items():
+    if not isinstance(axes, Mapping) or not axes:
+        raise InputError(f"axes {is_a(axes)}: must map keys to lists of values, such as {_EXAMPLE}")
+    parsed = []
+    for key, values in axes.items():
         if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__") or np.ndim(values) == 0:
             raise InputError(f"axes: {key} {is_a(values)}: must be a list of values, such as {_EXAMPLE}")
         plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
         try:
-            found.append(Axis(key=key, values=plain))
+            parsed.append(Axis(key=key, values=plain))
         except ValidationError as error:
             raise refusal(error, Axis).within(f"axes: {key}") from None
-    return found
+    return parsed
 
 
-def plots_of(given: Any) -> list[Plot]:
+def plots_of(plots: Any) -> list[Plot]:
     """Figures from a list of mappings.
 
     Raises:
         InputError: it is something else.
     """
-    if not isinstance(given, list | tuple) or not all(isinstance(entry, Mapping) for entry in given):
-        raise InputError(f"plots {is_a(given)}: must be a list of mappings, such as {_PLOTS}")
+    if not isinstance(plots, list | tuple) or not all(isinstance(entry, Mapping) for entry in plots):
+        raise InputError(f"plots {is_a(plots)}: must be a list of mappings, such as {_PLOTS}")
     try:
-        return [Plot(**entry) for entry in given]
+        return [Plot(**entry) for entry in plots]
     except ValidationError as error:
         raise refusal(error, Plot).within("plots") from None
 

@@ -106,10 +106,12 @@ class Executor(Protocol):
 
 def perform(batch: Batch) -> list[Done]:
     """Run tasks one after another; an error becomes one line."""
-    return [done(task, _result) for task in batch]
+    from p2p_sim.replicate.streamed import row_alone
+
+    return [attempt(task, lambda task: row_alone(task.case)) for task in batch]
 
 
-def done(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
+def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
     """What a function gives for a task, its row and the terms, or its error in one line."""
     begin = time.perf_counter()
     try:
@@ -148,12 +150,6 @@ def one_line(fault: BaseException, longest: int = 300) -> str:
     if not isinstance(fault, InputError) and (named := plug_in_fault(fault)) is not None:
         return named[:longest]
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]
-
-
-def _result(task: Task) -> tuple[Any, Terms]:
-    from p2p_sim.replicate.streamed import row_alone
-
-    return row_alone(task.case)
 
 
 class Serial:

@@ -13,6 +13,7 @@ from p2p_sim.scenario import Scenario
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
 """Columns that may be a goal, and whether more is better."""
 LARGEST_VIOLATION = 1e6
+"""An ε or a violation is at most this large where a sampler reads it, which takes no infinite number."""
 
 
 @dataclass(frozen=True)
@@ -50,42 +51,45 @@ class Goal:
             raise InputError(f"--accuracy {self.accuracy:g}: must be above 0 and at most 1")
 
     def measured(self, row: Mapping[str, Any]) -> Measured:
-        """What a row says.
+        """The score and ε of a row.
 
         Raises:
-            InputError: the row has no such figure.
+            InputError: the row has no such score.
         """
-        if self.judged:
-            known = row[VALUE]
-            found = row[LOWER] if known is None else known  # where labels leave a range, what is certain of it
-            value = found if self.column == "accuracy" else 1.0 - found
+        if self.judged:  # where released labels leave a range, its lower end is certain
+            accuracy = row[LOWER] if row[VALUE] is None else row[VALUE]
+            score = accuracy if self.column == "accuracy" else 1.0 - accuracy
         else:
-            found = row.get("error_rate" if self.column == "accuracy" else self.column)
-            value = 1.0 - found if self.column == "accuracy" and found is not None else found
-        if value is None:
-            other = "accuracy" if row["error_rate"] is not None else "half_l1"
-            raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose {other}")
+            score = row.get("error_rate" if self.column == "accuracy" else self.column)
+            score = 1.0 - score if self.column == "accuracy" and score is not None else score
+        if score is None:
+            usable = "accuracy" if row["error_rate"] is not None else "half_l1"
+            raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose {usable}")
         epsilon = row["epsilon_upper"]
-        return Measured(float(value), math.inf if epsilon is None else float(epsilon))
+        return Measured(float(score), math.inf if epsilon is None else float(epsilon))
 
-    def score(self, found: Sequence[Measured]) -> float:
+    def score(self, replicates: Sequence[Measured]) -> float:
         """The mean score over replicates."""
-        return math.fsum(one.score for one in found) / len(found)
+        return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
-    def loss(self, found: Sequence[Measured]) -> float:
+    def loss(self, replicates: Sequence[Measured]) -> float:
         """What is made small: ε, or the mean score with its sign."""
         if self.accuracy is not None:
-            return min(max(one.epsilon for one in found), LARGEST_VIOLATION)
-        return -self.score(found) if SCORES[self.column] else self.score(found)
+            return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
+        return -self.score(replicates) if SCORES[self.column] else self.score(replicates)
 
-    def violation(self, found: Sequence[Measured]) -> float:
+    def violation(self, replicates: Sequence[Measured]) -> float:
         """By how much the condition fails, above 0 where it does; ε is the largest over replicates, never a mean."""
-        if self.epsilon is not None:
-            over = max(one.epsilon for one in found) - self.epsilon
+        if self.accuracy is not None:
+            excess = self.accuracy - self.score(replicates)
         else:
-            assert self.accuracy is not None
-            over = self.accuracy - self.score(found)
-        return min(over, LARGEST_VIOLATION)
+            excess = max(replicate.epsilon for replicate in replicates) - self.largest_epsilon
+        return min(excess, LARGEST_VIOLATION)
+
+    @property
+    def largest_epsilon(self) -> float:
+        """The largest ε allowed; infinite where the least is searched."""
+        return math.inf if self.epsilon is None else self.epsilon
 
     def __str__(self) -> str:
         """The goal in words."""

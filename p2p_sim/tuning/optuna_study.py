@@ -57,7 +57,7 @@ class Trials:
             raise InputError(f"tune: {needs('Optuna', 'tune')}") from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space, self._seed = space, seed
-        self._distributions = {one.key: _distribution(one) for one in space.dimensions}
+        self._distributions = {dimension.key: _distribution(dimension) for dimension in space.dimensions}
         storage: BaseStorage = optuna.storages.InMemoryStorage() if path is None else _journal(path)
         try:
             self._study = optuna.create_study(storage=storage, study_name="tune", load_if_exists=True)
@@ -66,12 +66,11 @@ class Trials:
             raise InputError(f"{path}: damaged ({error})") from None
 
     def begin(self, number: int) -> Trial:
-        """The trial of a number, chosen and noted as running if it is not there yet; all before it must be there."""
+        """The trial of a number, or the next one, chosen and noted as running; `number` is at most that of the next."""
         if number < len(self.all):
             return self.all[number]
-        assert number == len(self.all)
         first = number - number % self._space.batch  # results of this trial's own batch are not looked at
-        before = [*self.all[:first], *(Trial(one.number, one.settings) for one in self.all[first:])]
+        before = [*self.all[:first], *(Trial(running.number, running.settings) for running in self.all[first:])]
         trial = Trial(number, self._choose(number, before))
         self._study.add_trial(self._frozen(trial))
         self.all.append(trial)
@@ -81,17 +80,18 @@ class Trials:
         """Note how a running trial ended."""
         from optuna.trial import TrialState
 
-        storage, known = self._study._storage, self._study.get_trials(deepcopy=False)[trial.number]
+        storage, stored = self._study._storage, self._study.get_trials(deepcopy=False)[trial.number]
         if trial.loss is not None:
-            storage.set_trial_intermediate_value(known._trial_id, trial.replicates, trial.loss)
-            storage.set_trial_system_attr(known._trial_id, "constraints:goal", trial.violation)
+            storage.set_trial_intermediate_value(stored._trial_id, trial.replicates, trial.loss)
+            storage.set_trial_system_attr(stored._trial_id, "constraints:goal", trial.violation)
         ended = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}[trial.state]
         values = [trial.loss] if trial.state == "finished" and trial.loss is not None else None
-        storage.set_trial_state_values(known._trial_id, ended, values)  # last: until then the trial runs again
+        storage.set_trial_state_values(stored._trial_id, ended, values)  # last: until then the trial runs again
         self.all[trial.number] = trial
 
     def _choose(self, number: int, before: Sequence[Trial]) -> Settings:
-        tried = {_key(one.settings) for one in before}
+        """Settings that no earlier trial has, if some draws give them."""
+        tried = {_key(trial.settings) for trial in before}
         settings: Settings = {}
         for attempt in range(_AT_RANDOM):
             settings = self._drawn(number, attempt, before)
@@ -100,7 +100,7 @@ class Trials:
         return settings
 
     def _drawn(self, number: int, attempt: int, before: Sequence[Trial]) -> Settings:
-        """A setting by the sampler, of which each call has a seed of its own."""
+        """Settings by the sampler; each call has a seed of its own."""
         import optuna
 
         text = f"tune {self._seed} {number} {attempt}"
@@ -115,24 +115,26 @@ class Trials:
             )
             study: Study = optuna.create_study(sampler=sampler)
             if not at_random:
-                study.add_trials([self._frozen(one) for one in before])
-            asked = study.ask(self._distributions)
-        return self._settings(asked.params)
+                study.add_trials([self._frozen(trial) for trial in before])
+            drawn = study.ask(self._distributions)
+        return self._settings(drawn.params)
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
         """A trial as Optuna has it."""
         from optuna.trial import TrialState, create_trial
 
         states = {"running": TrialState.RUNNING, "finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED}
-        state = states.get(trial.state, TrialState.FAIL)
-        known = trial.loss is not None and trial.violation is not None
+        measured = trial.loss is not None and trial.violation is not None
         return create_trial(
-            state=state,
+            state=states.get(trial.state, TrialState.FAIL),
             value=trial.loss if trial.state == "finished" else None,
-            params={one.key: _place(one, trial.settings[one.key]) for one in self._space.dimensions},
+            params={
+                dimension.key: _to_optuna(dimension, trial.settings[dimension.key])
+                for dimension in self._space.dimensions
+            },
             distributions=self._distributions,
-            intermediate_values={trial.replicates: float(trial.loss or 0.0)} if known else {},
-            constraints={"goal": float(trial.violation or 0.0)} if known else None,
+            intermediate_values={trial.replicates: float(trial.loss or 0.0)} if measured else {},
+            constraints={"goal": float(trial.violation or 0.0)} if measured else None,
         )
 
     def _trial(self, frozen: "FrozenTrial") -> Trial:
@@ -146,10 +148,11 @@ class Trials:
         if frozen.state not in states:
             return Trial(frozen.number, settings)
         replicates, loss = max(frozen.intermediate_values.items())
-        return Trial(frozen.number, settings, states[frozen.state], loss, frozen.constraints["goal"], replicates)
+        state, violation = states[frozen.state], frozen.constraints["goal"]
+        return Trial(frozen.number, settings, state, loss=loss, violation=violation, replicates=replicates)
 
     def _settings(self, params: dict[str, Any]) -> Settings:
-        return {one.key: _value(one, params[one.key]) for one in self._space.dimensions}
+        return {dimension.key: _value(dimension, params[dimension.key]) for dimension in self._space.dimensions}
 
 
 def _journal(path: Path) -> "BaseStorage":
@@ -170,32 +173,35 @@ def _journal(path: Path) -> "BaseStorage":
     return JournalStorage(JournalFileBackend(str(path), lock_obj=Held(str(path))))
 
 
-def _distribution(one: Dimension) -> "BaseDistribution":
-    """Where Optuna draws a dimension from: numbers of a list by their place in ascending order."""
+def _distribution(dimension: Dimension) -> "BaseDistribution":
+    """Where Optuna draws a dimension from: numbers of a list by their index in ascending order."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if one.values:
-        return IntDistribution(0, len(one.values) - 1) if _ordered(one) else CategoricalDistribution(one.values)
-    if one.whole:
-        return IntDistribution(int(one.low), int(one.high), log=one.log)
-    return FloatDistribution(one.low, one.high, log=one.log)
+    values, low, high = dimension.values, dimension.low, dimension.high
+    if values:
+        return IntDistribution(0, len(values) - 1) if _ordered(dimension) else CategoricalDistribution(values)
+    if dimension.whole:
+        return IntDistribution(int(low), int(high), log=dimension.log)
+    return FloatDistribution(low, high, log=dimension.log)
 
 
-def _ordered(one: Dimension) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in one.values)
+def _ordered(dimension: Dimension) -> bool:
+    """Whether a list holds numbers alone, so that neighbours are alike."""
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in dimension.values)
 
 
-def _place(one: Dimension, value: Any) -> Any:
-    return sorted(one.values).index(value) if one.values and _ordered(one) else value
+def _to_optuna(dimension: Dimension, value: Any) -> Any:
+    """A value as the distribution of its dimension has it."""
+    return sorted(dimension.values).index(value) if dimension.values and _ordered(dimension) else value
 
 
-def _value(one: Dimension, place: Any) -> Any:
+def _value(dimension: Dimension, drawn: Any) -> Any:
     """A value of a dimension; of a continuous range with six digits, so that tables and files show all of it."""
-    if one.values:
-        return sorted(one.values)[place] if _ordered(one) else place
-    if one.whole:
-        return place
-    return min(max(float(f"{place:.6g}"), one.low), one.high)
+    if dimension.values:
+        return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
+    if dimension.whole:
+        return drawn
+    return min(max(float(f"{drawn:.6g}"), dimension.low), dimension.high)
 
 
 def _key(settings: Settings) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cached
@@ -21,15 +20,17 @@ from p2p_sim.privacy.rivals.private_selection import Selection
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw, TruncatedNegativeBinomial
 from p2p_sim.privacy.worst_of_several import WorstOf
 from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.selection_scores import PRIVATE, row_scored
-from p2p_sim.results.rows import Row, read_rows, write_manifest
+from p2p_sim.results.rows import read_rows
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.session import Session, warn
-from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, done, perform
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, attempt, perform
 from p2p_sim.tuning.goal import Measured
 from p2p_sim.tuning.optuna_study import Trial
-from p2p_sim.tuning.run_search import Found, Told, Tuned
-from p2p_sim.tuning.search_outcome import write_outcome
+from p2p_sim.tuning.run_search import Report, Tuned
+from p2p_sim.tuning.search import best
+from p2p_sim.tuning.search_outcome import BestSetting, write_outcome
 from p2p_sim.tuning.search_space import Settings, Space
 from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 
@@ -62,12 +63,12 @@ class PrivateSearchPlan:
     @cached_property
     def calibrated(self) -> tuple[Scenario, ...]:
         """The candidates with the noise of a run."""
-        return tuple(one.replace(**{TARGET: self.run_epsilon}) for one in self.candidates)
+        return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
     def runs(self, seed: int, replicate: int = 0) -> list[int]:
-        """The candidate of each run, drawn alike and independently; how many runs there are follows the law."""
+        """The index of each run's candidate, drawn alike and independently; how many runs there are follows the law."""
         rng = np.random.default_rng([seed, replicate, 0x5E1EC7])
-        return [int(place) for place in rng.integers(len(self.candidates), size=self.law.draw(rng))]
+        return [int(index) for index in rng.integers(len(self.candidates), size=self.law.draw(rng))]
 
 
 def planned(
@@ -86,29 +87,33 @@ def planned(
     """
     if mean_runs <= 1.0:
         raise InputError(f"--trials {mean_runs:g}: is the mean number of runs of a private selection; must be above 1")
+    scenarios, plan = tuple(candidates), None
     law, scale = TruncatedNegativeBinomial.of_mean(mean_runs, 0.0), 1.0 / (SCORE_SHARE * epsilon)
-    low, high, found = epsilon / 100.0, epsilon, None
+    # bisection on a logarithmic scale, with four digits, so that a file shows all of the ε of a run
+    low, high = epsilon / 100.0, epsilon
     for _ in range(_STEPS):
         middle = float(f"{(low * high) ** 0.5:.4g}")
-        bound = _whole(tuple(candidates), middle, scale, law, data_dir)
+        bound = _whole(scenarios, middle, scale, law, data_dir)
         if bound.epsilon_upper <= epsilon:
-            low, found = middle, (middle, bound)
+            plan = PrivateSearchPlan(scenarios, law, epsilon, score_scale=scale, run_epsilon=middle, bound=bound)
+            low = middle
         else:
             high = middle
-    if found is None:
+    if plan is None:
         raise InputError(f"--epsilon {epsilon:g}: too small for a private selection with {mean_runs:g} runs on average")
-    return PrivateSearchPlan(tuple(candidates), law, epsilon, scale, *found)
+    return plan
 
 
 def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
-    each: dict[Accountant, None] = {}
-    for one in candidates:
-        scenario = one.replace(**{TARGET: run_epsilon})
-        each[_accountant(scenario.model_dump_json(exclude={"learner"}), scenario, data_dir)] = None
-    one_run = Composition((WorstOf(tuple(each)), NoisyScore(scale)), (1, 1))
-    return Selection(one_run, law).epsilon(candidates[0].privacy.delta)
+    """The bound of a whole selection: a run is the worst of all candidates, composed with the noisy score."""
+    accountants: dict[Accountant, None] = {}
+    for candidate in candidates:
+        scenario = candidate.replace(**{TARGET: run_epsilon})
+        accountants[_accountant(scenario.model_dump_json(exclude={"learner"}), scenario, data_dir)] = None
+    run = Composition((WorstOf(tuple(accountants)), NoisyScore(scale)), (1, 1))
+    return Selection(run, law).epsilon(candidates[0].privacy.delta)
 
 
 @cached(LRUCache(4096), key=lambda text, scenario, data_dir: (text, scenario.folder, data_dir))
@@ -120,16 +125,17 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
     )
     if scenario.mechanism.asks_oracle:
         raise InputError("--look curator: a parameter follows from true labels, and no ε counts that; give its value")
+    # only a curator sees the true labels that a score of a run is about
     mechanism = scenario.mechanism.deployed(setup)
     if mechanism.trust != "curator":
         raise InputError(
             f"--look curator: mechanism.kind = {scenario.mechanism.kind!r} has no curator who holds true labels and "
             "could score runs; choose released or public"
         )
-    found = mechanism.accountant_of(_NOTHING, people.cluster_sizes, scenario.situation(people.num_classes))
-    if found is None:
+    accountant = mechanism.accountant_of(_NOTHING, people.cluster_sizes, scenario.situation(people.num_classes))
+    if accountant is None:
         raise InputError(f"--look curator: mechanism.kind = {scenario.mechanism.kind!r} states ε at one δ only")
-    return found
+    return accountant
 
 
 def candidates_of(base: Scenario, space: Space) -> list[Settings]:
@@ -140,26 +146,28 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
     """
     if "target_epsilon" not in type(base.mechanism).model_fields:
         raise InputError(f"--look curator: mechanism.kind = {base.mechanism.kind!r} takes no mechanism.target_epsilon")
-    for one in space.dimensions:
-        if not one.values:
-            raise InputError(f"--look curator: {one.key}: must be a list of values, in the table [values] of --search")
-        if one.key.startswith(("population.", "mechanism.target_epsilon", "mechanism.noise")):
-            raise InputError(f"--look curator: {one.key}: cannot be chosen; ε fixes the noise, and users stay the same")
+    for dimension in space.dimensions:
+        key = dimension.key
+        if not dimension.values:
+            raise InputError(f"--look curator: {key}: must be a list of values, in the table [values] of --search")
+        if key.startswith(("population.", "mechanism.target_epsilon", "mechanism.noise")):
+            raise InputError(f"--look curator: {key}: cannot be chosen; ε fixes the noise, and users stay the same")
     if space.size > MOST_SETTINGS:
         raise InputError(f"--search: has {space.size:g} settings; at most {MOST_SETTINGS} are allowed here")
-    every = itertools.product(*(one.values for one in space.dimensions))
+    every = itertools.product(*(dimension.values for dimension in space.dimensions))
     return [dict(zip(space.keys, values, strict=True)) for values in every]
 
 
 def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data_dir: Path | None) -> PrivateSearchPlan:
     """The plan of a search."""
-    some = [scenario_with(base.replace(**{TARGET: epsilon}), one) for one in candidates_of(base, space)]
-    return planned(some, epsilon, mean_runs, data_dir)
+    settings = candidates_of(base, space)
+    targeted = base.replace(**{TARGET: epsilon})
+    return planned([scenario_with(targeted, each) for each in settings], epsilon, mean_runs, data_dir)
 
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
     """Run tasks of a selection; the index of a task's replicate is that of the run's noise."""
-    return [done(task, lambda one: row_scored(one.case, noise_scale)) for task in batch]
+    return [attempt(task, lambda task: row_scored(task.case, noise_scale)) for task in batch]
 
 
 def tune_privately(
@@ -167,7 +175,7 @@ def tune_privately(
     mean_runs: int,
     out: Path | None = None,
     executor: Executor | None = None,
-    told: Told = lambda done, total: None,
+    report: Report = lambda ended, wanted: None,
 ) -> Tuned:
     """Run a private selection: what is missing of it; the runs that are on disk are never drawn again.
 
@@ -177,71 +185,81 @@ def tune_privately(
 
     Args:
         tuning: the search, of look "curator". mean_runs: how many runs there are on average.
-        out, executor, told: as in `tune`.
+        out, executor, report: as in `tune`.
 
     Raises:
         InputError: no noise is enough for ε, or no run could be run.
     """
-    assert tuning.goal.epsilon is not None
     base = tuning.base
-    plan = plan_of(base, tuning.space, tuning.goal.epsilon, mean_runs, tuning.data_dir)
+    plan = plan_of(base, tuning.space, tuning.goal.largest_epsilon, mean_runs, tuning.data_dir)
     warn(base, tuning.data_dir)
     settings, drawn = candidates_of(base, tuning.space), plan.runs(base.seed)
-    trials = [Trial(number, settings[place]) for number, place in enumerate(drawn)]
+    trials = [Trial(number, settings[candidate]) for number, candidate in enumerate(drawn)]
     directory, identity = out or tuning.directory, f"{tuning.identity} {mean_runs}"
-    described = {**tuning.described, "kind": "tune", "mean_runs": mean_runs, "runs": len(trials)}
 
     with tuning.opened(directory, identity, executor or Serial(), len(trials)) as session:
 
-        def noted(done: int, total: int) -> None:
-            session.done = done
-            told(done, total)
+        def note(ended: int, wanted: int) -> None:
+            session.finished = ended
+            report(ended, wanted)
 
-        write_manifest(directory, base.name, base, identity, base.replicates, base.packages, described)
-        tasks = [_task(plan, place, FIRST_RUN + number, tuning) for number, place in enumerate(drawn)]
-        work = partial(perform_runs, noise_scale=plan.score_scale)
-        _run(session, tuning, list(zip(tasks, trials, strict=True)), work, noted)
-        rows = {row["replicate"]: row for row in read_rows(directory) if row["replicate"] >= FIRST_RUN}
+        tuning.write_manifest(directory, identity, mean_runs=mean_runs, runs=len(trials))
+        # the runs of the selection: users of replicate 0, each with noise of its own
+        runs = [_task(plan, drawn[trial.number], FIRST_RUN + trial.number, tuning) for trial in trials]
+        _run(
+            session,
+            tuning,
+            dict(zip(runs, trials, strict=True)),
+            partial(perform_runs, noise_scale=plan.score_scale),
+            note,
+        )
+        rows = {row["replicate"]: row for row in read_rows(directory)}
         ended = [_ended(trial, rows[FIRST_RUN + trial.number]) for trial in trials]
-        winner = min(ended, key=lambda one: (one.loss or 0.0, one.number))
+        winner = best(ended)[0]
+        # the winner's settings on the users of other replicates
         fresh = [_task(plan, drawn[winner.number], 1 + index, tuning) for index in range(base.replicates)]
-        _run(session, tuning, [(task, winner) for task in fresh], perform, lambda done, total: None)
-        worth = [row for row in read_rows(directory) if row["replicate"] < FIRST_RUN]
+        _run(session, tuning, dict.fromkeys(fresh, winner), perform, lambda ended, wanted: None)
+        worth = tuple(row for row in read_rows(directory) if row["replicate"] < FIRST_RUN)
         session.store.finish(lambda row: row[TRIAL], lambda row: True)
-        measured = {one.number: Measured(-(one.loss or 0.0), plan.bound.epsilon_upper) for one in ended}
-        chosen = (winner.settings, plan.bound.epsilon_upper)
-        own = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
-        files = write_outcome(directory, own.base, tuning.goal, tuning.look, ended, measured, chosen)
-    row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
-    found = Found(winner, -(winner.loss or 0.0), tuple(worth), plan.bound.epsilon_upper, row)
-    return Tuned(directory, tuple(ended), found, tuple(files))
+        # every run has the ε of the whole selection
+        epsilon = plan.bound.epsilon_upper
+        measured = {trial.number: Measured(-(trial.loss or 0.0), epsilon) for trial in ended}
+        row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
+        chosen = BestSetting(winner, measured[winner.number].score, worth, epsilon, row)
+        run_tuning = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
+        files = write_outcome(directory, run_tuning, ended, measured, chosen)
+    return Tuned(directory, tuple(ended), chosen, tuple(files))
 
 
-def _task(plan: PrivateSearchPlan, place: int, replicate: int, tuning: Tuning) -> Task:
-    scenario = plan.calibrated[place]
+def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tuning) -> Task:
+    """A replicate of a candidate with the noise of a run."""
+    scenario = plan.calibrated[candidate]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
     return Task.of(scenario, point, replicate, tuning.data_dir)
 
 
-def _run(session: Session, tuning: Tuning, wanted: list[tuple[Task, Trial]], work: Perform, told: Told) -> None:
-    """Run tasks that are not on disk yet, and keep their rows; the first failure ends it."""
-    trials = {task.replicate: trial for task, trial in wanted}
-    missing = [task for task, _ in wanted if not session.store.has(task.point, task.replicate)]
-    ready = len(wanted) - len(missing)
-    told(ready, len(wanted))
+def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perform, report: Report) -> None:
+    """Run tasks that are not on disk yet, and keep their rows; the first failure ends it.
 
-    def columns(task: Task) -> dict[str, Any]:
-        return tuning.columns(trials[task.replicate])
+    Args:
+        trials: the trial of each task. report: called with how many tasks are finished, and of how many.
+    """
+    missing = [task for task in trials if not session.store.has(task.point, task.replicate)]
+    finished = len(trials) - len(missing)
+    report(finished, len(trials))
 
     def noted(results: Sequence[Done]) -> None:
-        nonlocal ready
-        ready += len(results)
-        told(ready, len(wanted))
+        nonlocal finished
+        finished += len(results)
+        report(finished, len(trials))
 
-    failure = session.run(((task,) for task in missing), work, columns=columns, noted=noted, stop=True)
+    failure = session.run(
+        ((task,) for task in missing), work, columns=lambda task: tuning.columns(trials[task]), noted=noted, stop=True
+    )  # stopped, since a selection with a run left out has another law
     if failure is not None:
-        raise failure.fault or InputError(f"run {trials[failure.task.replicate].number}: {failure.error}")
+        raise failure.fault or InputError(f"run {trials[failure.task].number}: {failure.error}")
 
 
 def _ended(trial: Trial, row: Row) -> Trial:
+    """A run as a finished trial; it is the better, the larger its private score."""
     return replace(trial, state="finished", loss=-row[PRIVATE], violation=0.0, replicates=1)

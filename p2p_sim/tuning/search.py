@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from p2p_sim.tuning.goal import Goal, Measured
-from p2p_sim.tuning.optuna_study import Trial, Trials
+from p2p_sim.tuning.optuna_study import State, Trial, Trials
 from p2p_sim.tuning.search_space import Space
 
-Found = dict[int, Measured | None]
+ByReplicate = dict[int, Measured | None]
 """Measured replicates of a setting, by index; None: it could not be run."""
-Measure = Callable[[Sequence[Trial], range], Mapping[int, Found]]
+Measure = Callable[[Sequence[Trial], range], Mapping[int, ByReplicate]]
 """Measures some replicates of some trials; by the trial's number."""
 FIRST_LOOK, ENOUGH = 2, 5
 """Replicates before a trial may be stopped, and earlier trials that it must be compared with."""
@@ -21,7 +21,7 @@ class Search:
     """A search; `run` goes on where it stands.
 
     space: what is varied. goal: what for. replicates: of each trial. trials: so far. measure: runs them.
-    early: whether hopeless trials are stopped. told: called with trials ended and trials wanted.
+    early: whether hopeless trials are stopped. report: called with trials ended and trials wanted.
     """
 
     space: Space
@@ -30,21 +30,21 @@ class Search:
     trials: Trials
     measure: Measure
     early: bool = False
-    told: Callable[[int, int], None] = lambda done, total: None
+    report: Callable[[int, int], None] = lambda ended, wanted: None
 
     def __post_init__(self) -> None:
-        self._found: dict[int, list[Measured]] = {}
+        self._measured: dict[int, list[Measured]] = {}
 
     def run(self, wanted: int) -> list[Trial]:
         """All trials up to a number of them; of a finite space at most as many as there are settings."""
         wanted = int(min(wanted, self.space.size))
         for first in range(0, wanted, self.space.batch):
-            self.told(first, wanted)
+            self.report(first, wanted)
             chosen = [self.trials.begin(number) for number in range(first, min(first + self.space.batch, wanted))]
             for ended in self._ended(chosen):
                 if self.trials.all[ended.number].state == "running":
                     self.trials.end(ended)
-        self.told(wanted, wanted)
+        self.report(wanted, wanted)
         return self.trials.all[:wanted]
 
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
@@ -55,30 +55,29 @@ class Search:
         going, ended = list(chosen), list[Trial]()
         first = chosen[0].number
         for rung in self._rungs():
-            got = self.measure(going, rung)
+            measured = self.measure(going, rung)
             still = []
             for trial in going:
-                values = [got[trial.number].get(index) for index in rung]
-                if None in values:
+                latest = [measured[trial.number].get(index) for index in rung]
+                replicates = self._measured.setdefault(trial.number, [])
+                replicates += [replicate for replicate in latest if replicate is not None]
+                # a trial goes on if it could be run, has replicates left, and is not hopeless
+                if None in latest:
                     ended.append(replace(trial, state="failed"))
-                    continue
-                found = self._found.setdefault(trial.number, [])
-                found.extend(value for value in values if value is not None)
-                result = replace(
-                    trial,
-                    loss=self.goal.loss(found),
-                    violation=self.goal.violation(found),
-                    replicates=len(found),
-                    state="finished",
-                )
-                if len(found) == self.replicates:
-                    ended.append(result)
-                elif self.early and self._hopeless(result, first):
-                    ended.append(replace(result, state="stopped"))
+                elif len(replicates) == self.replicates:
+                    ended.append(self._with_result(trial, "finished"))
+                elif self.early and self._hopeless(replicates, first):
+                    ended.append(self._with_result(trial, "stopped"))
                 else:
                     still.append(trial)
             going = still
         return sorted(ended, key=lambda trial: trial.number)
+
+    def _with_result(self, trial: Trial, state: State) -> Trial:
+        """A trial that has ended, with its loss and violation over the replicates that it has."""
+        replicates = self._measured[trial.number]
+        loss, violation = self.goal.loss(replicates), self.goal.violation(replicates)
+        return replace(trial, state=state, loss=loss, violation=violation, replicates=len(replicates))
 
     def _rungs(self) -> list[range]:
         """Replicates that are run before the next look at a trial: all, or 2, 4, 8 and so on."""
@@ -89,23 +88,22 @@ class Search:
             ends.append(min(2 * ends[-1], self.replicates))
         return [range(low, high) for low, high in zip([0, *ends], ends, strict=False)]
 
-    def _hopeless(self, trial: Trial, first: int) -> bool:
+    def _hopeless(self, replicates: Sequence[Measured], first: int) -> bool:
         """Whether a trial cannot win, or is worse than the median of earlier trials with as many replicates.
 
         Args:
-            first: number of the first trial of its batch; results from it on are not looked at.
+            replicates: of the trial, so far. first: number of the first trial of its batch; results from it on are not
+                looked at.
         """
-        assert trial.loss is not None
-        assert trial.violation is not None
-        count = trial.replicates
-        if self.goal.epsilon is not None:  # the largest ε over replicates can only grow
-            if trial.violation > 0:
-                return True
-            earlier = [self._found[n][:count] for n in range(first) if len(self._found.get(n, ())) >= count]
-            allowed = [self.goal.loss(found) for found in earlier if self.goal.violation(found) <= 0]
-            return len(allowed) >= ENOUGH and trial.loss > statistics.median(allowed)
-        met = [one.loss for one in self.trials.all[:first] if is_met(one) and one.loss is not None]
-        return bool(met) and trial.loss >= min(met)
+        loss, count = self.goal.loss(replicates), len(replicates)
+        if self.goal.epsilon is None:
+            met = [trial.loss for trial in self.trials.all[:first] if is_met(trial) and trial.loss is not None]
+            return bool(met) and loss >= min(met)
+        if self.goal.violation(replicates) > 0:  # the largest ε over replicates can only grow
+            return True
+        earlier = [self._measured[n][:count] for n in range(first) if len(self._measured.get(n, ())) >= count]
+        losses = [self.goal.loss(trial) for trial in earlier if self.goal.violation(trial) <= 0]
+        return len(losses) >= ENOUGH and loss > statistics.median(losses)
 
 
 def is_met(trial: Trial) -> bool:
@@ -115,10 +113,10 @@ def is_met(trial: Trial) -> bool:
 
 def best(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that meet the goal, the best first."""
-    return sorted(filter(is_met, trials), key=lambda one: (one.loss or 0.0, one.number))
+    return sorted(filter(is_met, trials), key=lambda trial: (trial.loss or 0.0, trial.number))
 
 
-def nearest(trials: Sequence[Trial]) -> Trial | None:
-    """The trial that comes nearest to meeting the goal, preferably with all replicates; None if none could be run."""
-    known = [one for one in trials if one.violation is not None]
-    return min(known, key=lambda one: (one.violation or 0.0, one.number), default=None)
+def nearest(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that were measured, those that come nearest to meeting the goal first."""
+    measured = [trial for trial in trials if trial.violation is not None]
+    return sorted(measured, key=lambda trial: (trial.violation or 0.0, trial.number))

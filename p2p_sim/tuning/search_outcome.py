@@ -1,6 +1,7 @@
 """What a finished search leaves behind: its trials as tables, its figure, and the found scenario as a file."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,30 @@ from p2p_sim.base.errors import RunFailed
 from p2p_sim.base.whole_files import in_place_of, write_whole, writing
 from p2p_sim.base.written_values import without_formulas
 from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.replicate.row import Row
 from p2p_sim.report.scenario_listing import toml
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.tuning.goal import COSTS, SCORES, Goal, Measured
 from p2p_sim.tuning.optuna_study import Trial
 from p2p_sim.tuning.search import is_met
-from p2p_sim.tuning.search_space import Settings
-from p2p_sim.tuning.trial_runs import LOOK, TRIAL, scenario_with
+from p2p_sim.tuning.trial_runs import LOOK, TRIAL, Tuning, scenario_with
 
 TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tune.png", "found.toml"
+
+
+@dataclass(frozen=True)
+class BestSetting:
+    """The setting that a search ends with.
+
+    trial: the best one. score: its mean in the search. fresh: rows of replicates that the search did not look at.
+    epsilon: the largest certified ε over the replicates of both; its statement is that of `row`.
+    """
+
+    trial: Trial
+    score: float
+    fresh: tuple[Row, ...]
+    epsilon: float
+    row: Row
 
 
 def trials_table(
@@ -30,7 +46,7 @@ def trials_table(
         measured: mean score and largest ε over the replicates of each trial, by number; None where it could not be run.
     """
     rows = []
-    for trial in trials:
+    for trial in trials:  # score and ε are empty for a trial that could not be run
         figures = measured[trial.number]
         rows.append(
             {
@@ -49,20 +65,19 @@ def trials_table(
 
 def write_outcome(
     directory: Path,
-    base: Scenario,
-    goal: Goal,
-    look: str,
+    tuning: Tuning,
     trials: Sequence[Trial],
     measured: Mapping[int, Measured | None],
-    found: tuple[Settings, float] | None,
+    best: BestSetting | None,
 ) -> list[Path]:
-    """Write tables, figure and, if a setting was found, its scenario; return the files.
+    """Write tables, figure and, if a setting meets the goal, its scenario; return the files.
 
     Args:
-        found: the settings, and their largest ε over all replicates.
+        measured: as for `trials_table`. best: the setting that meets the goal, if one does.
     """
     from p2p_sim.figures.privacy_utility import plot_search
 
+    goal, look = tuning.goal, tuning.look
     table = trials_table(trials, measured, goal, look)
     with writing(directory):
         with in_place_of(directory / TRIALS_CSV) as partial:
@@ -72,12 +87,13 @@ def write_outcome(
         with in_place_of(directory / FIGURE) as partial:
             plot_search(
                 table, goal.column, more=SCORES[goal.column], least_epsilon=goal.accuracy is not None,
-                title=f"{base.name}: {goal}", path=partial,
+                title=f"{tuning.base.name}: {goal}", path=partial,
             )  # fmt: skip
         files = [directory / name for name in (TRIALS_CSV, TRIALS_TABLE, FIGURE)]
-        (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have found another one
-        if found is not None:
-            write_scenario(directory / SCENARIO, scenario_with(base, found[0]), goal, look, found[1])
+        (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have ended with another setting
+        if best is not None:
+            scenario = scenario_with(tuning.base, best.trial.settings)
+            write_scenario(directory / SCENARIO, scenario, goal, look, best.epsilon)
             files.append(directory / SCENARIO)
     return files
 
@@ -88,19 +104,20 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
     Args:
         epsilon: its largest certified ε over all replicates.
     """
-    said = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
+    comments = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
     if look == "oracle":
-        said.append("Do not publish this ε as that of the whole procedure: the search itself was not paid for.")
+        comments.append("Do not publish this ε as that of the whole procedure: the search itself was not paid for.")
     if look == "curator":
-        said.append(
+        comments.append(
             f"ε of the whole selection, score and choice included: {epsilon:.6g}; the ε below is that of one run."
         )
     else:
-        said.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
+        comments.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
     if scenario.adversaries.coalition != NOBODY.coalition:
-        said.append("The search is about the learner alone, not about the learner together with the coalition.")
-    text = "".join(f"# {line}\n" for line in said) + scenario_toml(scenario)
+        comments.append("The search is about the learner alone, not about the learner together with the coalition.")
+    text = "".join(f"# {line}\n" for line in comments) + scenario_toml(scenario)
     write_whole(path, text.encode())
+    # read back: a file that means another scenario is worse than none
     if load_scenario(path).content_hash() != scenario.content_hash():
         path.unlink()
         raise RunFailed(f"{path}: the scenario cannot be written as a file")
@@ -108,17 +125,17 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
 
 def scenario_toml(scenario: Scenario) -> str:
     """A scenario in full as TOML; data files that lie beside the scenario's own file are named by their whole path."""
-    tree = _placed(scenario.model_dump(mode="json"), scenario.folder)
-    return toml(tree) + "\n"
+    return toml(_with_whole_paths(scenario.model_dump(mode="json"), scenario.folder)) + "\n"
 
 
-def _placed(tree: Any, folder: Path) -> Any:
+def _with_whole_paths(tree: Any, folder: Path) -> Any:
+    """A tree whose entries `path` that are files in a folder name them by their whole path."""
     if isinstance(tree, list):
-        return [_placed(entry, folder) for entry in tree]
+        return [_with_whole_paths(entry, folder) for entry in tree]
     if not isinstance(tree, dict):
         return tree
-    found = {key: _placed(value, folder) for key, value in tree.items()}
-    path = found.get("path")
+    whole = {key: _with_whole_paths(value, folder) for key, value in tree.items()}
+    path = whole.get("path")
     if isinstance(path, str) and (folder / path).exists():
-        found["path"] = str((folder / path).resolve())
-    return found
+        whole["path"] = str((folder / path).resolve())
+    return whole

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ NOISE: Mapping[str, tuple[float, float, bool]] = {
     "mechanism.noise_multiplier": (0.2, 50.0, True),
     "mechanism.randomizer.epsilon": (0.1, 8.0, True),
 }
-"""The same for the key that decides how much noise there is."""
+"""Lowest value, highest value and whether the scale is logarithmic, of keys that decide how much noise there is."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SearchFile(Config):
     range: dict[str, Any] = Field(default_factory=dict)
     """Keys with [low, high], both ends included; of whole numbers where both ends are whole."""
     log: dict[str, Any] = Field(default_factory=dict)
-    """The same, searched on a logarithmic scale; low above 0."""
+    """Keys with [low, high], searched on a logarithmic scale; low above 0."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Keys with a list of at least two values."""
     batch: int = Field(default=4, ge=1, le=1024)
@@ -89,24 +89,24 @@ class Space:
     @property
     def keys(self) -> tuple[str, ...]:
         """All searched keys."""
-        return tuple(one.key for one in self.dimensions)
+        return tuple(dimension.key for dimension in self.dimensions)
 
     @property
     def size(self) -> float:
         """How many settings there are; infinite where a dimension is continuous."""
-        return math.prod(one.size for one in self.dimensions)
+        return math.prod(dimension.size for dimension in self.dimensions)
 
     def check(self, base: Scenario) -> None:
         """Refuse a key or an end of a range that the scenario does not take."""
-        for one in self.dimensions:
+        for dimension in self.dimensions:
             faults = []
-            for value in one.ends:
+            for value in dimension.ends:
                 try:
-                    base.replace(**{one.key: value})
+                    base.replace(**{dimension.key: value})
                 except InputError as error:
                     faults.append(f"{error}")
             if faults:
-                raise InputError(f"--search: {one.key} = {json.dumps(one.ends[:8])}: {faults[0]}")
+                raise InputError(f"--search: {dimension.key} = {json.dumps(dimension.ends[:8])}: {faults[0]}")
 
 
 def read_search(path: Path) -> Space:
@@ -116,49 +116,51 @@ def read_search(path: Path) -> Space:
         InputError: one line that names the file or key, the value and what is allowed.
     """
     try:
-        given = SearchFile.model_validate_json(json.dumps(read_toml(path), default=str))
+        file = SearchFile.model_validate_json(json.dumps(read_toml(path), default=str))
     except ValidationError as error:
         raise refusal(error, SearchFile).within(path) from None
-    found: list[Dimension] = []
+    dimensions: dict[str, Dimension] = {}
     for table in ("range", "log", "values"):
-        for key, value in _leaves(getattr(given, table)):
+        for key, value in _leaves(getattr(file, table)).items():
             if key in ("name", "replicates", "seed") or key.startswith("privacy."):
                 raise InputError(f"{path}: {table}.{key}: is no setting that can be chosen; search something else")
-            if any(one.key == key for one in found):
+            if key in dimensions:
                 raise InputError(f"{path}: {table}.{key}: is searched twice")
-            found.append(_dimension(f"{path}: {table}.{key}", table, key, value))
-    if not found:
+            dimensions[key] = _dimension(f"{path}: {table}.{key}", table, key, value)
+    if not dimensions:
         raise InputError(f"{path}: names no key; give at least one in the tables range, log or values")
-    return Space(tuple(found), given.batch)
+    return Space(tuple(dimensions.values()), file.batch)
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys with what is not a table."""
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """What is not a table, by its dotted key."""
+    leaves = {}
     for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+        leaves.update(_leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return leaves
 
 
 def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
-    shown = json.dumps(value)
+    """The dimension of a key in one table of a search file; `where` begins the line of an error."""
+    text = json.dumps(value)
     if not isinstance(value, list):
-        raise InputError(f"{where} = {shown}: must be a list")
+        raise InputError(f"{where} = {text}: must be a list")
     if table == "values":
-        if (
-            len(value) < 2
-            or any(isinstance(v, list | dict) for v in value)
-            or len(set(map(json.dumps, value))) < len(value)
-        ):
-            raise InputError(f"{where} = {shown}: must be at least two different numbers, texts or truth values")
+        plain = not any(isinstance(entry, list | dict) for entry in value)
+        if not plain or len(value) < 2 or len(set(map(json.dumps, value))) < len(value):
+            raise InputError(f"{where} = {text}: must be at least two different numbers, texts or truth values")
         return Dimension(key, values=tuple(value))
-    if len(value) != 2 or not all(isinstance(v, int | float) and not isinstance(v, bool) for v in value):
-        raise InputError(f"{where} = {shown}: must be [low, high]")
-    low, high = value
-    if not low < high or (table == "log" and low <= 0) or not math.isfinite(high - low):
-        raise InputError(f"{where} = {shown}: low must be below high{', and above 0' if table == 'log' else ''}")
-    return Dimension(key, low, high, table == "log", isinstance(low, int) and isinstance(high, int))
+    if len(value) != 2 or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in value):
+        raise InputError(f"{where} = {text}: must be [low, high]")
+    return _ranged(where, key, value, log=table == "log")
+
+
+def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension:
+    """A dimension with two ends, of whole numbers where both are whole; finite, so that it can be sampled."""
+    low, high = ends
+    if not low < high or (log and low <= 0) or not math.isfinite(high - low):
+        raise InputError(f"{where} = {json.dumps(ends)}: low must be below high{', and above 0' if log else ''}")
+    return Dimension(key, low, high, log=log, whole=isinstance(low, int) and isinstance(high, int))
 
 
 def noise_key(scenario: Scenario) -> str | None:
@@ -188,17 +190,13 @@ def usual_space(scenario: Scenario, noise: bool) -> Space:
         InputError: the scenario has none of these keys.
     """
     tree = scenario.model_dump(mode="json")
-    keys = [key for key in USUAL if value_at(tree, key) is not None]
-    if "clusters.count" not in keys:
-        keys = [key for key in keys if key != "clusters.min_size"]  # it would only refuse the clusters that there are
-    ranges = {key: USUAL[key] for key in keys}
-    if noise and (own := noise_key(scenario)) is not None:
+    ranges = {key: ends for key, ends in USUAL.items() if value_at(tree, key) is not None}
+    if "clusters.count" not in ranges:
+        ranges.pop("clusters.min_size", None)  # it would only refuse the clusters that there are
+    own = noise_key(scenario) if noise else None
+    if own is not None:
         key = "mechanism.target_epsilon" if calibrated(scenario, 1.0) is not None else own
         ranges = {key: NOISE[key], **ranges}
-    found = [
-        Dimension(key, low, high, log, isinstance(low, int) and isinstance(high, int))
-        for key, (low, high, log) in ranges.items()
-    ]
-    if not found:
+    if not ranges:
         raise InputError("--search: is needed; the scenario has none of the keys that are searched by default")
-    return Space(tuple(found))
+    return Space(tuple(_ranged("--search", key, (low, high), log) for key, (low, high, log) in ranges.items()))

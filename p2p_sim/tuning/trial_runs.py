@@ -11,13 +11,14 @@ from typing import Any
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.toml import EITHER, drop_key
 from p2p_sim.replicate.replicate import Replicate, default_directory
-from p2p_sim.results.rows import Row, read_rows
+from p2p_sim.replicate.row import Row
+from p2p_sim.results.rows import read_rows, write_manifest
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 from p2p_sim.sweeps.session import Session, open_session
 from p2p_sim.sweeps.tasks import Done, Executor, Perform, Task, perform
-from p2p_sim.tuning.goal import Goal, Measured
+from p2p_sim.tuning.goal import Goal
 from p2p_sim.tuning.optuna_study import Trial
-from p2p_sim.tuning.search import Found
+from p2p_sim.tuning.search import ByReplicate
 from p2p_sim.tuning.search_space import Settings, Space
 
 TRIAL, LOOK = "trial", "look"
@@ -64,7 +65,7 @@ class Tuning:
     def described(self) -> dict[str, Any]:
         """The search as its manifest says it."""
         goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
-        space = [one.described() for one in self.space.dimensions]
+        space = [dimension.described() for dimension in self.space.dimensions]
         return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
 
     @property
@@ -81,6 +82,14 @@ class Tuning:
     def directory(self) -> Path:
         """Where its results go if nothing else is said."""
         return default_directory(f"{self.base.name}-tune", self.identity)
+
+    def write_manifest(self, directory: Path, identity: str, **extra: object) -> None:
+        """Write the manifest of the search; `extra` is what it has besides the scenario and `described`."""
+        base, search = self.base, {**self.described, "kind": "tune", **extra}
+        write_manifest(
+            directory, base, name=base.name, identity=identity, replicates=base.replicates, packages=base.packages,
+            extra=search,
+        )  # fmt: skip
 
     def columns(self, trial: Trial) -> dict[str, Any]:
         """What the rows of a trial have besides those of its replicates."""
@@ -115,16 +124,18 @@ class TrialRuns:
         for row in read_rows(self.session.store.directory):
             self._rows[row["scenario"], row["replicate"]] = row
 
-    def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, Found]:
+    def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
         """Some replicates of some trials; those of trials that have ended are read and not run."""
         points = {trial.number: self._point(trial) for trial in trials}
+        # two trials of the same settings are one point, which the later one runs
         owner = {point.point: trial for trial in trials if (point := points[trial.number]) is not None}
+        running = [
+            point for trial in trials if trial.state == "running" and (point := points[trial.number]) is not None
+            and owner[point.point] is trial
+        ]  # fmt: skip
         missing = [
-            replace(point, replicate=index)
-            for index in rung
-            for trial in trials
-            if trial.state == "running" and (point := points[trial.number]) is not None
-            and owner[point.point] is trial and (point.point, index) not in self._rows
+            replace(point, replicate=index) for index in rung for point in running
+            if (point.point, index) not in self._rows
         ]  # fmt: skip
 
         def columns(task: Task) -> dict[str, Any]:
@@ -132,16 +143,13 @@ class TrialRuns:
 
         if missing:
             self.session.run(((task,) for task in missing), self.work, columns=columns, noted=self._note)
-        return {
-            number: {index: self._measured(point, index) for index in rung} if point is not None else {}
-            for number, point in points.items()
-        }
+        return {number: self._measured(point, rung) for number, point in points.items()}
 
     def rows(self, trial: Trial, replicates: range) -> list[Row]:
         """The rows of a trial that are there."""
         point = self._point(trial)
-        found = [] if point is None else [self._rows.get((point.point, index)) for index in replicates]
-        return [row for row in found if row is not None]
+        rows = [] if point is None else [self._rows.get((point.point, index)) for index in replicates]
+        return [row for row in rows if row is not None]
 
     def _point(self, trial: Trial) -> Task | None:
         """The trial's scenario as a task; None where it is no scenario."""
@@ -158,10 +166,14 @@ class TrialRuns:
         return self._points[trial.number]
 
     def _note(self, results: Sequence[Done]) -> None:
-        self._rows.update(
-            {(done.task.point, done.task.replicate): done.row for done in results if done.row is not None}
-        )
+        """Remember the rows of finished tasks."""
+        for result in results:
+            if result.row is not None:
+                self._rows[result.task.point, result.task.replicate] = result.row
 
-    def _measured(self, point: Task, index: int) -> Measured | None:
-        row = self._rows.get((point.point, index))
-        return None if row is None else self.tuning.goal.measured(row)
+    def _measured(self, point: Task | None, rung: range) -> ByReplicate:
+        """The replicates of a point, by index, None where one could not be run; empty where there is no point."""
+        if point is None:
+            return {}
+        rows = {index: self._rows.get((point.point, index)) for index in rung}
+        return {index: None if row is None else self.tuning.goal.measured(row) for index, row in rows.items()}

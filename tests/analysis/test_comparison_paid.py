@@ -43,7 +43,7 @@ def total(plan, scenarios) -> float:
 @pytest.mark.slow
 def test_the_price_of_a_curators_choice_is_in_epsilon_and_a_study_that_forgets_it_is_caught():
     found = tuple(options(BASE, "DP-SGD", 1.0).values())
-    plan = study.plan_for(found, 1.0, None)
+    plan = study.planned(found, 1.0, study.MEAN_RUNS)
     assert 0.95 < total(plan, plan.calibrated) <= 1.0
     assert total(plan, plan.calibrated) == plan.bound.epsilon_upper
     assert total(plan, plan.candidates) > 1.3  # planted: each run has the noise of the whole ε

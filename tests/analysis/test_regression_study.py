@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from analysis.regression import __main__ as regression
 from analysis.regression.methods import (
@@ -60,7 +61,7 @@ def test_heterogeneity_and_residual_are_exact(h):
     assert float(np.mean(within.var(axis=1))) == pytest.approx(h**2)
     assert law.mean.min() > 0.0
     assert law.mean.max() < 1.0
-    table, values = law.label_law(), np.linspace(0.0, 1.0, GRID)
+    table, values = binom.pmf(np.arange(GRID), GRID - 1, law.mean[:, None]), np.linspace(0.0, 1.0, GRID)
     assert np.allclose(table.sum(axis=1), 1.0)
     assert np.allclose(table @ values, law.mean)
     assert float(np.mean(table @ values**2 - (table @ values) ** 2)) == pytest.approx(law.residual)

@@ -62,7 +62,10 @@ def test_a_damaged_certificate_and_a_failing_test_are_red(tmp_path, monkeypatch)
 
 def test_the_files_of_tests_are_there():
     missing = [
-        name for _, names in review.TESTS.values() for name in names if not (ROOT / "tests" / f"{name}.py").exists()
+        name
+        for _, names in review.TESTS.values()
+        for name in names.split()
+        if not (ROOT / "tests" / f"{name}.py").exists()
     ]
     assert missing == []
 

@@ -342,7 +342,7 @@ def test_the_command_ends_with_status_2_and_a_sweep_notes_the_line(faulty, tmp_p
     shown = capsys.readouterr().err.splitlines()
     assert stop.value.code == 2
     assert [each for each in shown if line in each] == shown[-1:]
-    plan = make_plan("x", answers("martian"), [Axis(key="mechanism.fault", values=("martian", ""))], 1, [])
+    plan = make_plan("x", answers("martian"), [Axis(key="mechanism.fault", values=("martian", ""))], 1)
     result = run_sweep(plan, tmp_path / "out")
     assert result.failed == 1
     assert line in (tmp_path / "out" / "failures.jsonl").read_text()

@@ -15,6 +15,7 @@ from p2p_sim.figures.heat_map import plot_heat
 from p2p_sim.figures.message_times import plot_load, plot_sampling, plot_timeline
 from p2p_sim.results.release_export import _write
 from p2p_sim.tuning import search_outcome
+from p2p_sim.tuning.search_space import Space
 from tests.commands import command
 from tests.explorer.in_process import Client
 from tests.written_sweeps import base, write_sweep
@@ -157,5 +158,6 @@ def test_every_csv_file_that_a_command_writes_has_no_formulas(tmp_path, monkeypa
     assert pd.read_parquet(tmp_path / "e.parquet").equals(frame)
     monkeypatch.setattr(search_outcome, "trials_table", lambda *_: frame)
     monkeypatch.setattr("p2p_sim.figures.privacy_utility.plot_search", lambda *_, path, **__: path.write_bytes(b""))
-    search_outcome.write_outcome(tmp_path, base(), search_outcome.Goal(epsilon=1.0), "oracle", [], {}, None)
+    tuning = search_outcome.Tuning(base(), Space(()), search_outcome.Goal(epsilon=1.0), "oracle")
+    search_outcome.write_outcome(tmp_path, tuning, [], {}, None)
     assert (tmp_path / search_outcome.TRIALS_CSV).read_text() == "kind,x0\n'=1+1,-0.5\n"

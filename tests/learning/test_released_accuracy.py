@@ -96,7 +96,7 @@ def planted(name: str, given: Judged, wrong) -> float:
     mechanism, found = mechanism_of(name), []
     for run in range(PLANTED):
         outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, run))
-        found.append(validated(given.said, wrong(mechanism.evidence(outcome, OFFSETS), outcome), OFFSETS))
+        found.append(validated(given.predicted, wrong(mechanism.evidence(outcome, OFFSETS), outcome), OFFSETS))
     return coverage(found, given.accuracy)
 
 
@@ -118,8 +118,8 @@ def test_a_variance_that_ignores_repeated_labels_does_not_cover(monkeypatch):
         outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, run))
         evidence = mechanism.evidence(outcome, OFFSETS)
         assert len(evidence.user) < OFFSETS[-1]
-        right.append(validated(given.said, evidence, OFFSETS))
-        wrong.append(validated(given.said, replace(evidence, repeated=False), OFFSETS))
+        right.append(validated(given.predicted, evidence, OFFSETS))
+        wrong.append(validated(given.predicted, replace(evidence, repeated=False), OFFSETS))
     assert coverage(right, given.accuracy) >= fewest(2 * PLANTED)
     assert coverage(wrong, given.accuracy) < fewest(2 * PLANTED)
 
@@ -155,10 +155,10 @@ def test_no_true_label_is_used(name):
     """Other true labels beside the same release change nothing."""
     given, mechanism = judged("mixed"), mechanism_of(name)
     outcome = mechanism.run(given.people, NetworkConfig(), Streams(0, 0))
-    found = validated(given.said, mechanism.evidence(outcome, OFFSETS), OFFSETS)
+    found = validated(given.predicted, mechanism.evidence(outcome, OFFSETS), OFFSETS)
     truth = given.people.labels.copy()
     given.people.labels[:] = np.random.default_rng(0).permutation(truth)
-    again = validated(given.said, mechanism.evidence(outcome, OFFSETS), OFFSETS)
+    again = validated(given.predicted, mechanism.evidence(outcome, OFFSETS), OFFSETS)
     given.people.labels[:] = truth
     assert again == found
 
@@ -249,9 +249,9 @@ def test_wrong_predictions_are_refused():
     evidence = mechanism.evidence(outcome, OFFSETS)
     nobody = replace(evidence, user=evidence.user[:0], weights=evidence.weights[:0])
     for said, by, says in (
-        (given.said[1:], evidence, "predictions: have shape"),
-        (given.said + 1, evidence, "predictions: must lie in 0..2, found 1 to 3"),
-        (given.said, nobody, "validation: no label was released"),
+        (given.predicted[1:], evidence, "predictions: have shape"),
+        (given.predicted + 1, evidence, "predictions: must lie in 0..2, found 1 to 3"),
+        (given.predicted, nobody, "validation: no label was released"),
     ):
         with pytest.raises(InputError, match=says):
             validated(said, by, OFFSETS)

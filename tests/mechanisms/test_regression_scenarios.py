@@ -18,7 +18,8 @@ from analysis.regression.methods import (
     UNBIASED,
     LabelLaw,
     Released,
-    _read,
+    _noise_variance,
+    _numbers,
     learned,
     risk,
 )
@@ -87,7 +88,8 @@ def test_a_scenario_gives_what_the_study_computes_on_its_own(method, randomizer,
     opened = Network.open(NetworkConfig(), people.population, streams)
     done = Exchange(noise, 1.0, "vectorised").run(people.population, opened, False, None)
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
-    found = Released(done.user, *_read(noise, done.payload, base), math.nan, math.nan)
+    each = _numbers(noise, base)
+    found = Released(done.user, each[done.payload], _noise_variance(noise, each), math.nan, math.nan)
 
     mechanism = {"kind": "label_exchange", "randomizer": {**randomizer, "epsilon": 2.0}}
     row = p2p_sim.run(numbers(mechanism=mechanism, learner={"kind": "ridge", **learner})).row

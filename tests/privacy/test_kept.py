@@ -322,7 +322,7 @@ def test_a_sweep_has_the_same_rows_with_a_cold_a_warm_and_no_file(place, tmp_pat
     people = {"kind": "synthetic", "users": 400, "num_clusters": 4}
     tree = {"name": "made", "population": people, "mechanism": {"flip_prob": 0.1}, "learner": {"kind": "table"}}
     scenario = p2p_sim.Scenario.from_tree(tree)
-    plan = make_plan("made", scenario, [Axis(key="mechanism.flip_prob", values=(0.1, 0.2))], 2, [])
+    plan = make_plan("made", scenario, [Axis(key="mechanism.flip_prob", values=(0.1, 0.2))], 2)
     for name in ("cold", "warm", "workers"):
         run_sweep(plan, tmp_path / name, LocalProcesses(2) if name == "workers" else None)
     monkeypatch.setenv(room.VARIABLE, room.OFF)

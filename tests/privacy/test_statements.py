@@ -205,7 +205,7 @@ def test_mechanisms_with_noise_of_real_numbers_say_that_floating_point_is_not_me
 
 @pytest.mark.slow
 def test_a_sweep_keeps_the_same_statements_wherever_it_ran(tmp_path):
-    plan = make_plan("made", exchanged(), [Axis(key="network.loss", values=(0.0, 0.1))], 1, [])
+    plan = make_plan("made", exchanged(), [Axis(key="network.loss", values=(0.0, 0.1))], 1)
     run_sweep(plan, tmp_path / "here")
     run_sweep(plan, tmp_path / "there", LocalProcesses(2))
     here, there = ((tmp_path / name / STATEMENTS).read_bytes() for name in ("here", "there"))

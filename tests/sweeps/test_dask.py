@@ -250,7 +250,7 @@ def test_a_search_on_dask_whose_workers_are_killed_is_that_of_one_process(tmp_pa
                 threading.Timer(chance.uniform(0.0, 0.3), strike, [nannies.pid]).start()
 
             on_dask = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=20)
-            again = tune(tuning, 12, tmp_path / "dask", on_dask, told)
+            again = tune(tuning, 12, tmp_path / "dask", on_dask, report=told)
         finally:
             stop(nannies)
     assert len(set(killed)) >= 3

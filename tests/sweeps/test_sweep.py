@@ -208,7 +208,7 @@ def _fail_large(batch: Batch) -> list[Done]:
 
 def test_progress_knows_what_is_left(tmp_path):
     states: list[tuple[int, int]] = []
-    run_sweep(plan(tmp_path), tmp_path / "a", report=lambda p: states.append((p.done, p.replicates)), work=stand_in)
+    run_sweep(plan(tmp_path), tmp_path / "a", report=lambda p: states.append((p.finished, p.replicates)), work=stand_in)
     assert states[0] == (0, 4)
     assert states[-1] == (4, 4)
     assert Progress(2, 10, 4, failed=1, task_s=2.0, workers=2).remaining_s == 5.0

@@ -97,7 +97,7 @@ def test_workers_and_more_trials_change_nothing(tmp_path):
     tune(tuning, 5, tmp_path / "parts")
     again = tune(tuning, 7, tmp_path / "parts", LocalProcesses(2))
     assert whole.trials == again.trials
-    assert (whole.found.trial, whole.found.epsilon) == (again.found.trial, again.found.epsilon)
+    assert (whole.best.trial, whole.best.epsilon) == (again.best.trial, again.best.epsilon)
     for name in ("rows.jsonl", "trials.csv", "found.toml"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
@@ -109,11 +109,11 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path, capsys):
     found = p2p_sim.load_scenario(tmp_path / "out" / "found.toml")
     row = p2p_sim.run(found).row
     assert found.mechanism.target_epsilon == 0.5
-    assert row["epsilon_upper"] <= tuned.found.epsilon <= 0.5
-    assert {one["replicate"] for one in tuned.found.fresh} == {2, 3}
-    assert tuned.found.trial == best(tuned.trials)[0]
+    assert row["epsilon_upper"] <= tuned.best.epsilon <= 0.5
+    assert {one["replicate"] for one in tuned.best.fresh} == {2, 3}
+    assert tuned.best.trial == best(tuned.trials)[0]
     print_output(tuned_output(tuning, tuned, quiet=False), False)
-    assert capsys.readouterr().out.startswith(f"small: 5 trials, best: trial {tuned.found.trial.number}\n")
+    assert capsys.readouterr().out.startswith(f"small: 5 trials, best: trial {tuned.best.trial.number}\n")
     assert {row["look"] for row in rows_of(tuned.directory)} == {"public"}
     manifest = read_manifest(tuned.directory)
     assert (manifest["look"], manifest["goal"]["epsilon"]) == ("public", 0.5)
@@ -123,7 +123,7 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path, capsys):
 def test_epsilon_of_a_setting_above_the_goal_is_refused(tmp_path):
     space = Space((Dimension("mechanism.flip_prob", 0.01, 0.45),))
     tuned = tune(make_tuning(small(), Goal("accuracy", 0.3), space), 5, tmp_path / "out")
-    assert tuned.found.epsilon <= 0.3
+    assert tuned.best.epsilon <= 0.3
     largest = {row["trial"]: row["epsilon_upper"] for row in rows_of(tuned.directory)}
     assert max(largest.values()) > 0.3
     assert all(largest[one.number] <= 0.3 for one in best(tuned.trials))

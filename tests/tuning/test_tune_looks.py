@@ -68,10 +68,10 @@ def test_all_trials_see_one_release_and_its_epsilon_is_that_of_one(tmp_path):
     rows = [row for row in rows_of(tmp_path / "out") if row["replicate"] == 0]
     assert len(rows) == 4
     assert len({row["epsilon_upper"] for row in rows}) == 1
-    assert tuned.found.epsilon == rows[0]["epsilon_upper"] <= 1.0
-    assert tuned.found.score == max(row["validated"] for row in rows)
+    assert tuned.best.epsilon == rows[0]["epsilon_upper"] <= 1.0
+    assert tuned.best.score == max(row["validated"] for row in rows)
     assert {row["look"] for row in rows} == {"released"}
-    assert {row["replicate"] for row in tuned.found.fresh} == {1, 2}
+    assert {row["replicate"] for row in tuned.best.fresh} == {1, 2}
 
 
 def test_the_search_does_not_look_at_true_labels(tmp_path):
@@ -85,7 +85,7 @@ def test_the_search_does_not_look_at_true_labels(tmp_path):
 
     seen, blind = tune(tuning, 4, tmp_path / "seen"), tune(tuning, 4, tmp_path / "blind", work=misled)
     assert seen.trials == blind.trials
-    assert seen.found.trial == blind.found.trial
+    assert seen.best.trial == blind.best.trial
     oracle = replace(tuning, goal=tuning.truth)  # control: a search that cheats is led astray
     one, other = tune(oracle, 4, tmp_path / "a"), tune(oracle, 4, tmp_path / "b", work=misled)
     assert one.trials != other.trials
@@ -95,7 +95,7 @@ def test_labels_of_clusters_are_judged_by_what_is_certain(tmp_path):
     tuned = tune(make_tuning(base(), GOAL, PENALTY, "released"), 2, tmp_path / "out")
     rows = [row for row in rows_of(tmp_path / "out") if row["replicate"] == 0]
     assert {row["validated"] for row in rows} == {None}
-    assert tuned.found.score == max(row["validated_lower"] for row in rows)
+    assert tuned.best.score == max(row["validated_lower"] for row in rows)
 
 
 def test_labels_that_judge_do_not_teach():
@@ -145,12 +145,12 @@ def test_runs_are_independent_and_the_best_private_score_wins(tmp_path):
     tuning = make_tuning(curated(), GOAL, NAMES, "curator")
     tuned = tune_privately(tuning, 6, tmp_path / "out")
     rows = {row["trial"]: row for row in rows_of(tmp_path / "out") if row["replicate"] >= FIRST_RUN}
-    assert tuned.found.score == max(row["private_score"] for row in rows.values())
+    assert tuned.best.score == max(row["private_score"] for row in rows.values())
     assert len({row["private_score"] for row in rows.values()}) == len(rows)
-    assert 0.9 < tuned.found.epsilon <= 1.0
+    assert 0.9 < tuned.best.epsilon <= 1.0
     assert max(row["epsilon_upper"] for row in rows.values()) < 0.9
     text = (tmp_path / "out" / "found.toml").read_text()
-    assert f"score and choice included: {tuned.found.epsilon:.6g}" in text
+    assert f"score and choice included: {tuned.best.epsilon:.6g}" in text
     manifest = read_manifest(tmp_path / "out")
     assert (manifest["look"], manifest["runs"]) == ("curator", len(rows))
     before = files_of(tmp_path / "out")

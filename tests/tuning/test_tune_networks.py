@@ -69,8 +69,8 @@ def test_a_search_states_its_epsilon_whatever_fails(look, role, installed, tmp_p
     for fault in FAULTS:
         faulty = scenario({"flip_prob": 0.2}, fault, role)
         tuned = tune(make_tuning(faulty, Goal(accuracy=0.01), PENALTY, look), 1, tmp_path / fault)
-        assert 0.0 <= tuned.found.epsilon <= LOCAL
-        assert tuned.found.row["messages_sent"] > 0
+        assert 0.0 <= tuned.best.epsilon <= LOCAL
+        assert tuned.best.row["messages_sent"] > 0
 
 
 def test_released_labels_without_a_known_law_judge_nothing_and_a_curator_has_no_messages_that_could_fail(installed):

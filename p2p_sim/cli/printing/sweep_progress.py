@@ -46,7 +46,7 @@ def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
             nonlocal begun
             first = state.task_s is not None and not begun
             begun = begun or first
-            show(state.done + state.failed, state.replicates, _rest(state), news=first)
+            show(state.finished + state.failed, state.replicates, _rest(state), news=first)
 
         yield report
 

@@ -13,7 +13,7 @@ from p2p_sim.cli.printing.numbers import Line, Output, Verbatim, span, two_colum
 from p2p_sim.figures.column_labels import at_most
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.mechanisms.mechanism import Column
-from p2p_sim.results.rows import Row
+from p2p_sim.replicate.row import Row
 from p2p_sim.tuning.goal import COSTS
 from p2p_sim.tuning.run_search import Tuned
 from p2p_sim.tuning.trial_runs import Tuning
@@ -24,14 +24,14 @@ UNPAID = "; the search looked at true labels, which this ε does not count"
 def tuned_output(tuning: Tuning, tuned: Tuned, quiet: bool) -> Output:
     """The best settings and the cost of choosing them, then every path; the paths alone if `quiet`."""
     # the score in replicates that the search did not look at
-    fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.found.fresh])
+    fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.best.fresh])
     following = Verbatim(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
     before, after = ([], []) if quiet else ([_table(tuning, tuned, fresh)], [following])
     return Output(_record(tuning, tuned, fresh), [*before, *tuned.files, *after])
 
 
 def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
-    best, counts = tuned.found, Counter(trial.state for trial in tuned.trials)
+    best, counts = tuned.best, Counter(trial.state for trial in tuned.trials)
     row, column = best.row, tuning.goal.column
     interval = "" if math.isnan(fresh.low) else f" [{fresh.low:.4f}, {fresh.high:.4f}]"
     runs = (
@@ -80,7 +80,7 @@ def _judge(tuning: Tuning) -> str:
 
 
 def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:
-    best = tuned.found
+    best = tuned.best
     # score_in_search is optimistic, as the largest of many; score is of replicates that the search did not look at
     return {
         "name": tuning.base.name,
