@@ -84,9 +84,10 @@ def test_requests_follow_each_other_and_at_most_one_of_a_user_is_answered(case):
 @given(case=cases)
 def test_a_user_submits_at_most_one_label_and_always_answers_the_same(case):
     exchange = finished(case)
-    users, labels = exchange.submissions()
+    received = exchange.submissions()
+    users = received.user
     assert np.all(np.diff(users) > 0)
-    assert np.array_equal(labels, case.payload[exchange.source[users - case.shard.start]])
+    assert np.array_equal(received.label, case.payload[exchange.source[users - case.shard.start]])
     seen = exchange.messages()
     for kind in (REPLY, SUBMISSION):
         assert says_one_thing(seen.select(seen.kind == kind))
@@ -241,7 +242,8 @@ def test_loss_touches_only_those_whose_messages_it_takes(case, losses):
     little, much = (changed(case, loss=loss) for loss in losses)
     runs = [c.lived() for c in (little, much)]
     first = [outcomes_of(run) for run in runs]
-    passed_on = [dict(zip(*(column.tolist() for column in run.submissions()), strict=True)) for run in runs]
+    received = [run.submissions() for run in runs]
+    passed_on = [dict(zip(r.user.tolist(), r.label.tolist(), strict=True)) for r in received]
     for user in range(case.shard.size):
         number = user + case.shard.start
         if all(found.get((user, 0)) == "answered" for found in first) and all(number in done for done in passed_on):

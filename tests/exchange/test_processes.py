@@ -83,9 +83,9 @@ def always_first(right: Callable) -> Callable:
 
 
 def last_counts(right: Callable) -> Callable:
-    def on_submission(self, user, label):
-        right(self, user, label)
-        self.arrival[user], self._submitted[user] = self.clock.now, label
+    def on_submission(self, user, number, label):
+        right(self, user, number, label)
+        self.arrival[user], self._submitted[user, number] = self.clock.now, (label, self.clock.now)
 
     return on_submission
 
