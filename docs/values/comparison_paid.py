@@ -1,5 +1,6 @@
 """What the paid comparison says: accuracies by way of choosing, prices, and who leads."""
 
+from analysis.comparison.__main__ import PANELS
 from analysis.comparison_paid import (
     CHOOSING,
     CURATED,
@@ -10,7 +11,6 @@ from analysis.comparison_paid import (
     MEAN_RUNS,
     NAME,
     PAID,
-    PANELS,
     RELEASED,
     USERS,
     way,
