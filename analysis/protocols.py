@@ -30,7 +30,7 @@ DELTA, FLIP_PROB, MEMBERS = 1e-5, 0.2, 5
 """δ and α of the views; users of a coalition."""
 SIZES, RATES = (20, 200, 2_000), (1.0, 0.1)
 """Cluster sizes and sampling rates of the views."""
-TRIALS, ERROR = 4_000_000, 1e-9
+TRIALS, ERROR = 1_000_000, 1e-9
 """Runs of each world, and of its pilot a quarter; probability that a lower end is wrong."""
 TARGET = 0.5
 """ε at the learner in the second panel."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.certificates.writing import certificate
     from p2p_sim.privacy.composition import compose
     from p2p_sim.privacy.conversions import advantage, gdp, loss_law, pld, renyi, tradeoff, worst_advantage
+    from p2p_sim.privacy.exchange.best_peers import best_peers
     from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
     from p2p_sim.privacy.exchange.corrected_theorem3 import sufficient_flip_prob
     from p2p_sim.privacy.exchange.kary import KaryExchange
@@ -61,6 +62,7 @@ __all__ = [
     "TruncatedNegativeBinomial",
     "UniformSources",
     "advantage",
+    "best_peers",
     "best_sampling_rate",
     "calibrate_each",
     "calibrate_flip_prob",
@@ -87,6 +89,7 @@ _NAMES = {
     "certificates.writing": "certificate",
     "composition": "compose",
     "conversions": "advantage gdp loss_law pld renyi tradeoff worst_advantage",
+    "exchange.best_peers": "best_peers",
     "exchange.calibration": "best_sampling_rate calibrate_each calibrate_flip_prob",
     "exchange.corrected_theorem3": "sufficient_flip_prob",
     "exchange.kary": "KaryExchange",
