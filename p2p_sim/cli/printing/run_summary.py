@@ -28,6 +28,8 @@ from p2p_sim.measures.baseline import warnings_of
 from p2p_sim.measures.privacy_sentences import DOMINATED, PAID, SHARES_KNOWN, adds_little, adds_nothing, sentences
 from p2p_sim.measures.summary import means, summarise, worst_epsilons
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
+from p2p_sim.privacy.conditions import DECLARED
 from p2p_sim.privacy.statement_record import Terms, statement_of
 from p2p_sim.results.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.run_scenario import FIGURE, Finished
@@ -121,7 +123,10 @@ def _print_private(scenario: Scenario, finished: Finished, lines: list[Line], wi
     else:
         say("The conditions of these figures were not kept: run again into another directory to keep them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
-        say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
+        if not isinstance(scenario.mechanism, ProtocolConfig):
+            say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
+        elif bound is not None and DECLARED in bound.conditions:
+            say(f"The learner's ε rests on what the plug-in {claimed_by} declares; `p2p-sim audit` tests it.")
     if verbose:
         say(BOTH_ENDS, *([XI] if any("ξ" in text for _, text in lines) else ()))
     say(*reservations(finished.rows, verbose))
