@@ -119,7 +119,7 @@ class ClusterExchange(Sources):
         if not self._cover(targets, log_delta, include):
             targets[:] = zero
             include(self._zeros_revealed)
-            self._cover(targets, log_delta, include, least=self.revealed)
+            self._cover(targets, log_delta, include, least=self.revealed, limited=False)
         brackets = {e: outward(attained, upper) for attained, (e, upper) in zip(lower, targets, strict=True)}
         return [brackets.get(e, Bracket(0.0, 0.0)) for e in epsilons]
 
@@ -168,7 +168,7 @@ class ClusterExchange(Sources):
         if not self._cover(targets, log_delta, include, share=share):
             targets[0] = PrivacyTarget(lower, delta)
             include(self._zeros_revealed)
-            self._cover(targets, log_delta, include, least=self.revealed)
+            self._cover(targets, log_delta, include, least=self.revealed, limited=False)
         return Bracket(min(lower, local), min(targets[0].epsilon, local))
 
     def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
@@ -195,11 +195,13 @@ class ClusterExchange(Sources):
             return True
         # above `EXHAUSTIVE` users once more, with so many bits revealed everywhere that few data sets need a look
         fewer = not self.tabulated and include(self._zeros_revealed)
-        return fewer and self._cover(targets, log_delta, include, least=self.revealed)
+        return fewer and self._cover(targets, log_delta, include, least=self.revealed, limited=False)
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
         """Whether every target is certified for the data sets of a block."""
         evaluator = self._evaluator(block, log_delta)
+        if len(block.ones) > 1 and not evaluator.direct:
+            return False  # the views would be those of the first data set alone
         views = evaluator.views(block.ones)
         return all(evaluator.bounds(views, target.epsilon, (True,))[0].max() <= target.delta for target in targets)
 
@@ -247,17 +249,19 @@ class ClusterExchange(Sources):
         *,
         least: int = 0,
         share: float = 1.0,
+        limited: bool = True,
     ) -> bool:
         """Certify all data sets from m = 1 + `least` on; False if `include` refuses one, or if it would take too long.
 
         Args:
             targets: what quick blocks are checked against; `include` may move them.
-            least: smallest b; if it is above 0, there is no limit on evaluations above `EXHAUSTIVE` users either.
-            share: V that is needed, beside that of all zeros.
+            least: smallest b. share: V that is needed, beside that of all zeros.
+            limited: whether to give up above `EXHAUSTIVE` users or expected submissions. A last attempt must not be,
+                even where `least` is 0, in clusters of fewer than 100 users: what it returns is then stated.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
-        most = math.inf if least or self.tabulated else plan.most_looks(half)
+        most = plan.most_looks(half) if limited and not self.tabulated else math.inf
         # all data sets before `first` are certified
         first, trust, looks = 1 + least, 0.6, 0
         while first <= half and looks < most:
