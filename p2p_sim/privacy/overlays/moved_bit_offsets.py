@@ -165,19 +165,22 @@ class Offsets:
         return self._bins[limit]
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """Law of a side slot of all users: Π_i of the pairs (p, p + sign · u_i/κ), each seen with θκ, p in [low, high].
+        """Law of a side slot of all users: Π_i of the pairs (p, p + sign · u_i/κ), p in [low, high].
+
+        Each is seen with θκ/(1-θκ), as if slots were seen independently: as the second one; the first one needs less.
 
         Args:
             counts: (2, B) of users by the sign and the size of their offset, as in `OffsetBins`. sign: 1 of the first
                 slot, -1 of the second.
         """
         ends, rate, shifts = self.bins(plan.limit).ends.tolist(), float(self.rates.max()), []
+        rate *= (1.0 + 1e-12) / (1.0 - rate * max(plan.kappa, plan.wide))
         for direction, users in zip((sign, -sign), (-np.diff(counts, axis=1, append=0)).tolist(), strict=True):
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
                 # A shift downward needs p >= u/κ; `Slots._room` takes it from the main slot.
                 least = low if direction > 0.0 else max(low, end / kappa)
-                shifts.append(Shift(rate * kappa, least, max(least, high), direction * end / kappa, count))
+                shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:

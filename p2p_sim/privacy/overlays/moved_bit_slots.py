@@ -10,9 +10,12 @@ slot*, and shows which, else in the *main slot*; each slot shows 1 with her p_i,
     first    θ_i κ          0                               u_iv/κ
     second   θ_i κ          0                               -u_iJ/κ
 
-To forget the slots gives the laws of the submissions. Each slot of all users is a product of pairs (Bernoulli(p),
-Bernoulli(p + shift)) with p in a band, `shifted_pairs.product`. With M and S of `moved_bit`, the likelihood ratio of
-Q1 to Q0 is
+To forget the slots gives the laws of the submissions. A choice falls in one slot alone. Let the three slots be seen
+independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ): keep the first one if it is
+seen, else the second, else the main one, and each is kept as often as above. So that view shows no less.
+
+Each slot of all users is a product of pairs (Bernoulli(p), Bernoulli(p + shift)) with p in a band,
+`shifted_pairs.product`. With M and S of `moved_bit`, the likelihood ratio of Q1 to Q0 is
 
     (1-M) Λ_main + S Λ_side,   Λ_side = Λ_first Λ_second,
 
@@ -129,7 +132,9 @@ class Slots:
                 return SlotLaws(self._main(least, high, candidate.kappa, candidate.wide), side)
         # Else κ_i = |u_i|: her side slots show which law it is, with probability at most Σ_i θ_i (|u_iv| + |u_iJ|).
         sums = self.offsets.rates @ np.abs(self.offsets.entries)
-        chance = min(1.0, float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9))
+        apart = 1.0 - float(self.offsets.rates.max()) * min(self.offsets.largest, 1.0)  # as if seen independently
+        chance = float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9)
+        chance = chance / apart if chance < apart else 1.0
         side = ShiftLaw(np.array([1.0 - chance]), 0, 1.0, (chance, chance))
         few, many = min(plan.limit, 0.25), min(self.offsets.largest, 0.25)
         low, high = max(0.0, low - 2.0 * many), min(1.0, high / (1.0 - 2.0 * many))
@@ -163,7 +168,7 @@ class Slots:
         return least
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
-        """Λ_main = Π_i of the pairs (p, p + W_iv/(1-2κ)), each seen with θ_i (1-2κ), p in [low, high]."""
+        """Λ_main = Π_i of the pairs (p, p + W_iv/(1-2κ)), each seen with θ_i (1-2κ)/(1-2θ_i κ), p in [low, high]."""
         if (kappa, wide) not in self._main_shifts:
             self._main_shifts[kappa, wide] = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
         shifts = self._main_shifts[kappa, wide]
@@ -178,7 +183,10 @@ class Slots:
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
         wide = min(self.plan.wide_users, weights.size)
-        shifts = [Shift(float(rates.max()) * narrow, 0.0, 1.0, float(weights[-1]) / narrow, wide)] if wide else []
+        shifts = []
+        if wide:
+            seen = _seen_alone(float(rates.max()), narrow)
+            shifts.append(Shift(seen, 0.0, 1.0, float(weights[-1]) / narrow, wide))
         if np.ptp(rates) == 0.0:  # users charged above stand for those of the least weights
             weights, rates = weights[wide:], rates[wide:]
         if weights.size and np.unique(weights).size > _WEIGHTS:
@@ -187,8 +195,13 @@ class Slots:
             weights = ends[np.searchsorted(ends, weights)]
         lines, counts = np.unique(np.stack([weights, rates]), axis=1, return_counts=True)
         for weight, rate, count in zip(*lines.tolist(), counts.tolist(), strict=True):
-            shifts.append(Shift(rate * share, 0.0, 1.0, weight / share, count))
+            shifts.append(Shift(_seen_alone(rate, share), 0.0, 1.0, weight / share, count))
         return shifts
+
+
+def _seen_alone(rate: float, share: float) -> float:
+    """θ s/(1 - θ(1-s)), rounded up: how often a slot must be seen independently to be kept with θ s."""
+    return min(1.0, rate * share / (1.0 - rate * (1.0 - share)) * (1.0 + 1e-12))
 
 
 def _lowered(value: float, ratio: float) -> float:
