@@ -140,8 +140,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 PANELS: dict[str, dict[str, Any]] = {
     "digits": {"population": {"kind": "digits", "task": "even-odd"}},
     "breast cancer": {
-        "population": {"kind": "breast_cancer"},
-        "clusters": {"kind": "kmeans", "count": 8, "min_size": 36},
+        "population": {"kind": "breast-cancer"},
+        "clusters": {"kind": "kmeans", "count": 4, "min_size": 40},
     },
     "adult": CHANGES["adult"],
     "mnist": CHANGES["even-odd"],
@@ -214,7 +214,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     panels = dict(list(PANELS.items())[:1]) if frame.small else PANELS
     trees: Mapping[str, dict[str, Any]] = {
         name: base.replace(
-            name=f"{NAME}-{name}", learner={"kind": "logistic_regression"}, privacy={"delta": DELTA}, **changes
+            name=f"{NAME}-{name}".replace(" ", "-"), learner={"kind": "logistic_regression"}, privacy={"delta": DELTA}, **changes
         ).model_dump(mode="json")
         for name, changes in panels.items()
     }
