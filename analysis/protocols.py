@@ -214,7 +214,10 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     panels = dict(list(PANELS.items())[:1]) if frame.small else PANELS
     trees: Mapping[str, dict[str, Any]] = {
         name: base.replace(
-            name=f"{NAME}-{name}".replace(" ", "-"), learner={"kind": "logistic_regression"}, privacy={"delta": DELTA}, **changes
+            name=f"{NAME}-{name}".replace(" ", "-"),
+            learner={"kind": "logistic_regression"},
+            privacy={"delta": DELTA},
+            **changes,
         ).model_dump(mode="json")
         for name, changes in panels.items()
     }
