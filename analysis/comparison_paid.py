@@ -3,7 +3,6 @@
 Run as `python -m analysis.comparison_paid --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -150,7 +149,11 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     """
     count = CHOOSING + 2 if frame.small else replicates
     panels = REDUCED if frame.small else CHANGES
-    bases = {panel: _base(panel, changes) for panel, changes in panels.items()}
+    bases = {}
+    for panel, changes in panels.items():
+        base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+        users = getattr(base.population, "users", None)  # data sets have as many as they have
+        bases[panel] = base.replace(**{"population.users": min(users, USERS)}) if users else base
     tables = {panel: every(base, frame, count) for panel, base in bases.items()}
     rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs nothing on the others
     rows = pd.concat(
@@ -166,12 +169,6 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     for choice, file in ((PAID, "paid.png"), (FREE, "free.png")):
         files.append(_drawn(table[table["choice"] == choice], choice, frame.out / file))
     return files
-
-
-def _base(panel: str, changes: dict[str, Any]) -> Scenario:
-    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-    few = getattr(base.population, "users", None)
-    return base.replace(**{"population.users": min(few, USERS)}) if few else base
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
@@ -229,7 +226,13 @@ def chosen_rows(
             option = rehearsed if rehearsed in set(part["option"]) else default
             lines += _reported(part[part["option"] == option], paid)
         else:
-            lines += [paid | line for line in _selected(base, name, epsilon, frame, count)]
+            # the winners of private selections in all reported replicates; the price of each is at most ε
+            variants = options(base, name, epsilon)
+            plan, names = planned(tuple(variants.values()), epsilon, MEAN_RUNS, frame.data_dir), list(variants)
+            tasks = [(plan, replicate, frame.data_dir) for replicate in range(CHOOSING, count)]
+            for line in frame.each(selected, tasks):
+                columns = {key: line[key] for key in ("replicate", "accuracy", "epsilon_upper")}
+                lines.append(paid | {"option": names[line["place"]], **columns})
     return pd.DataFrame(lines)
 
 
@@ -238,15 +241,6 @@ def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]
     columns = ["replicate", "option", "accuracy", "epsilon_upper"]
     lines = part[columns].itertuples(index=False, name=None)
     return [point | dict(zip(columns, line, strict=True)) for line in lines]
-
-
-def _selected(base: Scenario, name: str, epsilon: float, frame: Frame, count: int) -> Iterator[dict[str, Any]]:
-    """The winners of private selections in all reported replicates; the price of each is at most ε."""
-    every = options(base, name, epsilon)
-    plan, names = planned(tuple(every.values()), epsilon, MEAN_RUNS, frame.data_dir), list(every)
-    for line in frame.each(selected, [(plan, replicate, frame.data_dir) for replicate in range(CHOOSING, count)]):
-        columns = {key: line[key] for key in ("replicate", "accuracy", "epsilon_upper")}
-        yield {"option": names[line["place"]], **columns}
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:

@@ -180,7 +180,11 @@ def _fits(
                 value=e.value, low=e.low, high=e.high, replicates=len(past),
             )  # fmt: skip
         if size > largest:
-            share = _coverage(arrival, past["users"].to_numpy(), size, studies)
+            # the share of studies, drawn from the law, whose interval holds the last arrival among n users
+            rng, observed = Streams(SEED, 0).generator(f"coverage {size}"), past["users"].to_numpy()
+            last = np.stack([arrival.draw_last(float(users), studies, rng) for users in observed], axis=1)
+            truth = arrival.draw_last(size, studies, rng)
+            share = float(np.mean([t in _last(observed, s, size) for t, s in zip(truth, last, strict=True)]))
             yield GrowthFigure(
                 "network", network, "last_s_coverage", at=size, basis=_fit(largest), value=share, replicates=studies
             )
@@ -206,14 +210,6 @@ def _last(n: Floats, values: Floats, users: int) -> Prediction:
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
     return Prediction(*(math.exp(end) for end in (log.value, log.low, log.high)))
-
-
-def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> float:
-    """The share of studies, drawn from the law, whose interval holds the last arrival among n users."""
-    rng = Streams(SEED, 0).generator(f"coverage {users}")
-    past = np.stack([arrival.draw_last(float(size), studies, rng) for size in sizes], axis=1)
-    truth = arrival.draw_last(users, studies, rng)
-    return float(np.mean([t in _last(sizes, p, users) for t, p in zip(truth, past, strict=True)]))
 
 
 def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:

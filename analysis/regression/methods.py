@@ -178,22 +178,15 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
     user: NDArray[np.integer] = np.arange(people.population.num_users)
     prior = None
     if base.endswith(PAID):
+        # the users who pay for the prior make it by randomised response at ε
         pays = streams.generator("half").random(people.population.num_users) < 1.0 / PAYING
-        user, prior = np.flatnonzero(~pays), _paid_prior(people, pays, epsilon, streams)
+        response = RandomizedResponse(local_flip_prob(epsilon, len(values)), len(values))
+        answers = response.randomize(people.population.labels[pays], streams.generator("prior"))
+        user, prior = np.flatnonzero(~pays), prior_of(answers, response)
     local = kind(epsilon, values, prior)
     payload, numbers = local.randomize(people.population.labels[user], streams.generator("flip")), _numbers(local, base)
     noise_variance = _noise_variance(local, numbers)
     return Released(user, numbers[payload], noise_variance, epsilon=epsilon, epsilon_local=local.local_epsilon)
-
-
-def _paid_prior(
-    people: RegressionUsers, pays: NDArray[np.bool_], epsilon: float, streams: Streams
-) -> tuple[float, ...]:
-    """The prior that the users who pay for it make by randomised response at ε."""
-    k = len(people.values)
-    noise = RandomizedResponse(local_flip_prob(epsilon, k), k)
-    answers = noise.randomize(people.population.labels[pays], streams.generator("prior"))
-    return prior_of(answers, noise)
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:

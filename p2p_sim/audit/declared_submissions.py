@@ -25,7 +25,7 @@ LARGEST_PAIRED = 128
 
 
 @dataclass(frozen=True)
-class SubmissionCounts:
+class HeldAndSubmitted:
     """What users of one cluster held and submitted in R runs, each array (R, n).
 
     held: whether the noisy label is a one. ones, count: how many ones, and labels, a user submitted.
@@ -56,7 +56,7 @@ class LawCheck:
         return LawCheck(name, total / math.sqrt(variance) if variance else math.copysign(off, total), min(1.0, bound))
 
 
-def follows(clusters: Sequence[SubmissionCounts], law: SubmissionLaw | None) -> list[LawCheck]:
+def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> list[LawCheck]:
     """Hold submissions against a declared law of two classes, or, without one, against symmetry alone."""
     checks = list(_symmetry(clusters))
     return checks if law is None else [*checks, *_by_law(clusters, law)]
@@ -68,7 +68,7 @@ def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
     return worst if worst.probability * len(checks) < error else None
 
 
-def _symmetry(clusters: Sequence[SubmissionCounts]) -> Iterator[LawCheck]:
+def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
     """Given the views, whose noisy label is which is a matter of chance."""
     views = [(cluster, _centred(cluster.held)) for cluster in clusters]
     for name, scores in (
@@ -96,7 +96,7 @@ def _symmetry(clusters: Sequence[SubmissionCounts]) -> Iterator[LawCheck]:
         yield LawCheck(worst.name, worst.excess, min(1.0, worst.probability * max(tests, 1)))
 
 
-def _by_law(clusters: Sequence[SubmissionCounts], law: SubmissionLaw) -> Iterator[LawCheck]:
+def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
     """Given the noisy labels, submissions are independent coins."""
     theta, sums = law.sampling_rate, dict[str, list[float]]()
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.declared_submissions import SubmissionCounts, follows
+from p2p_sim.audit.declared_submissions import HeldAndSubmitted, follows
 from p2p_sim.audit.local_attack import ClassPair, frequent_pair, pure_delta
 from p2p_sim.audit.one_run import (
     HELD_OUT_SEED,
@@ -116,7 +116,7 @@ class SenderRuns:
         ]
         return SentLabels(coins, np.stack(counts, axis=1))
 
-    def submissions(self, trials: int) -> list[SubmissionCounts]:
+    def submissions(self, trials: int) -> list[HeldAndSubmitted]:
         """What users held and submitted in as many runs as have so many users, by cluster; duplicates are left out."""
         users, network = self.people.num_users, self.case.scenario.network.model_copy(update={"duplication": 0.0})
         runs = -(-trials // users)
@@ -136,7 +136,7 @@ class SenderRuns:
             count[run] = np.bincount(view.sender, minlength=users)
             ones[run] = np.bincount(view.sender[view.label == self.pair.high], minlength=users)
         bounds = itertools.pairwise(self.people.cluster_offsets.tolist())
-        return [SubmissionCounts(held[:, i:j], ones[:, i:j], count[:, i:j]) for i, j in bounds]
+        return [HeldAndSubmitted(held[:, i:j], ones[:, i:j], count[:, i:j]) for i, j in bounds]
 
     def _labelled(self, coins: NDArray[np.bool_]) -> Population:
         return replace(self.people, labels=np.where(coins, self.pair.high, self.pair.low).astype(np.uint8))

@@ -164,11 +164,14 @@ def plot_by_trust(
         groups: heading of the legend -> labels of its lines, in the order of their markers; every label is in one.
         note: below the legend.
     """
-    looks = {
-        label: (_shade(COLOURS[hue % len(COLOURS)], index, len(labels)), MARKERS[index % len(MARKERS)])
-        for hue, labels in enumerate(groups.values())
-        for index, label in enumerate(labels)
-    }
+    looks = {}
+    for hue, labels in enumerate(groups.values()):
+        # the share of white: each line of a group is lighter than the one before, by at most three fifths in all
+        step = min(0.13, 0.6 / max(len(labels) - 1, 1))
+        for index, label in enumerate(labels):
+            rgb = to_rgb(COLOURS[hue % len(COLOURS)])
+            red, green, blue = (1.0 - (1.0 - part) * (1.0 - step * index) for part in rgb)
+            looks[label] = (to_hex((red, green, blue)), MARKERS[index % len(MARKERS)])
     height = HEIGHT * ((len(panels) + 3) // 3) + 0.6
     with drawing(path, 3 * WIDTH, height, panels=len(panels) + 1, title=title, note=note) as (_, grid):
         for axes, panel in zip(grid, panels, strict=False):
@@ -199,13 +202,6 @@ def _legend(
         if text.get_text() in groups:
             text.set_fontweight("bold")
             text.set_x(-28)
-
-
-def _shade(colour: str, index: int, count: int) -> str:
-    """The colour of one of so many lines of a group: each is lighter than the one before, by at most three fifths."""
-    share = min(0.13, 0.6 / max(count - 1, 1)) * index  # of white
-    red, green, blue = (1.0 - (1.0 - part) * (1.0 - share) for part in to_rgb(colour))
-    return to_hex((red, green, blue))
 
 
 @dataclass(frozen=True)

@@ -101,12 +101,16 @@ def plot_epsilon(
         own: (n,) who passed on her own label.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     """
-    # x: the rank of the user's cluster by size; users with about the same ε (a sixtieth of the axis) stand side by side
+    # x: the rank of the user's cluster by size
     sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
-    heights = np.minimum(epsilon, top)
-    abscissas = _swarm(np.repeat(rank, sizes), np.rint(60.0 * heights / top))
+    cluster, heights = np.repeat(rank, sizes), np.minimum(epsilon, top)
+    # users of a cluster with about the same ε (a sixtieth of the axis) stand side by side
+    level = np.rint(60.0 * heights / top)
+    groups = pd.Series(level).groupby([cluster, level])
+    counts = groups.transform("size").to_numpy()
+    abscissas = cluster + (groups.cumcount().to_numpy() - 0.5 * (counts - 1)) * np.minimum(0.1, 0.7 / counts)
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         for index, (chosen, label) in enumerate(((~own, "user"), (own, "user who passed on her own label"))):
             points = np.stack([abscissas[chosen], heights[chosen]], axis=1)
@@ -125,14 +129,6 @@ def plot_epsilon(
         axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
         axes.set(ylabel="certified ε of a user's own label", title=f"Whose label is how private\n{statement}")
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
-
-
-def _swarm(cluster: Floats, level: Floats) -> Floats:
-    """Places next to each cluster's number, so that users of one cluster on one level stand side by side."""
-    groups = pd.Series(level).groupby([cluster, level])
-    counts = groups.transform("size").to_numpy()
-    rank = groups.cumcount().to_numpy() - 0.5 * (counts - 1)
-    return np.asarray(cluster + rank * np.minimum(0.1, 0.7 / counts))
 
 
 def _layout(graph: nx.Graph) -> dict[int, list[float]]:

@@ -59,7 +59,11 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xscale("log")
     _wide_limits(axes, [*stated.values()])
-    axes.set_xlabel(textwrap.fill(_epsilon_label(rows), int(14 * inches(axes)[0])))
+    adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
+    text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
+    if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
+        text += "; for the learner no finite ε is known"
+    axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
     axes.set_ylabel(measure.label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
     replicates = count(value.replicates, "replicate")
@@ -91,15 +95,6 @@ def _measure(rows: pd.DataFrame) -> _Measure:
         return _Measure(rows[column], rows[f"nonprivate_{column}"], long(column, rows))
     references = 1.0 - rows["nonprivate_error_rate"].astype(float)
     return _Measure(1.0 - rows["error_rate"], references, "accuracy on the holdout")
-
-
-def _epsilon_label(rows: pd.DataFrame) -> str:
-    """The label of the axis of ε: its δ and adjacency, and whether the learner has no finite ε."""
-    adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
-    text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
-    if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
-        text += "; for the learner no finite ε is known"
-    return text
 
 
 def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:

@@ -188,7 +188,14 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            choice = self._stretched(self.target_epsilon, setup.delta, setup.sizes, setup.num_classes)
+            # the choice for the largest pure ε, up to twice the target, that is certified for (ε, δ) everywhere
+            for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
+                stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
+                noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)
+                accountants = (ClusterResampling(int(n), setup.num_classes, *noise) for n in np.unique(setup.sizes))
+                if all(accountant.satisfies(self.target_epsilon, setup.delta) for accountant in accountants):
+                    choice = stretched
+                    break
         beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
         return self.model_copy(update={**asdict(choice), "bias_correction": beta, "target_epsilon": None})
 
@@ -249,15 +256,6 @@ class ClusterRRConfig(Mechanism):
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
         )
-
-    def _stretched(self, epsilon: float, delta: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The choice for the largest pure ε, up to twice the given one, that is certified for (ε, δ) everywhere."""
-        for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
-            choice = self._choice(factor * epsilon, sizes, num_classes)
-            parameters = (num_classes, choice.resampling_prob, choice.noise_scale, choice.threshold, False)
-            if all(ClusterResampling(int(n), *parameters).satisfies(epsilon, delta) for n in np.unique(sizes)):
-                return choice
-        return self._choice(epsilon, sizes, num_classes)
 
 
 @lru_cache(maxsize=4_096)

@@ -175,7 +175,11 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         model = accountant(cluster, noise, observer)
         return others if model is passed_on else model.epsilon(delta)
 
-    learner, timed = bound("learner"), _with_times(bound("learner-times"))
+    learner, timed = bound("learner"), bound("learner-times")
+    # a learner who also sees the times has the same statement where these tell nothing, which is a condition of it
+    added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
+    conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
+    timed = replace(timed, observer="learner-times", conditions=conditions)
     if not cluster.watched:  # the learner is in the coalition, whether or not a member is here
         coalition = _as_coalition(learner, learner)
         return ClusterPrivacy(learner, others, timed, coalition, unmet=coalition, sample=sample)
@@ -192,13 +196,6 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
     """A statement about the coalition, which is about fewer users than the learner's but never below it."""
     upper = max(bound.epsilon_upper, learner.epsilon_upper)
     return replace(bound, observer="coalition", epsilon_upper=upper)
-
-
-def _with_times(bound: PrivacyBound) -> PrivacyBound:
-    """The learner's statement about a learner who also sees times that tell nothing."""
-    timed: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
-    conditions = tuple(new for old in bound.conditions for new in timed.get(old, (old,)))
-    return replace(bound, observer="learner-times", conditions=conditions)
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:

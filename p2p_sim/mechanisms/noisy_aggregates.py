@@ -262,7 +262,14 @@ class NoiseSharesConfig(Aggregates):
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
         n = BagSizes.of(size, self.bag_size).largest
         surplus = n / int(self.sharers(np.array([n]))[0])
-        return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, self._share_released(n))
+        released = 1.0
+        if self.leaving > 0.0:
+            # the probability that a user stays, and at most d of the others of her bag leave; rounded down
+            import scipy
+
+            others = float(scipy.special.bdtr(min(self.leavers, n - 1), n - 1, self.leaving))
+            released = (1.0 - self.leaving) * others * (1.0 - 1e-9)
+        return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         """What the learner adds up of the helpers' sums."""
@@ -279,12 +286,3 @@ class NoiseSharesConfig(Aggregates):
         largest = max(BagSizes.of(int(size), self.bag_size).largest for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
         return messages_epsilon(self.scale, self.setup.num_classes, honest)
-
-    def _share_released(self, size: int) -> float:
-        """Probability that a user stays, and at most d of the others of her bag leave; rounded down."""
-        if self.leaving == 0.0:
-            return 1.0
-        import scipy
-
-        others = float(scipy.special.bdtr(min(self.leavers, size - 1), size - 1, self.leaving))
-        return (1.0 - self.leaving) * others * (1.0 - 1e-9)

@@ -49,7 +49,16 @@ def what_was_run(
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
     several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
     text = f"{users} {_mechanism(rows, mechanisms, several)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
-    return [text, *([_varied(axes, table)] if axes else [])]
+    if not axes:
+        return [text]
+    # what the sweep varies: the keys of each axis with their values
+    parts = []
+    for axis in axes:
+        names = " together with ".join(plain(key) for key in axis["keys"])
+        parts.append(f"{names} ({_values(axis, table)})")
+    company = "" if len(axes) == 1 else ", in all combinations"
+    sweep = f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
+    return [text, sweep]
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
@@ -142,15 +151,6 @@ def _measure(rows: pd.DataFrame) -> str:
         )
     held_out = "Its accuracy is measured on rows that were held out"
     return f"{held_out}, except where the law is known." if exact.any() else f"{held_out}."
-
-
-def _varied(axes: Sequence[Mapping[str, Any]], table: pd.DataFrame) -> str:
-    parts = []
-    for axis in axes:
-        names = " together with ".join(plain(key) for key in axis["keys"])
-        parts.append(f"{names} ({_values(axis, table)})")
-    company = "" if len(axes) == 1 else ", in all combinations"
-    return f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
 
 
 def _values(axis: Mapping[str, Any], table: pd.DataFrame) -> str:

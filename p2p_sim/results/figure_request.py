@@ -76,20 +76,23 @@ def _lines_filled(request: FigureRequest, results: Results, table: pd.DataFrame)
     """A request for lines with x and y filled in, and checked; y is excess risk, accuracy or half-L1."""
     risk = "excess_risk" in table and table["excess_risk"].notna().any()
     y = request.y or ("excess_risk" if risk else quality(table))
-    x = request.x
-    if x is None and request.fit:
-        x = next((key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X), None)
-        if x is None:
-            raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
-    elif x is None:
-        x = _usual_x(request, y, results, table)
+    x = _usual_x(request, y, results, table) if request.x is None else request.x
     full = Chosen(**{**vars(request), "x": x, "y": y})
     _check(full, table)
     return full
 
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
-    """ε, if it is finite anywhere and y is no ε itself; else the first axis that is neither a line nor a panel."""
+    """The abscissa if none is named.
+
+    Of a fit: the first axis to which a fit is possible. Otherwise ε, if it is finite anywhere and y is no ε itself;
+    else the first axis that is neither a line nor a panel.
+    """
+    if request.fit:
+        for key in results.keys:
+            if key.rsplit(".", 1)[-1] in FIT_X:
+                return key
+        raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
     finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
     keys = [key for key in results.keys if key not in (request.group, request.facet)]
     return keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"

@@ -101,12 +101,8 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise TypeError("axes and plots must be lists of tables")
     # in the order in which an error names what is wrong: axes, their keys, plots, and the rest
-    for axis in axes:
-        _check_axis(axis)
-    _check_keys([key for axis in axes for key in axis["keys"]])
-    for plot in plots:
-        _check_plot(plot)
-    _check_plain_entries(manifest)
+    _check_swept(axes)
+    _check_entries(manifest, plots)
     return {
         "name": str(manifest["name"]),
         "seed": manifest["seed"],
@@ -129,22 +125,22 @@ def _check_axis(axis: dict[str, Any]) -> None:
         raise TypeError("the labels of an axis must be a list with one for each of its values")
 
 
-def _check_keys(keys: list[str]) -> None:
-    """Refuse a key that no axis can have, or that two axes have."""
+def _check_swept(axes: list[dict[str, Any]]) -> None:
+    """Refuse a malformed axis, and a key that no axis can have, or that two axes have."""
+    for axis in axes:
+        _check_axis(axis)
+    keys = [key for axis in axes for key in axis["keys"]]
     for key in keys:
         if key in TAKEN or keys.count(key) > 1:
             raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
 
 
-def _check_plot(plot: dict[str, Any]) -> None:
-    """Refuse a figure whose columns are not text."""
-    wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
-    if wrong:
-        raise TypeError(f"plots.{wrong[0]} must be text")
-
-
-def _check_plain_entries(manifest: dict[str, Any]) -> None:
-    """Refuse a seed, scenario, number of replicates or table of versions of another type or range."""
+def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
+    """Refuse a figure whose columns are not text; a seed, scenario, replicates or versions of another type or range."""
+    for plot in plots:
+        for key, value in plot.items():
+            if key != "fit" and not isinstance(value, str | None):
+                raise TypeError(f"plots.{key} must be text")
     if type(manifest["seed"]) is not int or not 0 <= manifest["seed"] < 2**63:
         raise ValueError("seed must be a whole number from 0 to 2**63 - 1")
     if not isinstance(manifest["scenario"], dict):

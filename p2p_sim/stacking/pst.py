@@ -48,7 +48,7 @@ class GroupModels:
         return np.stack([part @ w for part, w in zip(parts, self.coefficients, strict=True)], axis=1)
 
 
-class Levels(NamedTuple):
+class RowsOfLevels(NamedTuple):
     """Indices of the rows of the low level, and of those of the high level."""
 
     low: NDArray[np.intp]
@@ -80,13 +80,13 @@ class _Stacking(PrivateBinaryClassifier):
                 f"low_share = {self.low_share}: must lie in (0, 1], below 1 where the combiner is 'stacked'"
             )
 
-    def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> Levels:
+    def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> RowsOfLevels:
         """Rows of either level, drawn without looking at them; at least one for each of the low level's parts."""
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
             raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
         order = rng.permutation(num_rows)
-        return Levels(order[:low], order[low:])
+        return RowsOfLevels(order[:low], order[low:])
 
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator

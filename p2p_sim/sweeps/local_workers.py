@@ -216,16 +216,15 @@ class _Crew:
         with self._lock:
             if wait(list(self._workers), 0):
                 return None
-            return self._queue.fresh() or self._recalled()
-
-    def _recalled(self) -> Batch | None:
-        """The batch of a worker that is not ready, and is ended; None if there is no such worker."""
-        for pipe, hired in self._workers.items():
-            if not hired.ready and hired.batch is not None:
-                del self._workers[pipe]
-                hired.worker.process.kill()
-                hired.worker.ended()
-                return hired.batch
+            if batch := self._queue.fresh():
+                return batch
+            # the batch of a worker that is not ready, which is ended
+            for pipe, hired in self._workers.items():
+                if not hired.ready and hired.batch is not None:
+                    del self._workers[pipe]
+                    hired.worker.process.kill()
+                    hired.worker.ended()
+                    return hired.batch
         return None
 
     def results(self) -> list[list[Done]]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from p2p_sim.audit.declared_submissions import SubmissionCounts, failure, follows
+from p2p_sim.audit.declared_submissions import HeldAndSubmitted, failure, follows
 from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
 
 ERROR = 1e-9
@@ -30,7 +30,7 @@ def exchange(runs, users, fault="", theta=1.0, seed=1):
         case "together":
             keep = np.where(run, keep[:, :1], keep)
     count = keep.astype(np.int64) + (now if fault == "twice" else 0)
-    return [SubmissionCounts(held, (label & keep).astype(np.int64), count)]
+    return [HeldAndSubmitted(held, (label & keep).astype(np.int64), count)]
 
 
 @pytest.mark.parametrize("theta", [0.5, 1.0])

@@ -46,11 +46,14 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     if None not in epsilons:
         most = f"{at_most(max(map(float, epsilons)))} in fresh replicates; the goal is not about it"
         with_coalition = [("  with the coalition", most)]
+    # the score that the search made best
+    scores = {"curator": "accuracy by a private score", "released": f"{column} by released labels"}
+    judged = scores.get(tuning.look, column)
     protected = f"one user's {row['adjacency']}{UNPAID * (tuning.look == 'oracle')}"
     if math.isinf(best.epsilon):
         protected = f"nothing: no finite ε is known for one user's {row['adjacency']}"
     figures = (
-        (f"{_judge(tuning)} in the search", f"{best.score:.4f}, optimistic: it is the best of many"),
+        (f"{judged} in the search", f"{best.score:.4f}, optimistic: it is the best of many"),
         (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
         ("ε", f"{at_most(best.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
         *with_coalition,
@@ -69,14 +72,6 @@ def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
             varies = values.nunique() > 1
             lines.append((str(column), f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
     return lines
-
-
-def _judge(tuning: Tuning) -> str:
-    """The score that the search made best, in words."""
-    if tuning.look == "curator":
-        return "accuracy by a private score"
-    column = tuning.goal.column
-    return f"{column} by released labels" if tuning.look == "released" else column
 
 
 def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:

@@ -49,7 +49,7 @@ Float = tuple[int, int]
 """A mantissa and an exponent of 2, a number rounded down."""
 
 
-class ViewLaws(NamedTuple):
+class RoundedLaws(NamedTuple):
     """A and B from k = `low` on, in units of 2^-bits, rounded down."""
 
     low: int
@@ -143,7 +143,7 @@ class Proof:
             both[i : i + len(down)] = [old + factor * x for old, x in zip(both[i:], down, strict=False)]
         return first + second, [x >> self.bits for x in both]
 
-    def views(self, start: int, noisy: list[int], sources: int, t: int) -> ViewLaws:
+    def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
         """A and B for t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
@@ -159,7 +159,7 @@ class Proof:
             b[ends] = [old + before * x for old, x in zip(b[ends], row, strict=True)]
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
-    def thinned(self, views: ViewLaws, t: int) -> ViewLaws:
+    def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
         """A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise, from those for t submissions."""
         low, a, b = views
         if low:
@@ -168,14 +168,14 @@ class Proof:
         a, b = ([(x * c + y * d) // t for x, y, c, d in zip(p, [*p[1:], 0], fewer, more, strict=False)] for p in (a, b))
         return self.stripped(low, a, b)
 
-    def stripped(self, low: int, a: list[int], b: list[int]) -> ViewLaws:
+    def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
         """Without the ends at which both are dropped."""
         end, first, cut = len(a), 0, self.cut
         while end and a[end - 1] < cut and b[end - 1] < cut:
             end -= 1
         while first < end and a[first] < cut and b[first] < cut:
             first += 1
-        return ViewLaws(low + first, a[first:end], b[first:end])
+        return RoundedLaws(low + first, a[first:end], b[first:end])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
         """Bin(trials, p)."""

@@ -61,7 +61,7 @@ _MARGIN = 1e-12
 """Relative room for rounding."""
 
 
-class Tails(NamedTuple):
+class MovedCountTails(NamedTuple):
     """Probabilities a and b of the module's docstring, for one moved count with all of the noise.
 
     own: of its larger value or more, where it has the larger value. opposite: of the same, where it has the smaller.
@@ -193,13 +193,13 @@ class NoisyCounts(Accountant):
         return float((1.0 + t) ** -moved_counts(self.num_classes)) * (1.0 + _MARGIN)
 
     @property
-    def _tails(self) -> Tails:
+    def _tails(self) -> MovedCountTails:
         """a and b; a is never too large, up to rounding."""
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
-            return Tails(1.0 / (1.0 + t), t / (1.0 + t))
+            return MovedCountTails(1.0 / (1.0 + t), t / (1.0 + t))
         zero = zero_probability(self.noise_scale, self.surplus)
-        return Tails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
+        return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
         """An ε below which none holds at δ: where q (a^L - e^ε b^L) falls to δ."""
