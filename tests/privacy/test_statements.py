@@ -189,7 +189,7 @@ REAL = {
 """The condition by which each mechanism with noise of real numbers says that floating-point noise is not meant."""
 DISCRETE = (
     *("label_exchange", "randomized_response", "shuffled_response", "vector_approximation", "rr_with_prior"),
-    *("noisy_aggregates", "noise_shares", "rr_on_bins", "unbiased_values"),
+    *("noisy_aggregates", "noise_shares", "rr_on_bins", "unbiased_values", "pushed_labels", "gossip_averaging"),
 )
 """Mechanisms whose noise is a finite choice or a whole number."""
 
