@@ -71,8 +71,8 @@ class ConvolutionalConfig(Learner):
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float64], bits: bool) -> Predictor:
         self.check_installed()
         settings = Settings(
-            self.architecture, image_shape(features.shape[1]), bits, self.epochs, self.batch,
-            self.learning_rate, self.seed or 0, self.threads, self._device(),
+            self.architecture, image_shape(features.shape[1]), bits, epochs=self.epochs, batch=self.batch,
+            learning_rate=self.learning_rate, seed=self.seed or 0, threads=self.threads, device=self._device(),
         )  # fmt: skip
         images = np.ascontiguousarray(features, dtype=np.float32)
         return _Trained(Training(settings, images, targets.astype(np.float32)).run(), settings)
