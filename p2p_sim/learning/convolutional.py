@@ -46,7 +46,7 @@ class ConvolutionalConfig(Learner):
     """Seed of initial weights, order and dropout; absent: the scenario's, different for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """With the seed that a replicate's streams give, where none is fixed."""
+        """The configuration with a seed: its own, else one from the replicate's random streams."""
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
@@ -65,7 +65,7 @@ class ConvolutionalConfig(Learner):
         return self._train(features, weights, bits=False)
 
     def learn(self, received: Received) -> Predictor:
-        """Train on a release; bits are the targets of sigmoids."""
+        """Train on the released labels: one sigmoid a class for released bits, else softmax."""
         return self._train(received.rows, received.weights, bits=received.release.kind == "bits")
 
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float64], bits: bool) -> Predictor:

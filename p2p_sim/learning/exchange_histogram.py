@@ -89,13 +89,13 @@ class ExchangeHistogram(HistogramClassifier):
             raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
 
     def _count(self, cell: Ints, noisy: Floats) -> None:
-        """Replace the true votes by those of the labels that arrived."""
+        """Count in each cell the labels that arrived, in place of the true ones."""
         cells = len(self.counts_)
         self.counts_ = np.bincount(cell, minlength=cells).astype(np.float64)
         ones = np.bincount(cell, weights=noisy, minlength=cells)
         self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
 
     def privacy(self) -> PrivacyBound:
-        """What the learner sees of one label, in the worst cell."""
+        """The ε bound of one label against the learner, in the cell where it is largest."""
         bounds = self.mechanism_.privacy(self.sizes_, self.delta_)
         return max(bounds, key=lambda bound: bound.epsilon_upper)

@@ -64,7 +64,7 @@ def probabilities_of(
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """Labels that arrived, and under whose features.
+    """What the learner has: the released labels that arrived, and the public features.
 
     features: (n, d) public features of all users. release: what arrived. num_classes: K.
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.

@@ -195,7 +195,7 @@ class Training:
             raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None
 
     def _keep(self, network: "nn.Module", optimizer: Any, epoch: int) -> None:
-        """Write the checkpoint whole, or leave the last one."""
+        """Write the checkpoint of an epoch; if writing fails, the one before stays whole."""
         import torch
 
         if self.path is None:
@@ -257,7 +257,7 @@ def _computing(chosen: Settings) -> Iterator[None]:
 
 
 def _seed(seed: int, epoch: int) -> None:
-    """Start the numbers of an epoch; 0: the initial weights."""
+    """Seed PyTorch's random numbers for an epoch, from 1; 0: for the initial weights."""
     import torch
 
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]))

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AccuracyEstimate:
-    """An accuracy that was estimated from released labels.
+    """An estimate of a predictor's accuracy among users, from their released labels alone.
 
     lower, upper: ends of the confidence interval, in [0, 1].
     value: unbiased estimate, which may lie outside [0, 1]; None if the labels leave a range of accuracies.
@@ -173,7 +173,7 @@ class _Shares:
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """(C,) whether the predictor says one class."""
+        """Whether the predictor gives all users of a cluster the same class, (C,)."""
         return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:

@@ -76,7 +76,7 @@ class EstimatorConfig(Learner):
 
 
 def _classifier(name: str) -> Any:
-    """The class of that name.
+    """The class of scikit-learn that a full name such as sklearn.naive_bayes.GaussianNB names.
 
     Raises:
         ValueError: there is none, or it predicts no probabilities.

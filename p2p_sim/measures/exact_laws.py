@@ -60,7 +60,7 @@ class Harmonic:
     """g(x) = 1 where floor(1/x) is odd and -1 where it is even: it alternates faster and faster towards 0."""
 
     def value(self, x: Floats) -> Floats:
-        """g(x); 1 at 0."""
+        """g at each of the numbers x in [0, 1], and 1 at 0."""
         inverse = np.floor(1.0 / np.maximum(x, 1e-300))
         return np.where((inverse % 2.0 == 1.0) | (x == 0.0), 1.0, -1.0)
 
@@ -106,7 +106,7 @@ class ProductLaw:
     amplitude: float = 0.4
 
     def positive(self, points: Floats) -> Floats:
-        """p(1|x) at the points (n, d)."""
+        """The probability p(1|x) of label 1 at each of the points (n, d), (n,)."""
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
@@ -157,7 +157,7 @@ class LineLaw(Protocol):
 
 @dataclass(frozen=True)
 class Normal:
-    """N(0, 1)."""
+    """The standard normal law N(0, 1) on the line."""
 
     turning = np.zeros(1)  # the mode
 

@@ -173,7 +173,7 @@ class GridLaw:
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """What comes by a time, the limit included; the rest never does."""
+        """The law cut at a time: what comes later, in seconds above the limit, never comes."""
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)
@@ -187,7 +187,7 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """It comes with this probability, independently of when."""
+        """The law where the event happens only with this probability, independently of its time."""
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
@@ -200,7 +200,7 @@ class GridLaw:
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 
     def quantile(self, share: float) -> float:
-        """When this share, in (0, 1), of all that comes has come, seconds."""
+        """The time in seconds by which a share, in (0, 1), of all that ever comes has come."""
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:

@@ -115,7 +115,7 @@ def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.i
 def heterogeneity(
     mass: NDArray[np.float64], label_distribution: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> float:
-    """φ = E Σ_y |p(y|x) - p(y|c)| for a known law.
+    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law.
 
     Args:
         mass: (P,) probability of each point.

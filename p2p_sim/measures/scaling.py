@@ -40,7 +40,7 @@ squares are what a smooth loss does near its minimum, such as log loss in a mode
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted form, by its name in `FORMS`.
+    """A sum of theoretical terms, fitted to measured risks; `name` is its name in `FORMS`.
 
     constants: of the terms that vary, by symbol; what is fixed everywhere is the constant called `fixed`.
     fitted: (P,) values at the points; misfit: largest |fitted/measured - 1|.

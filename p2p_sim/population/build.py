@@ -29,7 +29,7 @@ _OFF = 1e-6
 
 
 def check_sample(method: str, sample: Any) -> None:
-    """Refuse a draw of users that would spoil figures.
+    """Refuse a sample of a plug-in whose types, shapes or ranges would make figures wrong.
 
     Args:
         method: what the message begins with. sample: what was drawn.
@@ -62,7 +62,7 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Refuse rows whose features, labels or clusters are none."""
+    """Refuse rows whose features are not finite numbers, or whose labels or clusters are not integers in range."""
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
     matrix = isinstance(features, np.ndarray) and features.dtype.kind == "f" and features.ndim == 2
@@ -80,7 +80,7 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 
 
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
-    """Refuse a law whose probabilities are none."""
+    """Refuse a law whose arrays do not fit each other, or whose probabilities do not sum to 1."""
     require(method, isinstance(law, FiniteLaw), f"must be a FiniteLaw, not {type(law).__name__}")
     points = len(law.mass)
     shapes = (

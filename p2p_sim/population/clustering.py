@@ -153,7 +153,7 @@ class BalancedClusters(Clustering):
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
-    """Cluster of each user (n,); users take part after part in this order (n,)."""
+    """Assign users to near means, so that cluster sizes differ by at most one; part by part in the `order` (n,)."""
     import scipy
 
     count, cluster = len(means), np.empty(len(order), dtype=np.int64)
@@ -223,7 +223,7 @@ class GivenClusters(Clustering):
         return cluster
 
     def check_sizes(self, sizes: NDArray[np.int64]) -> None:
-        """Refuse a cluster (of C, each with users) that is too small."""
+        """Refuse clusters of which one has fewer users than the smallest size that is allowed."""
         smallest = int(sizes.min())
         if smallest < self.min_size:
             raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")

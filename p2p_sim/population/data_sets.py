@@ -21,7 +21,7 @@ PUBLISHED = "as published"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a data set.
+    """One file of a public data set, by name, size and SHA-256.
 
     names: what it may be called, as it is or with .gz, in the order in which it is looked for.
     bytes: size of its content as published, not compressed. sha256: of the same content, by version.
@@ -55,7 +55,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set and its files.
+    """A public data set that scenarios name by its kind, and its files.
 
     kind: of the population, and the folder of its files below the data directory. title, used, licence: in words.
     source: the address that its files are below, or its archive; without one, `get` says in words how to get it.
@@ -73,7 +73,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check has found.
+    """The outcome of comparing a file with its check figures.
 
     path: of the file; None: it is not here. version: which one it is; None: none that is known.
     fault: what is wrong with it in words; empty where nothing is.
@@ -105,7 +105,7 @@ def data_set(kind: str) -> DataSet:
 
 
 def locate(dataset: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path | None:
-    """Where a file is, looked for as a scenario does; None: nowhere."""
+    """The path at which a scenario would read a file of a data set; None: there is no such file."""
     try:
         return find_file(dataset.kind, places, dataset.kind, file.names)
     except InputError:
@@ -209,7 +209,7 @@ def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
 
 @contextmanager
 def _reachable(address: str) -> Iterator[None]:
-    """A source that cannot be reached, or an archive that is none, in one line."""
+    """Turn an error of fetching or unpacking into one line that names the address."""
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:

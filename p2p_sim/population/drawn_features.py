@@ -123,7 +123,7 @@ class LinearConfig(Source):
 
     @property
     def points(self) -> Floats:
-        """(4 · num_clusters, 2), cluster by cluster."""
+        """The law's points (4 · num_clusters, 2), four in each cluster, cluster by cluster."""
         count = self.num_clusters
         centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
         r, v = (np.tile(side, count) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))

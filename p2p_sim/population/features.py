@@ -31,7 +31,7 @@ class Treatment(NamedTuple):
 
 
 class FeatureColumn(NamedTuple):
-    """A feature of the kept rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
+    """A feature of the used rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
 
     name: str
     treatment: Treatment
@@ -43,12 +43,12 @@ class FeatureColumn(NamedTuple):
 
 
 def is_text(values: Values) -> bool:
-    """Whether a column holds texts, or a mixture."""
+    """Whether a column holds texts, or objects of several types, rather than numbers."""
     return values.ndim == 1 and values.dtype.kind in "OUST"
 
 
 def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Rows) -> FeatureColumn:
-    """A column that can be learned from.
+    """A column of a table as a feature: its numbers, or its texts if it becomes one-hot.
 
     Args:
         table: where it is. treatment: what is done with it. used_rows: indices of the rows that are used, (m,).
@@ -191,7 +191,7 @@ def quoted(text: str) -> str:
 
 
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
-    """Features (m, d) of all kept rows, in the order of the columns.
+    """Features (m, d) of all used rows, in the order of the columns.
 
     Means, spreads and values to fill in are those of the rows `fitted_on`; a one-hot column has a feature for each
     value of the whole table.

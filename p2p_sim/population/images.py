@@ -60,7 +60,7 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """Components of public rows look at no user's."""
+        """The key that makes features depend on all rows; principal components of public images alone do not."""
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
 

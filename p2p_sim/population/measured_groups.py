@@ -43,7 +43,7 @@ def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArra
 
 
 def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | None = None) -> Grouping:
-    """Rows grouped by the text that a column has there.
+    """Group rows by their text in a column.
 
     Args:
         kind: the column's name. values: (m,). column_values: all values of the column; None: those that occur.

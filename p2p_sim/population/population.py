@@ -36,7 +36,7 @@ class Shard:
 
     @property
     def size(self) -> int:
-        """Number of users."""
+        """The number of users in the shard."""
         return self.stop - self.start
 
 
@@ -74,7 +74,7 @@ class Examples:
     target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The given rows, with their indices in the source."""
+        """The examples of these rows (m,), which keep their indices in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
@@ -159,7 +159,7 @@ class Source(Config):
 
     @property
     def known_classes(self) -> int | None:
-        """K, if it is known before the data is read."""
+        """K, the number of classes; None if only the data shows it."""
         return None
 
     @property

@@ -28,7 +28,7 @@ class DrawnUsers:
 
     @cached_property
     def bounds(self) -> NDArray[np.int64]:
-        """(P+1,); point p has the users bounds[p]..bounds[p+1]-1."""
+        """The users of each point: point p of the law has the users bounds[p]..bounds[p+1]-1, (P+1,)."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:

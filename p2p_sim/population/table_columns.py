@@ -115,7 +115,7 @@ Classes = tuple[str | int | float, ...]
 
 
 def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.float64]:
-    """Labels (m,) that are finite numbers.
+    """A column of labels as numbers (m,), all of them finite.
 
     Raises:
         InputError: they are texts, or one is infinite.
@@ -128,7 +128,7 @@ def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.flo
 def stated_numbers(
     table: ColumnTable, used_rows: Rows, values: Values, *, label: str, classes: Classes
 ) -> NDArray[np.uint8]:
-    """Number of each used row's class (m,) in the stated order.
+    """Number, 0..K-1 in the stated order, of the class of each used row (m,).
 
     Args:
         table: the file. used_rows, values: (m,) indices of its rows that are used, and their labels.

@@ -174,7 +174,7 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
 
 
 def is_words(values: "Values | pd.Series") -> bool:
-    """Whether all values of a column that are there are texts."""
+    """Whether a column holds texts alone, missing values aside."""
     import pandas as pd
 
     return values.dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True) == "string"
@@ -209,7 +209,7 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """Which line is no text of its encoding, and a way out."""
+    """A message that names the first line which is no text of its encoding, and the key to state another."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read()
@@ -273,7 +273,7 @@ def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
 
 
 def _checked(path: Path, layout: Layout) -> int:
-    """How many columns a CSV file has.
+    """Check the records of a CSV file, and count its columns.
 
     Raises:
         InputError: a record has more or fewer cells than the first, two names are equal, or a first line that is taken

@@ -53,7 +53,7 @@ class Convention(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """What a whole cell must match to be a number."""
+        """The regular expression that the whole text of a number matches under this convention."""
         grouped = rf"|[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+" if self.thousands else ""
         point = re.escape(self.decimal)
         return rf"\s*[+-]?(?:(?:\d+{grouped})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?\s*"
@@ -150,7 +150,7 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """Which column has several readings, and what to state."""
+    """A message that names a column whose numbers have several readings, and the options that decide."""
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
     ways = " or ".join(
@@ -165,7 +165,7 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
 
 
 def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
-    """Which two columns write numbers in different ways."""
+    """A message that names two columns which write numbers in different ways."""
     first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
     second = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
     second = second or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
@@ -174,7 +174,7 @@ def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
 
 
 def _telling(texts: "pd.Series") -> str:
-    """A text that is not written plainly, if there is one."""
+    """An example for messages: a text that is not written plainly, if there is one, else the first."""
     odd = texts[~PLAIN.reads(texts)]
     return str((odd if len(odd) else texts).iloc[0])
 

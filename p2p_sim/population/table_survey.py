@@ -44,7 +44,7 @@ IDENTIFIED = 20
 
 @dataclass
 class Look:
-    """What a look at a table suggests.
+    """The keys of [population] that a look at a table suggests, and notes for its owner.
 
     keys: of [population], besides kind, path and label. rows: with a label. notes: what was seen, a line each.
     left_out: columns that are not learned from, and why.
@@ -68,7 +68,7 @@ class Look:
 
 
 def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Look:
-    """How a table is to be read.
+    """Look at a table, and propose how it is read and which columns are learned from.
 
     Args:
         path: of the table. label: its column. stated: keys that are known: separator, decimal, thousands, encoding.
