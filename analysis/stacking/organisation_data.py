@@ -11,6 +11,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.population.branches import HOSPITALS, HeartConfig, read_hospital
 from p2p_sim.population.branches import branches as branches_of
 from p2p_sim.population.data_files import find_file, read_idx, state
+from p2p_sim.population.population import Examples
 
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]
@@ -137,7 +138,7 @@ class Branches(OrganisationsData):
             self.groups, self.importance, len(self.sizes), self.law, signal=self.signal, difference=self.difference
         )
         samples = [law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]
-        drawn = [(rows, labels.astype(np.int64)) for rows, labels in samples]
+        drawn = [_rows(sample) for sample in samples]
         return OrganisationRows(drawn[0], {str(b): _cut(part, 0.8, rng) for b, part in enumerate(drawn[1:], 1)})
 
 
@@ -174,8 +175,13 @@ class Heart(OrganisationsData):
 def heart(data_dir: Path) -> Heart:
     """The four processed files; what is missing is the centre."""
     read = [read_hospital(path, state(path)) for path in HeartConfig().files((data_dir,))]
-    parts = tuple((rows, labels.astype(np.int64)) for rows, labels in read)
+    parts = tuple(_rows(hospital) for hospital in read)
     return Heart("heart", [list(g) for g in HEART_GROUPS], list(HEART_IMPORTANCE), parts)
+
+
+def _rows(examples: Examples) -> Rows:
+    """Features and labels in the types that all estimators take."""
+    return examples.features.astype(np.float64, copy=False), examples.labels.astype(np.int64)
 
 
 def _cut(rows: Rows, share: float, rng: np.random.Generator) -> Split:

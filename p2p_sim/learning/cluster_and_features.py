@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class _Evidence:
         return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
 
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
-        """That of the labels (m,) that are chosen."""
+        """The evidence of a part of the released labels: those (m,) that are chosen."""
         release, law = self.received.release, self.law
         law = replace(law, group=None if law.group is None else law.group[chosen])
         fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
@@ -80,6 +80,13 @@ class _Evidence:
         if math.isinf(strength):
             return np.ones(means.shape)
         return ratios(predicted, offsets, (count * self.shares + strength * means) / (count + strength))
+
+
+class _Regularisation(NamedTuple):
+    """The global model's penalty on coefficients, and the number of labels its mean prediction counts as."""
+
+    penalty: float
+    strength: float
 
 
 class ClusterAndFeaturesConfig(Learner):
@@ -108,13 +115,10 @@ class ClusterAndFeaturesConfig(Learner):
         factors = whole.factors(model.probabilities(received.features), strength)
         return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
 
-    def _chosen(self, whole: _Evidence) -> tuple[float, float]:
-        """Penalty and strength, as the release alone has it; of equally good ones the largest.
-
-        The penalty: the models of every second cluster's labels are to make the other clusters' labels likely. The
-        strength: every second label, moved by it, is to make the other labels likely.
-        """
+    def _chosen(self, whole: _Evidence) -> _Regularisation:
+        """Penalty and strength with which a part of the released labels predicts the rest best; of ties the largest."""
         release, features = whole.received.release, whole.received.features
+        # penalty: models of the even clusters' labels make the odd clusters' labels likely, and the reverse
         even = whole.received.cluster % 2 == 0
         halves = whole.part(even), whole.part(~even)
         losses = [
@@ -124,14 +128,16 @@ class ClusterAndFeaturesConfig(Learner):
             )
             for penalty in PENALTIES
         ]
-        penalty = min(zip(losses, (-one for one in PENALTIES), strict=True))[1] * -1.0
+        penalty = min(zip(losses, (-penalty for penalty in PENALTIES), strict=True))[1] * -1.0
+        # strength: shares smoothed by it, of every second label, make the other labels likely
         first = np.arange(len(release)) % 2 == 0
         learned, held = whole.part(first), whole.part(~first)
         predicted = self._model(learned, penalty).probabilities(features)
         sizes = np.diff(whole.received.cluster_offsets)
         moved = (np.repeat(learned.factors(predicted, s), sizes, axis=0) for s in STRENGTHS)
-        losses = [held.observed.loss(_scaled(predicted, one)[held.users])[0] for one in moved]
-        return penalty, min(zip(losses, (-one for one in STRENGTHS), strict=True))[1] * -1.0
+        losses = [held.observed.loss(_scaled(predicted, factors)[held.users])[0] for factors in moved]
+        strength = min(zip(losses, (-strength for strength in STRENGTHS), strict=True))[1] * -1.0
+        return _Regularisation(penalty, strength)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
         forward = ForwardCorrectionConfig(l2=penalty, max_iterations=self.max_iterations)

@@ -46,7 +46,7 @@ class ConvolutionalConfig(Learner):
     """Seed of initial weights, order and dropout; absent: the scenario's, different for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """With the seed that a replicate's streams give, where none is fixed."""
+        """The configuration with a seed: its own, else one from the replicate's random streams."""
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
@@ -65,14 +65,14 @@ class ConvolutionalConfig(Learner):
         return self._train(features, weights, bits=False)
 
     def learn(self, received: Received) -> Predictor:
-        """Train on a release; bits are the targets of sigmoids."""
+        """Train on the released labels: one sigmoid a class for released bits, else softmax."""
         return self._train(received.rows, received.weights, bits=received.release.kind == "bits")
 
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float64], bits: bool) -> Predictor:
         self.check_installed()
         settings = Settings(
-            self.architecture, image_shape(features.shape[1]), bits, self.epochs, self.batch,
-            self.learning_rate, self.seed or 0, self.threads, self._device(),
+            self.architecture, image_shape(features.shape[1]), bits, epochs=self.epochs, batch=self.batch,
+            learning_rate=self.learning_rate, seed=self.seed or 0, threads=self.threads, device=self._device(),
         )  # fmt: skip
         images = np.ascontiguousarray(features, dtype=np.float32)
         return _Trained(Training(settings, images, targets.astype(np.float32)).run(), settings)

@@ -118,7 +118,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return shares
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The class (n,) of each row."""
+        """The most probable class (n,) of each row of X, of the classes that `fit` met."""
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self)
@@ -131,13 +131,13 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return int(self.random_state.randint(2**31 - 1))
         return int(self.random_state)
 
-    def _clusters(self, rows: Floats, given: ArrayLike | None, streams: Streams) -> NDArray[np.int64]:
+    def _clusters(self, rows: Floats, stated: ArrayLike | None, streams: Streams) -> NDArray[np.int64]:
         """The clusters (n,) of the rows, numbered from 0."""
-        if given is not None:
-            found = np.unique(np.asarray(given), return_inverse=True)[1].astype(np.int64)
-            if found.shape != (len(rows),) or np.bincount(found).min() < 2:
+        if stated is not None:
+            cluster = np.unique(np.asarray(stated), return_inverse=True)[1].astype(np.int64)
+            if cluster.shape != (len(rows),) or np.bincount(cluster).min() < 2:
                 raise ValueError("clusters: must name a cluster of at least two rows for each row of X")
-            return found
+            return cluster
         if len(rows) < 2:
             raise ValueError(f"n_samples = {len(rows)}: a cluster needs at least two users")
         count = self.n_clusters or min(MOST_CLUSTERS, math.isqrt(len(rows)))

@@ -47,22 +47,24 @@ class ExchangeHistogram(HistogramClassifier):
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         super()._fit(points, labels)
-        place = self.table_.find(self.partition_.cells(points))
+        cells = self.table_.find(self.partition_.cells(points))
         self.delta_ = default_delta(self.delta, len(points))
         self._check()
         sizes = self.counts_.astype(np.int64)
         clusters = np.flatnonzero(sizes >= self.smallest_cell)
         if not len(clusters):
             raise InputError(f"smallest_cell = {self.smallest_cell}: no cell has as many rows")
-        taking_part = np.flatnonzero(sizes[place] >= self.smallest_cell)
-        users = taking_part[np.argsort(place[taking_part], kind="stable")]
+        # each cell with enough rows is a cluster; users are stored cluster by cluster
+        taking_part = np.flatnonzero(sizes[cells] >= self.smallest_cell)
+        users = taking_part[np.argsort(cells[taking_part], kind="stable")]
         self.sizes_ = np.unique(sizes[clusters])
         self.mechanism_: LabelExchangeMechanism = self._mechanism()
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
         outcome = self.mechanism_.run(population, NetworkConfig(), Streams(self.random_state, 0))
         release = outcome.labels
-        self._count(place[users[release.user]], release.payload.astype(np.float64))
+        # a released label counts in the cell of the user who passed it on, which is its cluster's
+        self._count(cells[users[release.user]], release.payload.astype(np.float64))
         return self
 
     def _partition(self, points: Floats) -> Cubes:
@@ -87,13 +89,13 @@ class ExchangeHistogram(HistogramClassifier):
             raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
 
     def _count(self, cell: Ints, noisy: Floats) -> None:
-        """Replace the true votes by those of the labels that arrived."""
+        """Count in each cell the labels that arrived, in place of the true ones."""
         cells = len(self.counts_)
         self.counts_ = np.bincount(cell, minlength=cells).astype(np.float64)
         ones = np.bincount(cell, weights=noisy, minlength=cells)
         self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
 
     def privacy(self) -> PrivacyBound:
-        """What the learner sees of one label, in the worst cell."""
+        """The ε bound of one label against the learner, in the cell where it is largest."""
         bounds = self.mechanism_.privacy(self.sizes_, self.delta_)
         return max(bounds, key=lambda bound: bound.epsilon_upper)

@@ -82,7 +82,7 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Sum the weights (m, K) in each cube."""
+        """Sum the weights (m, K) of the labels in each cube; the predictor takes each cube's largest sum."""
         labels = int(labels_in(weights).sum())
         cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):

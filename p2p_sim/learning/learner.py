@@ -22,7 +22,7 @@ SUMS: tuple[ReleaseKind, ...] = ("hard", "soft", "signed")
 
 
 def one_hot(labels: NDArray[np.integer], num_classes: int) -> NDArray[np.float64]:
-    """(m, K) with a single one a row: labels (m,) as weights."""
+    """Labels (m,) as weights (m, K): 1 for a row's label, 0 for all other classes."""
     return np.asarray(np.eye(num_classes)[labels])
 
 
@@ -64,7 +64,7 @@ def probabilities_of(
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """Labels that arrived, and under whose features.
+    """What the learner has: the released labels that arrived, and the public features.
 
     features: (n, d) public features of all users. release: what arrived. num_classes: K.
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
@@ -126,7 +126,7 @@ class Counted:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """(P, K) as many labels of each class."""
+        """The counts (P, K) of labels of each class at each point, as weights of a fit."""
         return self.counts.astype(np.float64)
 
     @staticmethod
@@ -197,6 +197,6 @@ class ValueLearner(Learner):
         """Learn from features (m, d) and true numbers (m,) of the public grid (K,), without privacy."""
 
     def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
-        """Learn from classes as numbers 0 to K-1."""
+        """Learn from weights (m, K) of classes, which are taken for the numbers 0 to K-1."""
         grid = tuple(map(float, range(weights.shape[1])))
         return self.fit_values(features, weights @ np.array(grid), grid)

@@ -31,6 +31,7 @@ def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: L
         ValueError: one line that names the keys, and what fits.
     """
     (kind, releases), accepted = mechanism, learner.accepts
+    # a density is the result itself; numbers need a population of numbers and a learner of numbers, and the reverse
     if releases == "density":
         if learner != LogisticRegressionConfig():
             raise ValueError(

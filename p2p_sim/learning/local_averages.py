@@ -70,7 +70,7 @@ class _Table:
     overall: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Positive parts of the sums, normalised; the leading class leads."""
+        """Shares of the classes' positive sums; the class with the largest sum has the largest share."""
         sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
         sums = np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12
         return np.asarray(sums / sums.sum(axis=1, keepdims=True))

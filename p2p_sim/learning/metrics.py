@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from p2p_sim.measures.risk import (
     logistic_risk_after,
 )
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
-from p2p_sim.population.measured_groups import CLASS, taken
+from p2p_sim.population.measured_groups import CLASS, take_rows
 from p2p_sim.population.population import Examples, FiniteLaw, People, Population
 
 Floats = NDArray[np.float64]
@@ -151,13 +151,13 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
         of = np.isin(law.cluster, clusters)
         mass = law.mass[of] / law.mass[of].sum()
         judged = FiniteLaw(law.points[of], mass, law.label_distribution[of], law.cluster[of])
-        return replace(population, law=judged, groupings=taken(population.groupings, of))
+        return replace(population, law=judged, groupings=take_rows(population.groupings, of))
     if holdout is None or holdout.cluster is None:
         return population
     rows = np.flatnonzero(np.isin(holdout.cluster, clusters))
     if not rows.size:
         raise InputError("population.test_fraction: no row of an organisation that is judged was held out")
-    return replace(population, holdout=holdout.take(rows), groupings=taken(population.groupings, rows))
+    return replace(population, holdout=holdout.take(rows), groupings=take_rows(population.groupings, rows))
 
 
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
@@ -177,18 +177,26 @@ def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> 
     return reached - best_logistic_risk(law.points, law.mass, positive)
 
 
-def population_heterogeneity(population: People) -> tuple[float, str]:
-    """φ of the population's clusters, and what kind of figure it is."""
+class Heterogeneity(NamedTuple):
+    """φ of a population's clusters, and whether it is exact or an estimate, in words."""
+
+    value: float
+    basis: str
+
+
+def population_heterogeneity(population: People) -> Heterogeneity:
+    """φ of the population's clusters: exact where p(y|x) is known, else estimated from the users' labels."""
     law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
-        return heterogeneity(law.mass, law.label_distribution, law.cluster), "exact"
+        return Heterogeneity(heterogeneity(law.mass, law.label_distribution, law.cluster), "exact")
     people = cast(Population, population)
     if law is not None and people.point is not None:
         users = np.full(people.num_users, 1.0 / people.num_users)
         cluster = np.repeat(np.arange(len(sizes)), sizes)
-        return heterogeneity(users, law.label_distribution[people.point], cluster), "exact for the users at hand"
+        phi = heterogeneity(users, law.label_distribution[people.point], cluster)
+        return Heterogeneity(phi, "exact for the users at hand")
     estimate = heterogeneity_upper_estimate(people.labels, people.cluster_offsets, people.num_classes)
-    return estimate, "estimate of an upper bound, from labels"
+    return Heterogeneity(estimate, "estimate of an upper bound, from labels")
 
 
 def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:

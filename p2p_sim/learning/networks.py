@@ -50,7 +50,7 @@ def build(architecture: Architecture, shape: tuple[int, int, int], num_classes: 
 
 
 def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
-    """Scores (m, K) of images (m, C, H, W)."""
+    """A network's scores (m, K) of images (m, C, H, W), before softmax or sigmoids."""
     from torch import nn
 
     if isinstance(network, nn.Sequential):
@@ -65,13 +65,15 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
     """Two convolution and pooling layers, dropout 1/2 (vector approximation paper, Section 5.2; widths are ours)."""
     from torch import nn
 
-    left = ((side - 4) // 2 - 4) // 2
-    return nn.Sequential(
+    # a convolution of width 5 takes 4 pixels off each side, and pooling halves what remains; twice
+    pooled_side = ((side - 4) // 2 - 4) // 2
+    layers = [
         nn.Conv2d(channels, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
-        nn.Dropout(0.5), nn.Linear(32 * left**2, 128), nn.ReLU(),
+        nn.Dropout(0.5), nn.Linear(32 * pooled_side**2, 128), nn.ReLU(),
         nn.Dropout(0.5), nn.Linear(128, num_classes),
-    )  # fmt: skip
+    ]  # fmt: skip
+    return nn.Sequential(*layers)
 
 
 def _resnet18(channels: int, num_classes: int) -> "nn.Module":
@@ -80,8 +82,8 @@ def _resnet18(channels: int, num_classes: int) -> "nn.Module":
 
     blocks, width = [], 64
     for stage, wider in enumerate((64, 128, 256, 512)):
-        for place in range(2):
-            blocks.append(_block(width, wider, stride=2 if stage > 0 and place == 0 else 1))
+        for position in range(2):
+            blocks.append(_block(width, wider, stride=2 if stage > 0 and position == 0 else 1))
             width = wider
     return nn.ModuleDict(
         {
@@ -145,6 +147,7 @@ class Training:
         import torch
 
         chosen = self.settings
+        # a seed for the initial weights and each epoch: a training that goes on from a checkpoint has the same bits
         with _computing(chosen):
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
@@ -192,7 +195,7 @@ class Training:
             raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None
 
     def _keep(self, network: "nn.Module", optimizer: Any, epoch: int) -> None:
-        """Write the checkpoint whole, or leave the last one."""
+        """Write the checkpoint of an epoch; if writing fails, the one before stays whole."""
         import torch
 
         if self.path is None:
@@ -229,12 +232,12 @@ def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Sett
     """Sigmoids or softmax probabilities (n, K) of images as rows of pixels (n, C H W)."""
     import torch
 
-    found = []
+    batches = []
     with _computing(settings), torch.inference_mode():
         for rows in torch.from_numpy(np.array(images, np.float32)).view(-1, *settings.shape).split(1_000):
             out = scores(network, rows.to(settings.device)).double()
-            found.append((out.sigmoid() if settings.bits else out.softmax(dim=1)).cpu().numpy())
-    return np.concatenate(found)
+            batches.append((out.sigmoid() if settings.bits else out.softmax(dim=1)).cpu().numpy())
+    return np.concatenate(batches)
 
 
 @contextmanager
@@ -254,7 +257,7 @@ def _computing(chosen: Settings) -> Iterator[None]:
 
 
 def _seed(seed: int, epoch: int) -> None:
-    """Start the numbers of an epoch; 0: the initial weights."""
+    """Seed PyTorch's random numbers for an epoch, from 1; 0: for the initial weights."""
     import torch
 
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]))

@@ -91,11 +91,11 @@ class Observed:
         clusters, bag = np.unique(cell // (kinds * law.num_classes), return_inverse=True)
         offsets = received.cluster_offsets
         members = [np.arange(offsets[c], offsets[c + 1]) for c in clusters]
-        sizes = [len(one) for one in members]
+        sizes = [len(users_of_bag) for users_of_bag in members]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if sizes else np.zeros(0, np.int64)
-        seen = law.transition[cell // law.num_classes % kinds, :, cell % law.num_classes]
+        likelihood = law.transition[cell // law.num_classes % kinds, :, cell % law.num_classes]
         users = np.concatenate([np.zeros(0, np.int64), *members])
-        return Observed(received.features[users], starts, bag.ravel(), seen, count.astype(np.float64))
+        return Observed(received.features[users], starts, bag.ravel(), likelihood, count.astype(np.float64))
 
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
         """-log likelihood, and its derivative (n, K), at the users' predicted distributions (n, K)."""
@@ -124,11 +124,11 @@ class Objective:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the coefficients: (d + 1, K), or (d + 1, 1) for two classes."""
+        """The shape of the coefficients: (d + 1, K), the last row intercepts; (d + 1, 1) for two classes."""
         return self.observed.features.shape[1] + 1, self.num_classes if self.num_classes > 2 else 1
 
     def __call__(self, flat: Floats) -> tuple[float, Floats]:
-        """The value and its gradient."""
+        """The objective and its gradient at flat coefficients, as SciPy's minimiser takes them."""
         w, x = flat.reshape(self.shape), self.observed.features
         p = LinearSoftmax(w).probabilities(x)
         value, slope = self.observed.loss(p)
@@ -156,7 +156,7 @@ class ForwardCorrectionConfig(FittedToLabels):
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
-        """The model that fits what was observed."""
+        """The linear model that maximises the penalised likelihood of the observed labels, by L-BFGS from 0."""
         from scipy.optimize import minimize
 
         objective = Objective(observed, num_classes, self.l2)

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AccuracyEstimate:
-    """An accuracy that was estimated from released labels.
+    """An estimate of a predictor's accuracy among users, from their released labels alone.
 
     lower, upper: ends of the confidence interval, in [0, 1].
     value: unbiased estimate, which may lie outside [0, 1]; None if the labels leave a range of accuracies.
@@ -61,7 +61,15 @@ class _Bound:
     variance: float
 
     def moved(self, quantile: float) -> float:
+        """The end of a normal interval: so many standard deviations above, or below if negative."""
         return self.value + quantile * float(np.sqrt(max(self.variance, 0.0)))
+
+    def unbiased_estimate(self, quantile: float, labels: int, confidence: float, basis: str) -> AccuracyEstimate:
+        """The estimate whose value has no bias, and whose interval therefore reaches equally far to both sides."""
+        low, high = _within_0_and_1(self.moved(-quantile)), _within_0_and_1(self.moved(quantile))
+        return AccuracyEstimate(
+            low, high, self.value, identified=True, labels=labels, confidence=confidence, basis=basis
+        )
 
 
 def validated(
@@ -109,29 +117,28 @@ def _quantile(error: float) -> float:
     return float(ndtri(1.0 - error))
 
 
-def _interval(low: float, high: float) -> tuple[float, float]:
-    return float(np.clip(low, 0.0, 1.0)), float(np.clip(high, 0.0, 1.0))
+def _within_0_and_1(end: float) -> float:
+    return float(np.clip(end, 0.0, 1.0))
 
 
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
-    said, every = predictions[evidence.user], np.arange(m)
-    low = evidence.weights[every, said]
+    predicted, every = predictions[evidence.user], np.arange(m)
+    low = evidence.weights[every, predicted]
     if evidence.upper is None and evidence.drift is None:
-        found = _Bound(float(low.mean()), float((low**2 - low).sum()) / m**2)
-        ends = _interval(found.moved(-quantile), found.moved(quantile))
-        return AccuracyEstimate(*ends, found.value, True, m, confidence, "own labels: unbiased, normal interval")
-    high = low if evidence.upper is None else evidence.upper[every, said]
-    mean, variance = _drift(
-        evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=_count(cluster_offsets))
-    )
-    ends = _interval(
-        _Bound(float(low.mean()) - mean, low.var() / max(m - 1, 1) + variance).moved(-quantile),
-        _Bound(float(high.mean()) + mean, high.var() / max(m - 1, 1) + variance).moved(quantile),
-    )
-    return AccuracyEstimate(*ends, None, False, m, confidence, "own labels: bounds, normal intervals")
+        bound = _Bound(float(low.mean()), float((low**2 - low).sum()) / m**2)
+        return bound.unbiased_estimate(quantile, m, confidence, "own labels: unbiased, normal interval")
+    # w bounds the indicator of a right prediction from below and above, up to the clusters' common errors
+    high = low if evidence.upper is None else evidence.upper[every, predicted]
+    drift = _drift(evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=_count(cluster_offsets)))
+    lower = _Bound(float(low.mean()) - drift.value, low.var() / max(m - 1, 1) + drift.variance)
+    upper = _Bound(float(high.mean()) + drift.value, high.var() / max(m - 1, 1) + drift.variance)
+    return AccuracyEstimate(
+        _within_0_and_1(lower.moved(-quantile)), _within_0_and_1(upper.moved(quantile)), value=None, identified=False,
+        labels=m, confidence=confidence, basis="own labels: bounds, normal intervals",
+    )  # fmt: skip
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -142,59 +149,59 @@ def _count(cluster_offsets: NDArray[np.int64]) -> int:
     return len(cluster_offsets) - 1
 
 
-def _drift(evidence: Evidence, users: NDArray[np.integer]) -> tuple[float, float]:
-    """Mean and variance of what the clusters' common errors add up to, for clusters of so many users (C,)."""
+def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
+    """What the clusters' common errors add to the accuracy at most, and its variance; of so many users (C,) each."""
     if evidence.drift is None:
-        return 0.0, 0.0
+        return _Bound(0.0, 0.0)
     share, used = users / users.sum(), users > 0
     mean, variance = evidence.drift.mean[used], evidence.drift.variance[used]
-    return float(share[used] @ mean), float(share[used] ** 2 @ variance)
+    return _Bound(float(share[used] @ mean), float(share[used] ** 2 @ variance))
 
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
     """What is known of clusters: estimated shares of true labels, their variances, and shares of predicted ones.
 
-    weight: (C,) share of the users. true, variance, said: (C, K). seen: (C,) whether a label of it was released.
+    weight: (C,) share of the users. true, variance, predicted: (C, K). released: (C,) whether any of its labels was.
     """
 
     weight: Floats
     true: Floats
     variance: Floats
-    said: Floats
-    seen: NDArray[np.bool_]
+    predicted: Floats
+    released: NDArray[np.bool_]
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """(C,) whether the predictor says one class."""
-        return np.asarray(self.said.max(axis=1) > 1.0 - 1e-12)
+        """Whether the predictor gives all users of a cluster the same class, (C,)."""
+        return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
         """The bound from each cluster's majority prediction; side: -1 for the lower one, 1 for the upper one."""
-        most, each = self.said.argmax(axis=1), np.arange(len(self.weight))
-        share = self.said[each, most]
-        used = self.seen & (share > 0.5)
+        most, each = self.predicted.argmax(axis=1), np.arange(len(self.weight))
+        share = self.predicted[each, most]
+        used = self.released & (share > 0.5)
         value = np.where(used, self.true[each, most] + side * (1.0 - share), 0.5 + 0.5 * side)
         return _Bound(float(self.weight @ value), float((self.weight**2 * self.variance[each, most])[used].sum()))
 
     def frechet(self, side: float) -> _Bound:
         """The Fréchet bound with its largest bias; in clusters with one prediction it has none."""
-        p, q, w = self.true, self.said, self.weight
+        p, q, w = self.true, self.predicted, self.weight
         value = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
         spread = p.shape[1] / 4.0 * self.variance.sum(axis=1)
-        one = self.constant
-        value = np.where(one, (p * q).sum(axis=1), value)
-        spread = np.where(one, (self.variance * q).sum(axis=1), spread)
-        value = np.where(self.seen, value, 0.5 + 0.5 * side)
-        spread = np.where(self.seen, spread, 0.0)
-        mixed = self.seen & ~one
+        constant = self.constant
+        value = np.where(constant, (p * q).sum(axis=1), value)
+        spread = np.where(constant, (self.variance * q).sum(axis=1), spread)
+        value = np.where(self.released, value, 0.5 + 0.5 * side)
+        spread = np.where(self.released, spread, 0.0)
+        mixed = self.released & ~constant
         bias = float(np.sqrt(w[mixed].sum() * max(float(w[mixed] @ spread[mixed]), 0.0)))
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
         """Clusters with the same majority prediction as one: which these are depends on predictions alone."""
-        k = self.said.shape[1]
-        kind = (self.said.argmax(axis=1) * 2 + self.constant) * 2 + self.seen
+        k = self.predicted.shape[1]
+        kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released
         weight = np.bincount(kind, self.weight, 4 * k).astype(np.float64)
         used = weight > 0
 
@@ -203,8 +210,8 @@ class _Shares:
             total = np.stack([np.bincount(kind, column, 4 * k) for column in scaled.T], axis=1)
             return np.asarray(total[used] / weight[used, None] ** power)
 
-        seen = (np.arange(4 * k) % 2 == 1)[used]
-        return _Shares(weight[used], mean(self.true, 1), mean(self.variance, 2), mean(self.said, 1), seen)
+        released = (np.arange(4 * k) % 2 == 1)[used]
+        return _Shares(weight[used], mean(self.true, 1), mean(self.variance, 2), mean(self.predicted, 1), released)
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
@@ -213,6 +220,7 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
     m = np.bincount(cluster, minlength=count)[:, None].astype(np.float64)
     total = np.stack([np.bincount(cluster, w, count) for w in evidence.weights.T], axis=1)
     squares = np.stack([np.bincount(cluster, w**2, count) for w in evidence.weights.T], axis=1)
+    # variance of a cluster's mean weight: of the noise on each label, and of which users' labels were released
     n, some = sizes[:, None], np.maximum(m, 1.0)
     own = (squares - total) / some
     several = (squares - np.where(m > 1, total**2 / some, 0.0)) / np.maximum(m - 1, 1.0) / some
@@ -223,27 +231,28 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
     else:
         variance = np.where(m == n, own / some, several)
     home = np.repeat(np.arange(count), sizes)
-    said = np.bincount(home * k + predictions, minlength=count * k).reshape(count, k) / n
-    return _Shares(np.asarray(sizes / sizes.sum()), total / some, variance, said, m[:, 0] > 0)
+    predicted = np.bincount(home * k + predictions, minlength=count * k).reshape(count, k) / n
+    return _Shares(np.asarray(sizes / sizes.sum()), total / some, variance, predicted, m[:, 0] > 0)
 
 
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
-    mean, variance = _drift(evidence, np.diff(cluster_offsets))
-    if shares.seen.all() and shares.constant.all() and evidence.drift is None:
-        found, quantile = shares.linear(1.0), _quantile((1.0 - confidence) / 2.0)
-        ends = _interval(found.moved(-quantile), found.moved(quantile))
+    drift = _drift(evidence, np.diff(cluster_offsets))
+    if shares.released.all() and shares.constant.all() and evidence.drift is None:
         basis = "cluster labels: one prediction in each cluster, unbiased, normal interval"
-        return AccuracyEstimate(*ends, found.value, True, m, confidence, basis)
+        return shares.linear(1.0).unbiased_estimate(_quantile((1.0 - confidence) / 2.0), m, confidence, basis)
+    # three bounds to each side, each at a third of the error: the tightest holds together with the others
     quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
     low, high = (
         [
-            _Bound(bound.value + side * mean, bound.variance + variance).moved(side * quantile)
+            _Bound(bound.value + side * drift.value, bound.variance + drift.variance).moved(side * quantile)
             for bound in (shares.linear(side), shares.frechet(side), pooled.frechet(side))
         ]
         for side in (-1.0, 1.0)
     )
-    ends = _interval(max(low), min(high))
-    return AccuracyEstimate(*ends, None, False, m, confidence, "cluster labels: Fréchet bounds, normal intervals")
+    return AccuracyEstimate(
+        _within_0_and_1(max(low)), _within_0_and_1(min(high)), value=None, identified=False, labels=m,
+        confidence=confidence, basis="cluster labels: Fréchet bounds, normal intervals",
+    )  # fmt: skip

@@ -108,7 +108,7 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
-    """The columns of `FIGURES`.
+    """Squared errors and the spread of labels that are numbers, by their columns in a row.
 
     Args:
         people: with labels that are numbers. numbers: predictions at the points of the law, or of the rows held out; of

@@ -51,7 +51,7 @@ class EstimatorConfig(Learner):
         return self.estimator.split(".")[1] not in ("tree", "ensemble", "naive_bayes", "dummy")
 
     def _model(self) -> Any:
-        """The classifier, not yet fitted."""
+        """A new classifier with the scenario's parameters, not yet fitted."""
         class_ = _classifier(self.estimator)
         accepted = inspect.signature(class_).parameters
         fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in accepted else {}
@@ -76,7 +76,7 @@ class EstimatorConfig(Learner):
 
 
 def _classifier(name: str) -> Any:
-    """The class of that name.
+    """The class of scikit-learn that a full name such as sklearn.naive_bayes.GaussianNB names.
 
     Raises:
         ValueError: there is none, or it predicts no probabilities.

@@ -1,6 +1,7 @@
 """The baseline of learning: always saying one class, which takes no features and no private label of a user."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -82,6 +83,7 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
         if any(name not in rows or rows[name].isna().any() for name in names):
             continue
         errors, majority, excess, constant = (rows[name].astype(float) for name in names)
+        # not clearly more accurate, and on average riskier: differences of the same replicates
         gain, less = mean_interval(majority - errors), mean_interval(excess - constant)
         if (gain.low if gain.replicates > 1 else gain.value) > 0 or not less.value > 0:
             continue
@@ -94,7 +96,7 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """The same for labels that are numbers, by the squared error."""
+    """A line for each model of numbers whose squared error is not clearly below that of the best constant."""
     lines = []
     for column, (_, who, more) in zip(SQUARED, LEARNED, strict=True):
         if column not in rows or rows[column].isna().any():
@@ -110,7 +112,14 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
-    """How many points are not clearly more accurate than the majority class, and of how many points this is known."""
-    known = [found[0] for _, part in rows.groupby("scenario", sort=False) if (found := gains(part))]
-    return sum(not gain.clear for gain in known), len(known)
+class PointsNotAbove(NamedTuple):
+    """Numbers of points: not clearly more accurate than the majority class, and comparable with it at all."""
+
+    not_above: int
+    comparable: int
+
+
+def points_not_above(rows: pd.DataFrame) -> PointsNotAbove:
+    """Count the points whose first model is not clearly more accurate than the majority class."""
+    compared = [of_point[0] for _, part in rows.groupby("scenario", sort=False) if (of_point := gains(part))]
+    return PointsNotAbove(sum(not gain.clear for gain in compared), len(compared))

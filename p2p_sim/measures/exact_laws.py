@@ -8,7 +8,7 @@ the L1 distance between a law and a density that is constant on cells is exact.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+class SignedParts(NamedTuple):
+    """Integrals of the positive and of the negative part of a function, both at least 0, from 0 to given points."""
+
+    positive: Floats
+    negative: Floats
+
+
 class Factor(Protocol):
     """A function g from [0, 1] to [-1, 1], with the integrals of its parts."""
 
     def value(self, x: Floats) -> Floats:
-        """g(x)."""
+        """g at each of the numbers x in [0, 1]."""
 
-    def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals of the positive and of the negative part (both at least 0) from 0 to x."""
+    def parts(self, x: Floats) -> SignedParts:
+        """Integrals of the positive and of the negative part of g from 0 to x."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,13 @@ class Sine:
     def value(self, x: Floats) -> Floats:
         return np.sin(2.0 * np.pi * self.periods * x)
 
-    def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to x: each period contributes 1/(π periods) to either part."""
+    def parts(self, x: Floats) -> SignedParts:
+        """Integrals of the parts of g from 0 to x: each period contributes 1/(π periods) to either part."""
         whole, rest = np.divmod(self.periods * x, 1.0)
         risen = 1.0 - np.cos(2.0 * np.pi * np.minimum(rest, 0.5))
         fallen = np.where(rest > 0.5, 1.0 + np.cos(2.0 * np.pi * rest), 0.0)
         unit = 1.0 / (2.0 * np.pi * self.periods)
-        return (2.0 * whole + risen) * unit, (2.0 * whole + fallen) * unit
+        return SignedParts((2.0 * whole + risen) * unit, (2.0 * whole + fallen) * unit)
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,12 @@ class Harmonic:
     """g(x) = 1 where floor(1/x) is odd and -1 where it is even: it alternates faster and faster towards 0."""
 
     def value(self, x: Floats) -> Floats:
-        """g(x); 1 at 0."""
+        """g at each of the numbers x in [0, 1], and 1 at 0."""
         inverse = np.floor(1.0 / np.maximum(x, 1e-300))
         return np.where((inverse % 2.0 == 1.0) | (x == 0.0), 1.0, -1.0)
 
-    def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to x: Σ 1/(j(j+1)) over every second j >= m is (ψ((m+1)/2) - ψ(m/2))/2."""
+    def parts(self, x: Floats) -> SignedParts:
+        """Integrals of the parts of g from 0 to x: Σ 1/(j(j+1)) over every second j >= m is (ψ((m+1)/2) - ψ(m/2))/2."""
         from scipy.special import digamma
 
         safe = np.maximum(x, 1e-15)
@@ -68,10 +75,10 @@ class Harmonic:
             return np.asarray(0.5 * (digamma(0.5 * (first + 1.0)) - digamma(0.5 * first)))
 
         own = below(step + 2.0) + safe - 1.0 / (step + 1.0)
-        other = below(step + 1.0)
+        opposite = below(step + 1.0)
         odd = step % 2.0 == 1.0
         scale = x / safe
-        return np.where(odd, own, other) * scale, np.where(odd, other, own) * scale
+        return SignedParts(np.where(odd, own, opposite) * scale, np.where(odd, opposite, own) * scale)
 
 
 @dataclass(frozen=True)
@@ -81,9 +88,9 @@ class StepLaw:
     def value(self, x: Floats) -> Floats:
         return np.where(x >= 0.5, 1.0, -1.0)
 
-    def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to x."""
-        return np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5)
+    def parts(self, x: Floats) -> SignedParts:
+        """Integrals of the parts of g from 0 to x: of 1 from 1/2 on, and of 1 up to 1/2."""
+        return SignedParts(np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5))
 
 
 @dataclass(frozen=True)
@@ -99,11 +106,11 @@ class ProductLaw:
     amplitude: float = 0.4
 
     def positive(self, points: Floats) -> Floats:
-        """p(1|x) at the points (n, d)."""
+        """The probability p(1|x) of label 1 at each of the points (n, d), (n,)."""
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
-        """Examples: points (n, d) and labels (n,)."""
+        """Draw n independent examples of the law: points (n, d) and labels (n,), 0 or 1."""
         points = rng.random((rows, self.dimension))
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
@@ -145,12 +152,12 @@ class LineLaw(Protocol):
         """Where the density passes `height` on the monotone piece that holds `middle`; any number if it does not."""
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Values (n, 1)."""
+        """Draw n independent values (n, 1) of the law."""
 
 
 @dataclass(frozen=True)
 class Normal:
-    """N(0, 1)."""
+    """The standard normal law N(0, 1) on the line."""
 
     turning = np.zeros(1)  # the mode
 
@@ -160,7 +167,7 @@ class Normal:
         return np.asarray(ndtr(x))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """±sqrt(-2 ln(h sqrt(2π)))."""
+        """Where the density is h on the side of 0 where `middle` lies: ±sqrt(-2 ln(h sqrt(2π)))."""
         ratio = np.clip(height * math.sqrt(2.0 * math.pi), 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(-2.0 * np.log(ratio)), middle))
 
@@ -178,7 +185,7 @@ class Cauchy:
         return np.asarray(0.5 + np.arctan(x) / math.pi)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """±sqrt(1/(πh) - 1)."""
+        """Where the density is h on the side of 0 where `middle` lies: ±sqrt(1/(πh) - 1)."""
         ratio = np.clip(height * math.pi, 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(1.0 / ratio - 1.0), middle))
 
@@ -196,27 +203,27 @@ class Spikes:
     def __init__(self, count: int = 10, width: float = 0.002) -> None:
         if not 0.0 < width < 1.0 / count:
             raise ValueError(f"width = {width}: must lie strictly between 0 and 1/count")
-        left = (np.arange(count) + 0.5) / count - 0.5 * width
-        self._ends = np.unique(np.concatenate([[0.0, 1.0], left, left + width]))
+        starts = (np.arange(count) + 0.5) / count - 0.5 * width
+        self._ends = np.unique(np.concatenate([[0.0, 1.0], starts, starts + width]))
         height = np.full(len(self._ends) - 1, 0.5)
         height[1::2] += 0.5 / (count * width)
         self._cumulative = np.concatenate([[0.0], np.cumsum(height * np.diff(self._ends))])
-        self._left, self._width = left, width
+        self._starts, self._width = starts, width
 
     @property
     def turning(self) -> Floats:
-        """Where the pieces end."""
+        """The ends of the pieces on which the density is constant, ascending."""
         return self._ends
 
     def cdf(self, x: Floats) -> Floats:
         return np.asarray(np.interp(x, self._ends, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """None: the pieces are constant."""
+        """Any number will do, since the pieces are constant and pass no height."""
         return middle
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        spiked = rng.choice(self._left, rows) + self._width * rng.random(rows)
+        spiked = rng.choice(self._starts, rows) + self._width * rng.random(rows)
         return np.where(rng.random(rows) < 0.5, rng.random(rows), spiked)[:, None]
 
 
@@ -234,21 +241,21 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
     starts, ends = origin + cells * side, origin + (cells + 1) * side
     edges = np.unique(np.concatenate([starts, ends, law.turning]))
     edges = np.concatenate([[-np.inf], edges, [np.inf]])
-    left, right = edges[:-1], edges[1:]
-    height = np.zeros(len(left))
+    lower, upper = edges[:-1], edges[1:]
+    height = np.zeros(len(lower))
     if len(cells):
-        at = np.maximum(np.searchsorted(starts, left, side="right") - 1, 0)
-        inside = (left >= starts[at]) & (right <= ends[at])
+        at = np.maximum(np.searchsorted(starts, lower, side="right") - 1, 0)
+        inside = (lower >= starts[at]) & (upper <= ends[at])
         height[inside] = heights[at[inside]]
-    middle = np.where(np.isinf(left), right - 1.0, np.where(np.isinf(right), left + 1.0, 0.5 * (left + right)))
-    return 0.5 * float(np.sum(_distance(law, left, right, height, middle)))
+    middle = np.where(np.isinf(lower), upper - 1.0, np.where(np.isinf(upper), lower + 1.0, 0.5 * (lower + upper)))
+    return 0.5 * float(np.sum(_distance(law, lower, upper, height, middle)))
 
 
-def _distance(law: LineLaw, left: Floats, right: Floats, height: Floats, middle: Floats) -> Floats:
+def _distance(law: LineLaw, lower: Floats, upper: Floats, height: Floats, middle: Floats) -> Floats:
     """∫ |f - height| of each piece, on which f is monotone; pieces of infinite length have height 0."""
-    crossing = np.clip(law.crossing(height, middle), left, right)
-    total = np.zeros(len(left))
-    for start, end in ((left, crossing), (crossing, right)):
+    crossing = np.clip(law.crossing(height, middle), lower, upper)
+    total = np.zeros(len(lower))
+    for start, end in ((lower, crossing), (crossing, upper)):
         with np.errstate(invalid="ignore"):
             flat = np.where(height > 0.0, height * (end - start), 0.0)
         total += np.abs(law.cdf(end) - law.cdf(start) - flat)

@@ -56,6 +56,7 @@ def predict(
         raise ValueError(f"design {X.shape}, values {y.shape}, at {x.shape}, weights {w.shape}: shapes do not fit")
     if not (w > 0).all() or not weight > 0 or not 0.0 < confidence < 1.0:
         raise ValueError("weights must be above 0 and the confidence in (0, 1)")
+    # b by the QR factorisation of √w X, columns scaled to 1; the variance of x·b is s² |R⁻ᵀ x|²
     scale = np.abs(X).max(axis=0)
     root = np.sqrt(w)
     Q, R = np.linalg.qr(X / scale * root[:, None])
@@ -161,37 +162,37 @@ class GridLaw:
 
     @property
     def total(self) -> float:
-        """The probability that it comes at all."""
+        """The probability of a finite time: 1 less the probability that it never comes."""
         return float(self.mass.sum())
 
-    def after(self, other: "GridLaw") -> "GridLaw":
-        """The sum of two independent times."""
-        whole = np.convolve(self.mass, other.mass)
+    def after(self, earlier: "GridLaw") -> "GridLaw":
+        """The law of the sum of two independent times: this one, and an earlier one that it follows."""
+        whole = np.convolve(self.mass, earlier.mass)
         cells = len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """What comes by a time, the limit included; the rest never does."""
+        """The law cut at a time: what comes later, in seconds above the limit, never comes."""
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)
 
     def later(self, delay_s: float) -> "GridLaw":
-        """Everything by so much later."""
+        """The law of the time plus a constant delay, rounded to the grid."""
         moved = round(delay_s / self.step_s)
-        kept = len(self.mass) - moved
-        mass = np.concatenate([np.zeros(moved), self.mass[:kept]])
-        mass[-1] += self.mass[kept:].sum()
+        remaining = len(self.mass) - moved
+        mass = np.concatenate([np.zeros(moved), self.mass[:remaining]])
+        mass[-1] += self.mass[remaining:].sum()
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """It comes with this probability, independently of when."""
+        """The law where the event happens only with this probability, independently of its time."""
         return GridLaw(self.step_s, self.mass * probability)
 
-    def joined(self, other: "GridLaw") -> "GridLaw":
-        """Either of two exclusive ways to come."""
-        return GridLaw(self.step_s, self.mass + other.mass)
+    def joined(self, alternative: "GridLaw") -> "GridLaw":
+        """The law where arrivals come in either of two exclusive ways, each with its part of the probability."""
+        return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
         """The earliest grid times after which it comes with at most these probabilities (m,), seconds."""
@@ -199,7 +200,7 @@ class GridLaw:
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 
     def quantile(self, share: float) -> float:
-        """When this share, in (0, 1), of all that comes has come, seconds."""
+        """The time in seconds by which a share, in (0, 1), of all that ever comes has come."""
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
@@ -216,8 +217,8 @@ class GridLaw:
 
     def last_level(self, count: float, time_s: float) -> float:
         """The probability that the last arrival among n independent users is not after this time."""
-        left = float(self.mass[int(np.floor(time_s / self.step_s + 1e-9)) + 1 :].sum())
-        return float(np.exp(count * np.log1p(-left)))
+        beyond = float(self.mass[int(np.floor(time_s / self.step_s + 1e-9)) + 1 :].sum())
+        return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
         """The quantile of when a queue is empty that serves n users' small messages one at a time, seconds.
@@ -228,7 +229,7 @@ class GridLaw:
         Args:
             count: n, at least 1. load_s: the time to serve a message of every user, seconds. level: in (0, 1).
         """
-        left = np.cumsum(self.mass[::-1])[::-1]
-        times = np.arange(len(left)) * self.step_s
+        survival = np.cumsum(self.mass[::-1])[::-1]
+        times = np.arange(len(survival)) * self.step_s
         last = self.last(count, level)
-        return max(last + load_s / count, float((times + load_s * left)[times <= last].max()))
+        return max(last + load_s / count, float((times + load_s * survival)[times <= last].max()))

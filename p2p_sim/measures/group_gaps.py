@@ -44,7 +44,7 @@ def groups_of(columns: Iterable[Any]) -> list[Group]:
 
 
 def figure_of(column: str) -> tuple[str, Group] | None:
-    """Figure and group of a group's column; None for any other column.
+    """The figure and the group that a column of a row is about; None if it is about no group.
 
     >>> figure_of("accuracy[class=0]")
     ('accuracy', Group(kind='class', name='0'))

@@ -21,7 +21,7 @@ class Mean:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
     def within(self, least: float, most: float) -> "Mean":
-        """The same for a figure that cannot lie elsewhere: an interval may be cut there, and holds as often."""
+        """The interval cut at the ends of a figure's range, outside which it cannot lie; it holds as often."""
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 
@@ -43,7 +43,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
     return Mean(mean, mean - half, mean + half, data.size)
 
 
-def expected_misses(sizes: ArrayLike, asked: float, true: float, tail: float) -> float:
+def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
     """How many of several exact (Clopper-Pearson) intervals miss a rate, on average.
 
     An interval of k hits in n trials lies above the rate if at least k hits have a smaller probability than `tail`
@@ -52,7 +52,7 @@ def expected_misses(sizes: ArrayLike, asked: float, true: float, tail: float) ->
 
     Args:
         sizes: (C,) trials behind each interval, each a whole number of at least 1.
-        asked: the rate that intervals cover or miss, 0 to 1. true: the rate at which hits happen, 0 to 1.
+        rate: the rate that intervals cover or miss, 0 to 1. true_rate: the rate at which hits happen, 0 to 1.
         tail: error of each end of an interval, in (0, 1/2).
 
     >>> round(expected_misses([180] * 20, 0.5, 0.5, 0.025), 2), round(expected_misses([180] * 20, 0.5, 0.4, 0.025), 1)
@@ -61,6 +61,6 @@ def expected_misses(sizes: ArrayLike, asked: float, true: float, tail: float) ->
     from scipy.stats import binom
 
     trials = np.asarray(sizes, dtype=np.int64)
-    few = binom.ppf(tail, trials, asked) - 1  # the most hits of which at most so many are rarer than `tail`
-    many = binom.isf(tail, trials, asked) + 1
-    return float(np.sum(binom.cdf(few, trials, true) + binom.sf(many - 1, trials, true)))
+    few = binom.ppf(tail, trials, rate) - 1  # the most hits of which at most so many are rarer than `tail`
+    many = binom.isf(tail, trials, rate) + 1
+    return float(np.sum(binom.cdf(few, trials, true_rate) + binom.sf(many - 1, trials, true_rate)))

@@ -95,6 +95,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
+    # columns by what becomes of them: measured ones a mean with its interval, privacy the worst, text if it is common
     reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
     rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
@@ -205,11 +206,11 @@ def differences(
         One difference for each shared point, in the order of the first rows; the pooled difference last if there are
         several. Points without this column on either side, or without a common replicate if paired, are left out.
     """
-    one, two = (_wide(rows, axes, column) for rows in (first, second))
-    shared = one.index.intersection(two.index, sort=False)
+    first_table, second_table = (_wide(rows, axes, column) for rows in (first, second))
+    shared = first_table.index.intersection(second_table.index, sort=False)
     results, used = [], []
     for point in shared:
-        a, b = one.loc[point].dropna(), two.loc[point].dropna()
+        a, b = first_table.loc[point].dropna(), second_table.loc[point].dropna()
         both = a.index.intersection(b.index)
         if paired:
             a, b = a[both], b[both]
@@ -224,15 +225,15 @@ def differences(
         used.append(point)
     if len(results) > 1 and is_privacy(column):
         count = min(difference.counts[0] for difference in results)
-        one_worst, two_worst = max(d.first for d in results), max(d.second for d in results)
-        results.append(Difference(column, None, one_worst, two_worst, None, (count, count)))
+        first_worst, second_worst = max(d.first for d in results), max(d.second for d in results)
+        results.append(Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count)))
     elif len(results) > 1:
-        results.append(_pooled(column, one.loc[used], two.loc[used], paired))
+        results.append(_pooled(column, first_table.loc[used], second_table.loc[used], paired))
     return results
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
-    """A column as a matrix, axis values by replicates."""
+    """A column's numbers as a table: a line for each point, by its axis values, and a column for each replicate."""
     keyed = rows.assign(_all=0) if not axes else rows
     keys = [*axes] or ["_all"]
     order = keyed[keys].drop_duplicates()
@@ -242,16 +243,16 @@ def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
 
 def _difference(column: str, values: dict[str, object] | None, a: pd.Series, b: pd.Series, paired: bool) -> Difference:
     if is_privacy(column):
-        return Difference(column, values, float(a.max()), float(b.max()), None, (a.size, b.size))
+        return Difference(column, values, float(a.max()), float(b.max()), difference=None, counts=(a.size, b.size))
     between = mean_interval(b - a) if paired else welch_interval(a, b)
-    return Difference(column, values, float(a.mean()), float(b.mean()), between, (a.size, b.size))
+    return Difference(column, values, float(a.mean()), float(b.mean()), difference=between, counts=(a.size, b.size))
 
 
-def _pooled(column: str, one: pd.DataFrame, two: pd.DataFrame, paired: bool) -> Difference:
-    a, b = one.dropna(axis=1).mean(), two.dropna(axis=1).mean()
+def _pooled(column: str, first: pd.DataFrame, second: pd.DataFrame, paired: bool) -> Difference:
+    a, b = first.dropna(axis=1).mean(), second.dropna(axis=1).mean()
     if paired:
         both = a.index.intersection(b.index)
         a, b = a[both], b[both]
     if a.empty or b.empty:
-        return Difference(column, None, float("nan"), float("nan"), None, (0, 0))
+        return Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
     return _difference(column, None, a, b, paired)

@@ -23,11 +23,11 @@ PAID = (
     "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
     "choice (docs/choices.md)."
 )
-"""What it costs to compare and choose."""
+"""The sentence on choosing a mechanism by its outcome: the choice itself looks at true labels."""
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
-    """A sentence that says so, with ways out; empty where the exchange adds more, or ε is infinite.
+    """A sentence where the exchange adds little to the noise on each label, and what helps; empty elsewhere.
 
     Args:
         epsilon: the learner's ε. local: ε₀, which the noise on each label gives. basis: how ε was computed, which shows
@@ -79,21 +79,22 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
-    found = []
-    for name, given in KNOWN.items() if every else [("uniform", KNOWN["uniform"])]:
+    lines = []
+    for name, knowledge in KNOWN.items() if every else [("uniform", KNOWN["uniform"])]:
         gain, without = rows[f"advantage_{name}"].astype(float), rows[f"guess_{name}"].astype(float)
         if gain.isna().any() or without.isna().any():
             continue
+        # the row in which most labels are guessed right with what users sent
         worst = int((gain + without).argmax())
         base = float(without.iloc[worst])
         exchange = rows["mechanism_kind"].iloc[worst] == "label_exchange"
         who, them = (SEES["learner"], "them") if exchange else ("somebody who sees the release", "it")
-        known = given or equally_likely(round(1.0 / base))
-        found.append(guessed(who, base, float(gain.iloc[worst]), known, them))
+        prior = knowledge or equally_likely(round(1.0 / base))
+        lines.append(guessed(who, base, float(gain.iloc[worst]), prior, them))
         if name == "uniform" and rows["advantage_coalition"].notna().all():
             most = float(rows["advantage_coalition"].astype(float).max())
-            found.append(guessed(SEES["coalition"], base, most, known))
-    return found
+            lines.append(guessed(SEES["coalition"], base, most, prior))
+    return lines
 
 
 def population(rows: "pd.DataFrame") -> str:

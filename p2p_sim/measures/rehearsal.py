@@ -17,7 +17,7 @@ from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000
-"""Clusters of a rehearsal, times K."""
+"""Clusters of a rehearsal times K, so that its arrays have one size whatever the number of classes."""
 SURE = 3.0
 """Standard errors by which a choice must beat uniform randomised response, which does not depend on a guess."""
 SPARED = 1.0 - 1e-9
@@ -78,6 +78,7 @@ def rehearse(
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
+    # one draw of users and noise for all choices: their risks differ by the parameters alone
     share = rng.multinomial(cluster_size, cluster) / cluster_size
     noise = np.clip(rng.laplace(size=share.shape), -700.0, 700.0) / cluster_size
     users = max(1, round(cluster_size / decisions))
@@ -88,6 +89,7 @@ def rehearse(
         q = released_distribution(share, noise * scale, choice.threshold)
         law = np.maximum((1.0 - choice.resampling_prob) * points + choice.resampling_prob * q, 0.0)
         law /= law.sum(axis=2, keepdims=True)
+        # the majority of each point's released labels; equal counts are told apart at random
         votes = np.random.default_rng([seed, index]).multinomial(users, law) + 1e-6 * rng.random(law.shape)
         chosen = votes.argmax(axis=2)[..., None]
         risks.append((best - np.take_along_axis(points, chosen, axis=2)[..., 0]).mean(axis=0))

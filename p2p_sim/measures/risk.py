@@ -23,7 +23,7 @@ def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> f
 
 
 def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
-    """Smallest 0-1 loss of any classifier."""
+    """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x)."""
     return float(mass @ (1.0 - label_distribution.max(axis=1)))
 
 
@@ -66,23 +66,24 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
     return logistic_risk_after(points, mass, positive, positive)
 
 
-def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Floats) -> float:
+def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
     """Expected log loss of the affine logistic model that is best for infinitely many other labels.
 
     The expectation over the finite law is a convex function of (w, b), minimised by a trust-region Newton method to a
     gradient of 1e-11; nothing is sampled.
 
     Args:
-        points: (P, d) features; mass: (P,); seen: (P,) probability of label 1 where the model learns; positive: (P,)
+        points: (P, d) features; mass: (P,); learned: (P,) probability of label 1 where the model learns; positive: (P,)
             p(1|x) where its loss counts; both in [0, 1].
     """
     from scipy.optimize import minimize
 
+    # an orthonormal basis of the affine functions on the points: well-conditioned, and the same minimum
     design = np.hstack([points, np.ones((len(points), 1))])
     basis, values, _ = np.linalg.svd(design, full_matrices=False)
     design = basis[:, values > 1e-10 * values[0]] * np.sqrt(len(points))
 
-    def loss(w: Floats, target: Floats = seen) -> float:
+    def loss(w: Floats, target: Floats = learned) -> float:
         score = design @ w
         return float(mass @ (np.logaddexp(0.0, score) - target * score))
 
@@ -90,7 +91,7 @@ def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Fl
         return np.asarray(0.5 * (1.0 + np.tanh(0.5 * (design @ w))))
 
     def gradient(w: Floats) -> Floats:
-        return np.asarray(design.T @ (mass * (share(w) - seen)))
+        return np.asarray(design.T @ (mass * (share(w) - learned)))
 
     def hessian(w: Floats) -> Floats:
         p = share(w)
@@ -114,7 +115,7 @@ def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.i
 def heterogeneity(
     mass: NDArray[np.float64], label_distribution: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> float:
-    """φ = E Σ_y |p(y|x) - p(y|c)| for a known law.
+    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law.
 
     Args:
         mass: (P,) probability of each point.

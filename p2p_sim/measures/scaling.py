@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 RESAMPLES = 400
-"""Bootstrap samples of the replicates."""
+"""Bootstrap samples of the replicates behind each 95% interval of a fitted constant."""
 VARIES = 1.1
 """A term varies if its largest value exceeds its smallest by this factor; all others together are one constant."""
 
@@ -40,7 +40,7 @@ squares are what a smooth loss does near its minimum, such as log loss in a mode
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted form, by its name in `FORMS`.
+    """A sum of theoretical terms, fitted to measured risks; `name` is its name in `FORMS`.
 
     constants: of the terms that vary, by symbol; what is fixed everywhere is the constant called `fixed`.
     fitted: (P,) values at the points; misfit: largest |fitted/measured - 1|.
@@ -81,10 +81,10 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     weights = centred / (centred @ centred)
     slope = float(weights @ np.log(values.mean(axis=1)))
     count = values.shape[1]
-    left = (values.sum(axis=1, keepdims=True) - values) / max(count - 1, 1)  # (P, R) means without replicate r
-    if count < 3 or left.min() <= 0:
+    means_without = (values.sum(axis=1, keepdims=True) - values) / max(count - 1, 1)  # (P, R) means without replicate r
+    if count < 3 or means_without.min() <= 0:
         return Estimate(slope, float("nan"), float("nan"))
-    left_out = weights @ np.log(left)
+    left_out = weights @ np.log(means_without)
     error = float(np.sqrt((count - 1) / count * np.sum((left_out - left_out.mean()) ** 2)))
     half = float(stdtrit(count - 1, 0.975)) * error
     return Estimate(slope, slope - half, slope + half)

@@ -37,19 +37,17 @@ class HeartConfig(RandomSplit):
     """Share of the rows held out to measure error, between 0 and 1; drawn anew in every replicate."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The four hospitals' processed files."""
+        """The processed files of the four hospitals, in the order of `HOSPITALS`."""
         return [find_file("uci-heart", places, "uci-heart", (f"processed.{name}.data",)) for name in HOSPITALS]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the rows of all hospitals into patients and holdout."""
         hospitals = [read_hospital(path, state(path)) for path in self.files(places)]
-        cluster = np.repeat(np.arange(len(hospitals)), [len(labels) for _, labels in hospitals])
-        features, labels = (np.concatenate(parts) for parts in zip(*hospitals, strict=True))
-        return split(Examples(features, labels, cluster), 2, self.test_fraction, streams, self.users)
+        return split(_together(hospitals), 2, self.test_fraction, streams, self.users)
 
 
 @lru_cache(maxsize=8)
-def read_hospital(path: Path, state: State) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+def read_hospital(path: Path, state: State) -> Examples:
     """Scaled features (n, 13) and labels (n,) of one file; `state`: of the file, so that a changed one is read again.
 
     Raises:
@@ -66,7 +64,8 @@ def read_hospital(path: Path, state: State) -> tuple[NDArray[np.float64], NDArra
     if not (np.isnan(rows) | (np.abs(rows) <= MOST)).all():
         raise InputError(f"{path}: a number is larger than {MOST:g}")
     rows[:, [3, 4]] = np.where(rows[:, [3, 4]] == 0.0, np.nan, rows[:, [3, 4]])  # no pressure or cholesterol is 0
-    return np.nan_to_num((rows - np.array(CENTRE)) / np.array(SPREAD)), (table[:, 13] > 0).astype(np.uint8)
+    features = np.nan_to_num((rows - np.array(CENTRE)) / np.array(SPREAD))
+    return Examples(features, (table[:, 13] > 0).astype(np.uint8))
 
 
 Floats = NDArray[np.float64]
@@ -80,10 +79,10 @@ class Branch(NamedTuple):
     mean: Floats
     weights: Floats
 
-    def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
-        """Features (rows, d) and labels (rows,)."""
+    def draw(self, rows: int, rng: np.random.Generator) -> Examples:
+        """Draw independent rows of the law."""
         x = rng.standard_normal((rows, len(self.mean))) + self.mean
-        return x, (x @ self.weights + rng.logistic(size=rows) > 0.0).astype(np.uint8)
+        return Examples(x, (x @ self.weights + rng.logistic(size=rows) > 0.0).astype(np.uint8))
 
 
 def branches(
@@ -100,12 +99,12 @@ def branches(
     scale = np.empty(d)
     for group, share in zip(groups, importance, strict=True):
         scale[list(group)] = share / len(group)
-    common, found = rng.standard_normal(d) * scale, list[Branch]()
+    common, laws = rng.standard_normal(d) * scale, list[Branch]()
     for b in range(count):
         own = common * (1.0 + (difference * rng.standard_normal(d) if b else 0.0))
         mean = SHIFT * rng.standard_normal(d) if b else np.zeros(d)
-        found.append(Branch(mean, own * (signal / np.linalg.norm(own))))
-    return found
+        laws.append(Branch(mean, own * (signal / np.linalg.norm(own))))
+    return laws
 
 
 class BranchesConfig(Source):
@@ -144,10 +143,13 @@ class BranchesConfig(Source):
         return sizes
 
     def laws(self) -> list[Branch]:
-        """Of every organisation."""
+        """The law of each organisation's rows, the main organisation first."""
         groups = np.arange(self.groups * self.group_size).reshape(self.groups, self.group_size).tolist()
         shares = 0.5 ** np.arange(self.groups)
-        return branches(groups, shares / shares.sum(), len(self.sizes), self.law, self.signal, self.difference)
+        return branches(
+            groups, shares / shares.sum(), count=len(self.sizes), law=self.law, signal=self.signal,
+            difference=self.difference,
+        )  # fmt: skip
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the rows of one replicate, and those on which errors are measured."""
@@ -159,7 +161,8 @@ class BranchesConfig(Source):
         )
 
 
-def _together(parts: Sequence[tuple[Floats, NDArray[np.uint8]]]) -> Examples:
+def _together(parts: Sequence[Examples]) -> Examples:
     """The rows of all organisations, each a cluster."""
-    features, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(labels) for _, labels in parts]))
+    features = np.concatenate([part.features for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ _OFF = 1e-6
 
 
 def check_sample(method: str, sample: Any) -> None:
-    """Refuse a draw of users that would spoil figures.
+    """Refuse a sample of a plug-in whose types, shapes or ranges would make figures wrong.
 
     Args:
         method: what the message begins with. sample: what was drawn.
@@ -42,6 +42,7 @@ def check_sample(method: str, sample: Any) -> None:
     counted = isinstance(classes, int | np.integer) and not isinstance(classes, bool) and 2 <= classes <= MOST_CLASSES
     require(method, bool(counted), f"num_classes must be a whole number from 2 to {MOST_CLASSES}, not {classes!r}")
     _check_rows(f"{method}users: ", sample.users, int(classes))
+    # errors are measured on held-out rows, or exactly under the law
     users, columns = len(sample.users.labels), sample.users.features.shape[1]
     if sample.holdout is not None:
         _check_rows(f"{method}holdout: ", sample.holdout, int(classes))
@@ -61,7 +62,7 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Refuse rows whose features, labels or clusters are none."""
+    """Refuse rows whose features are not finite numbers, or whose labels or clusters are not integers in range."""
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
     matrix = isinstance(features, np.ndarray) and features.dtype.kind == "f" and features.ndim == 2
@@ -79,7 +80,7 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 
 
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
-    """Refuse a law whose probabilities are none."""
+    """Refuse a law whose arrays do not fit each other, or whose probabilities do not sum to 1."""
     require(method, isinstance(law, FiniteLaw), f"must be a FiniteLaw, not {type(law).__name__}")
     points = len(law.mass)
     shapes = (
@@ -92,6 +93,7 @@ def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
         method, shapes, f"must have points (P, {columns}), mass (P,), label_distribution (P, {classes}), cluster (P,)"
     )
     require(method, bool(np.isfinite(law.points).all()), "points must be finite")
+    # Σ mass = 1, and Σ_k p(k|x) = 1 at each point
     for name, values, sums in (
         ("mass", law.mass, law.mass.sum(keepdims=True)),
         ("label_distribution", law.label_distribution, law.label_distribution.sum(axis=1)),
@@ -142,6 +144,7 @@ def build_population(
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     cluster = clusters.assign(sample.users, streams)
     sizes = np.bincount(cluster)
+    # users are stored cluster by cluster, within a cluster in their order
     users, point = sample.users, sample.point
     if np.any(cluster[1:] < cluster[:-1]):
         order = np.argsort(cluster, kind="stable")
@@ -152,9 +155,9 @@ def build_population(
         users.labels,
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         sample.num_classes,
-        _placed(sample) if isinstance(clusters, GivenClusters) else sample.holdout,
-        sample.law,
-        point,
+        holdout=_placed(sample) if isinstance(clusters, GivenClusters) else sample.holdout,
+        law=sample.law,
+        point=point,
         law_clusters=sample.law is not None and isinstance(clusters, GivenClusters),
         row=users.row,
         source_rows=users.source_rows,
@@ -181,8 +184,8 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
         return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
-    assert law is not None or held is not None
-    rows = law.points if law is not None else held.features  # type: ignore[union-attr]
+    # users and their holdout are measured on, or the points of their law: a sample has one of both
+    rows = law.points if law is not None else cast(Examples, held).features
     return nearest_cluster(rows, people.features, people.cluster_offsets)
 
 
@@ -197,9 +200,9 @@ def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Strea
 
 def _placed(sample: Sample) -> Examples | None:
     """The holdout with the clusters of its rows, numbered as those of users; -1: of a cluster without users."""
-    held, given = sample.holdout, sample.users.cluster
-    if held is None or held.cluster is None or given is None:
+    held, user_clusters = sample.holdout, sample.users.cluster
+    if held is None or held.cluster is None or user_clusters is None:
         return held
-    names = np.unique(given)
+    names = np.unique(user_clusters)
     index = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
     return replace(held, cluster=np.where(names[index] == held.cluster, index, -1))

@@ -17,7 +17,7 @@ Clusters = NDArray[np.int64]
 
 
 class Clustering(Config):
-    """What all groupings share."""
+    """The base of all clusterings: how the users of a population are grouped."""
 
     by_distance: ClassVar[str] = ""
     """Its name where distances between users decide, so that it depends on the scale of features; else empty."""
@@ -42,6 +42,7 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
     """
     if min_size > len(cluster):
         raise InputError(f"clusters.min_size = {min_size}: there are only {count(len(cluster), 'user')}")
+    # sums of the features: those of a merged cluster are the sum of both
     sizes = np.bincount(cluster)
     order = np.argsort(cluster, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -136,6 +137,7 @@ class BalancedClusters(Clustering):
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
         order = np.random.default_rng(seed).permutation(total)
+        # k-means' two steps in turn, users assigned so that sizes differ by at most one
         for _ in range(ROUNDS):
             cluster = _assigned(features, means, order)
             members = np.argsort(cluster, kind="stable")
@@ -151,17 +153,17 @@ class BalancedClusters(Clustering):
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
-    """Cluster of each user (n,); users take part after part in this order (n,)."""
+    """Assign users to near means, so that cluster sizes differ by at most one; part by part in the `order` (n,)."""
     import scipy
 
     count, cluster = len(means), np.empty(len(order), dtype=np.int64)
-    places = np.arange(len(order)) % count  # of the j-th user's place: sizes differ by at most one
+    slots = np.arange(len(order)) % count  # of the j-th user's place: sizes differ by at most one
     for start in range(0, len(order), max(PART, count)):
         part = order[start : start + max(PART, count)]
-        place = places[start : start + len(part)]
+        part_slots = slots[start : start + len(part)]
         cost = np.sum(means**2, axis=1) - 2.0 * features[part] @ means.T  # squared distance, but for |x|²
-        rows, columns = scipy.optimize.linear_sum_assignment(cost[:, place])
-        cluster[part[rows]] = place[columns]
+        rows, columns = scipy.optimize.linear_sum_assignment(cost[:, part_slots])
+        cluster[part[rows]] = part_slots[columns]
     return cluster
 
 
@@ -221,7 +223,7 @@ class GivenClusters(Clustering):
         return cluster
 
     def check_sizes(self, sizes: NDArray[np.int64]) -> None:
-        """Refuse a cluster (of C, each with users) that is too small."""
+        """Refuse clusters of which one has fewer users than the smallest size that is allowed."""
         smallest = int(sizes.min())
         if smallest < self.min_size:
             raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")

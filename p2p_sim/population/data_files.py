@@ -34,11 +34,11 @@ def frames() -> Path:
     Raises:
         InputError: it belongs to somebody else.
     """
-    place = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
-    if place.stat().st_uid != os.getuid():
-        raise InputError(f"{place}: belongs to another user; remove it")
-    return place
+    directory = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise InputError(f"{directory}: belongs to another user; remove it")
+    return directory
 
 
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
@@ -48,24 +48,24 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
         InputError: there is none.
     """
     of_a_frame = path.startswith(FRAME)
-    made = list(frames().iterdir()) if of_a_frame else []
-    for place in (*places, Path(), *made):
-        if is_file(place / path):
-            return place / path
+    frame_directories = list(frames().iterdir()) if of_a_frame else []
+    for directory in (*places, Path(), *frame_directories):
+        if is_file(directory / path):
+            return directory / path
     hint = "; it is there while the process lives that called p2p_sim.table: call it again" if of_a_frame else ""
-    nowhere = (no_file(place / path) for place in (*places, Path()))
+    nowhere = (no_file(directory / path) for directory in (*places, Path()))
     raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # a directory, if one of the places has one
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
     """The first of `names` (as it is or with .gz) that exists in one of the places or its subfolder `folder`."""
-    for place in places:
+    for directory in places:
         for name in names:
-            for path in (place / folder / name, place / name):
+            for path in (directory / folder / name, directory / name):
                 for candidate in (path, path.with_name(path.name + ".gz")):
                     if is_file(candidate):
                         return candidate
-    where = ", ".join(str(place / folder) for place in places) or "no data directory was named"
+    where = ", ".join(str(directory / folder) for directory in places) or "no data directory was named"
     raise InputError(
         f"population.kind = {kind!r}: no file {' or '.join(names)} (or .gz) found ({where}); "
         f"name the directory with --data-dir or P2P_SIM_DATA (`p2p-sim data where {folder}` says what goes where)"
@@ -100,7 +100,7 @@ State = tuple[int, int]
 
 
 def state(path: Path) -> State:
-    """The state of a file."""
+    """The time of a file's last change and its size, by which a cache sees that it must be read again."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 
@@ -112,5 +112,5 @@ def _checksum(path: Path, state: State) -> str:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of the file's bytes."""
+    """The SHA-256 of a file's bytes in hexadecimal digits, computed anew only if the file has changed."""
     return _checksum(path, state(path))

@@ -50,8 +50,8 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     proposed = look_at(path, label, stated)
     if "features" not in keys and proposed.lost:
         warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
-    given = {**proposed.keys, **keys}
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    merged = {**proposed.keys, **keys}
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
     try:
         return TableConfig.model_validate({"path": name, "label": label, **plain})
     except ValidationError as error:
@@ -86,6 +86,7 @@ def _content(frame: Any) -> bytes:
             held = from_dataframe(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"frame: {'; '.join(map(str, error.args))}") from None
+    # library versions write different metadata and chunks; without them equal frames have equal bytes
     sink = pa.BufferOutputStream()
     plain = held.replace_schema_metadata(None).combine_chunks()
     with pa.ipc.new_file(sink, plain.schema) as out:

@@ -21,7 +21,7 @@ PUBLISHED = "as published"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a data set.
+    """One file of a public data set, by name, size and SHA-256.
 
     names: what it may be called, as it is or with .gz, in the order in which it is looked for.
     bytes: size of its content as published, not compressed. sha256: of the same content, by version.
@@ -50,12 +50,12 @@ class DataFile:
         if self.gz_sha256 is not None and path.suffix == ".gz" and checksum(path) == self.gz_sha256:
             return PUBLISHED
         figure = hashlib.sha256(read_bytes(path)).hexdigest()
-        return next((version for version, known in self.sha256.items() if known == figure), None)
+        return next((version for version, digest in self.sha256.items() if digest == figure), None)
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set and its files.
+    """A public data set that scenarios name by its kind, and its files.
 
     kind: of the population, and the folder of its files below the data directory. title, used, licence: in words.
     source: the address that its files are below, or its archive; without one, `get` says in words how to get it.
@@ -73,7 +73,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check has found.
+    """The outcome of comparing a file with its check figures.
 
     path: of the file; None: it is not here. version: which one it is; None: none that is known.
     fault: what is wrong with it in words; empty where nothing is.
@@ -98,27 +98,27 @@ def data_set(kind: str) -> DataSet:
     Raises:
         InputError: there is none.
     """
-    known = data_sets()
-    if kind not in known:
-        raise InputError(f"{shortened(kind)}: no such data set; one of {', '.join(known)}{nearest(kind, known)}")
-    return known[kind]
+    by_kind = data_sets()
+    if kind not in by_kind:
+        raise InputError(f"{shortened(kind)}: no such data set; one of {', '.join(by_kind)}{nearest(kind, by_kind)}")
+    return by_kind[kind]
 
 
-def found(one: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path | None:
-    """Where a file is, looked for as a scenario does; None: nowhere."""
+def locate(dataset: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path | None:
+    """The path at which a scenario would read a file of a data set; None: there is no such file."""
     try:
-        return find_file(one.kind, places, one.kind, file.names)
+        return find_file(dataset.kind, places, dataset.kind, file.names)
     except InputError:
         return None
 
 
-def check(one: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
+def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
     """Compare every file of a data set with its check figures.
 
     Args:
         places: directories in which files are looked for, first match wins. read: look into the files.
     """
-    return [_checked(file, found(one, file, places), read) for file in one.files]
+    return [_checked(file, locate(dataset, file, places), read) for file in dataset.files]
 
 
 def _checked(file: DataFile, path: Path | None, read: bool) -> Checked:
@@ -133,8 +133,8 @@ def _checked(file: DataFile, path: Path | None, read: bool) -> Checked:
         return Checked(file, path, fault=str(error).removeprefix(f"{path}: "))
     if version is not None:
         return Checked(file, path, version)
-    what = "other content" if size == file.bytes else f"{size:,} bytes of other content"
-    return Checked(file, path, fault=f"{what} than published ({file.bytes:,} bytes, not compressed)")
+    difference = "other content" if size == file.bytes else f"{size:,} bytes of other content"
+    return Checked(file, path, fault=f"{difference} than published ({file.bytes:,} bytes, not compressed)")
 
 
 def _file(entry: Mapping[str, object]) -> DataFile:
@@ -145,7 +145,7 @@ LONGEST = 400
 """Characters of a reason that are shown; it is cut between two words."""
 
 
-def fetch(one: DataSet, directory: Path) -> list[Path]:
+def fetch(dataset: DataSet, directory: Path) -> list[Path]:
     """Fetch the files of a data set that are missing; return those that are new. Others stay as they are.
 
     A file takes its place only if it has the check figure of a known version.
@@ -157,25 +157,26 @@ def fetch(one: DataSet, directory: Path) -> list[Path]:
         InputError: the data set has no address, or pooch is not installed. RunFailed: the source cannot be reached, or
             sends something else.
     """
-    if one.source is None:
-        raise InputError(f"{one.kind}: has no public address to fetch it from; {one.get}")
-    missing = [held.file for held in check(one, (directory,), read=False) if held.path is None]
+    if dataset.source is None:
+        raise InputError(f"{dataset.kind}: has no public address to fetch it from; {dataset.get}")
+    missing = [held.file for held in check(dataset, (directory,), read=False) if held.path is None]
     if not missing:
         return []
-    pooch, folder = _pooch(), directory / one.kind
+    pooch, folder = _pooch(), directory / dataset.kind
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
+    # files are checked in a folder of the same disk, then moved all at once: a broken fetch leaves nothing
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
-        if one.archive is None:
-            fetched = [_retrieved(pooch, f"{one.source}{file.fetch}", Path(scratch)) for file in missing]
+        if dataset.archive is None:
+            fetched = [_retrieved(pooch, f"{dataset.source}{file.fetch}", Path(scratch)) for file in missing]
         else:
-            archive = _retrieved(pooch, f"{one.source}{one.archive}", Path(scratch))
+            archive = _retrieved(pooch, f"{dataset.source}{dataset.archive}", Path(scratch))
             fetched = [_member(archive, file, Path(scratch)) for file in missing]
         for file, path in zip(missing, fetched, strict=True):
             if file.version(path) is None:
-                raise RunFailed(f"{one.source}: sends another {path.name} than the one published; nothing is kept")
+                raise RunFailed(f"{dataset.source}: sends another {path.name} than the one published; nothing is kept")
         return [path.replace(folder / path.name) for path in fetched]
 
 
@@ -207,10 +208,10 @@ def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
 
 
 @contextmanager
-def _reachable(what: str) -> Iterator[None]:
-    """A source that cannot be reached, or an archive that is none, in one line."""
+def _reachable(address: str) -> Iterator[None]:
+    """Turn an error of fetching or unpacking into one line that names the address."""
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
         why = textwrap.shorten(str(error), LONGEST, placeholder=" (and more)")
-        raise RunFailed(f"{what}: cannot be fetched ({why}); nothing is kept") from None
+        raise RunFailed(f"{address}: cannot be fetched ({why}); nothing is kept") from None

@@ -3,7 +3,7 @@
 import io
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class TrainAndTest(NamedTuple):
+    """The rows of a data set that come in two files: to learn from, and to test on."""
+
+    train: Examples
+    test: Examples
+
+
 @lru_cache(maxsize=1)
-def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
+def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> TrainAndTest:
     """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value.
 
     states: of the files, so that changed ones are read again.
@@ -37,11 +44,11 @@ def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Exam
     numbers = (numbers - numbers[:count].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     categories = pd.get_dummies(both.drop(columns=[*_ADULT_NUMBERS, 14]).astype("str"))
     features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
-    return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
+    return TrainAndTest(Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:]))
 
 
 def read_category(path: Path, column: int) -> list[str]:
-    """The texts in a column of one file, (n,)."""
+    """The texts (n,) of one of UCI Adult's columns in the training or the test file."""
     return _read_adult(path)[column].astype("str").tolist()
 
 
@@ -99,16 +106,16 @@ class DigitsConfig(RandomSplit):
     """Share of the rows held out to measure error, between 0 and 1."""
 
     @property
-    def known_classes(self) -> int | None:
+    def known_classes(self) -> int:
         return 10 if self.task == "classes" else 2
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Split the rows into users and holdout."""
+        """Draw the users and the rows that are held out from all digits."""
         from sklearn.datasets import load_digits
 
         features, digits = load_digits(return_X_y=True)
-        labels, num_classes = digit_labels(digits, self.task, self.one)
-        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams, self.users)
+        rows = Examples(features / 16.0, digit_labels(digits, self.task, self.one))
+        return split(rows, self.known_classes, self.test_fraction, streams, self.users)
 
 
 class OfficialSplit(Source):
@@ -133,7 +140,7 @@ class AdultConfig(OfficialSplit):
     group_columns: ClassVar[tuple[str, ...]] = tuple(ADULT_CATEGORIES)
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The training and the test file."""
+        """The training and the test file, in this order."""
         names = (("adult-train.csv", "adult.data"), ("adult-test.csv", "adult.test"))
         return [find_file("adult", places, "adult", either) for either in names]
 
@@ -150,11 +157,11 @@ class AdultConfig(OfficialSplit):
         return by_column(column, read_category(self.files(places)[1], ADULT_CATEGORIES[column]))
 
 
-def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> tuple[NDArray[np.uint8], int]:
-    """Labels and number of classes of a task on ten classes; `one`: the class set against the rest."""
+def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
+    """Labels (n,) of a task on class numbers 0 to 9 (n,); `positive`: the class set against the rest."""
     if task == "classes":
-        return digits.astype(np.uint8), 10
-    return (digits % 2 if task == "even-odd" else digits == one).astype(np.uint8), 2
+        return digits.astype(np.uint8)
+    return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)
 
 
 def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams, users: int | None = None) -> Sample:

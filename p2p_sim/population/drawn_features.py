@@ -36,12 +36,12 @@ class CircleConfig(Source):
 
     @property
     def sigma(self) -> float:
-        """σ."""
+        """σ: the standard deviation of each feature about its class's mean; 2/K unless `spread` states it."""
         return 2.0 / self.num_classes if self.spread is None else self.spread
 
     @property
     def centres(self) -> Floats:
-        """Mean of each class (K, 2)."""
+        """The mean features (K, 2) of each class, evenly spaced on the unit circle."""
         angle = 2.0 * math.pi * np.arange(self.num_classes) / self.num_classes
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
@@ -123,7 +123,7 @@ class LinearConfig(Source):
 
     @property
     def points(self) -> Floats:
-        """(4 · num_clusters, 2), cluster by cluster."""
+        """The law's points (4 · num_clusters, 2), four in each cluster, cluster by cluster."""
         count = self.num_clusters
         centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
         r, v = (np.tile(side, count) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
@@ -131,7 +131,7 @@ class LinearConfig(Source):
 
     @property
     def mean(self) -> Floats:
-        """f at every point (4 · num_clusters,)."""
+        """f, the mean of a label, at each of the law's points (4 · num_clusters,)."""
         points = self.points
         return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
 
@@ -180,7 +180,7 @@ class RealLineConfig(Source):
 
     @property
     def line_law(self) -> LineLaw:
-        """The law of x."""
+        """The law of the single feature x, by the name that the scenario gives."""
         return LINE_LAWS[self.law]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
@@ -189,7 +189,7 @@ class RealLineConfig(Source):
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Rows in a single cluster."""
+        """Independent rows in a single cluster; the label is 1 above the law's median."""
         x = self.line_law.draw(count, rng)
         labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
         return Examples(x, labels, np.zeros(count, dtype=np.int64))
@@ -235,7 +235,7 @@ class UnitCubeConfig(Extended, Source):
 
     @property
     def grid(self) -> int:
-        """Points along each axis."""
+        """Points of the law along each axis; by default about 65,536 points in all."""
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.notebook_view import count
-from p2p_sim.population.table_file import ColumnTable, Values, is_missing, is_number
-from p2p_sim.population.table_numbers import conventions
+from p2p_sim.population.table_file import ColumnTable, Values, is_missing
+from p2p_sim.population.table_numbers import conventions, is_number
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -31,7 +31,7 @@ class Treatment(NamedTuple):
 
 
 class FeatureColumn(NamedTuple):
-    """A feature of the kept rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
+    """A feature of the used rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
 
     name: str
     treatment: Treatment
@@ -43,15 +43,15 @@ class FeatureColumn(NamedTuple):
 
 
 def is_text(values: Values) -> bool:
-    """Whether a column holds texts, or a mixture."""
+    """Whether a column holds texts, or objects of several types, rather than numbers."""
     return values.ndim == 1 and values.dtype.kind in "OUST"
 
 
-def column_of(table: ColumnTable, name: str, treatment: Treatment, kept: Rows) -> FeatureColumn:
-    """A column that can be learned from.
+def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Rows) -> FeatureColumn:
+    """A column of a table as a feature: its numbers, or its texts if it becomes one-hot.
 
     Args:
-        table: where it is. treatment: what is done with it. kept: indices of the rows that are used, (m,).
+        table: where it is. treatment: what is done with it. used_rows: indices of the rows that are used, (m,).
 
     Raises:
         InputError: a cell does not fit; one line names the column, the line, the value and ways out.
@@ -59,51 +59,55 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, kept: Rows) -
     values = table.columns[name]
     if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
         raise InputError(f"population.features: column {name!r} of {table.path} is not numeric; list those that are")
-    values = values[kept]
+    values = values[used_rows]
+    # no cell may be missing that nothing fills in, and no number infinite
     gaps = np.flatnonzero(is_missing(values))
     if gaps.size and not treatment.impute:
-        where, _, more = _first(table, name, kept, gaps)
+        where, _, more = _first(table, name, used_rows, gaps)
         filled = "its most frequent value" if treatment.one_hot else "its median"
         raise InputError(
             f"{where}: has no value{more}; population.impute = [{quoted(name)}] fills in {filled}, drop = true leaves "
             "such users out"
         )
     if treatment.one_hot:
-        return FeatureColumn(name, treatment, _texts(table, name, values, gaps, kept))
-    numbers = _numbers(table, name, values, kept).reshape(len(values), -1)
+        return FeatureColumn(name, treatment, _texts(table, name, values, gaps, used_rows))
+    numbers = _numbers(table, name, values, used_rows).reshape(len(values), -1)
     infinite = np.flatnonzero(np.isinf(numbers).any(axis=1))
     if infinite.size:
-        where, text, more = _first(table, name, kept, infinite)
+        where, text, more = _first(table, name, used_rows, infinite)
         raise InputError(
             f"{where}: {text!r} is not finite{more}; population.missing = [{quoted(text)}] would read it as missing"
         )
     return FeatureColumn(name, treatment, numbers)
 
 
-def _numbers(table: ColumnTable, name: str, values: Values, kept: Rows) -> Floats:
+def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> Floats:
     if not is_text(values):
         return values.astype(np.float64)
     texts = [None if gap else str(value) for value, gap in zip(values, is_missing(values), strict=True)]
     bad = np.array([i for i, text in enumerate(texts) if text is not None and not is_number(text)], dtype=np.intp)
     if not bad.size:
         return np.array([np.nan if text is None else float(text) for text in texts])
-    where, text, more = _first(table, name, kept, bad)
+    where, text, more = _first(table, name, used_rows, bad)
     raise InputError(f"{where}: {text!r} is no number{more}; {_way_out(name, texts, {str(texts[i]) for i in bad})}")
 
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
-    """What to do with a column that holds some words."""
+    """Advice for a column of numbers that holds some words: the key and value that would read them."""
     import pandas as pd
 
-    for one in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
-        said = f"population.decimal = {quoted(one.decimal)}" if one.decimal != "." else ""
-        more = f"population.thousands = {quoted(one.thousands)}" if one.thousands else ""
+    # another decimal sign or sign between thousands may read all cells as numbers
+
+    for style in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
+        decimal = f"population.decimal = {quoted(style.decimal)}" if style.decimal != "." else ""
+        thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
         cells = count(len(texts), "cell")
-        return f"{' with '.join(filter(None, (said, more)))} reads all {cells} of this column as numbers"
+        return f"{' with '.join(filter(None, (decimal, thousands)))} reads all {cells} of this column as numbers"
+    # some words among numbers are likely missing values; many texts are categories, too many are names
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
-        said = ", ".join(quoted(word) for word in sorted(words))
-        return f"population.missing = [{said}] would read such cells as missing"
+        markers = ", ".join(quoted(word) for word in sorted(words))
+        return f"population.missing = [{markers}] would read such cells as missing"
     if different > MOST_VALUES:
         return "leave the column out of population.features"
     return (
@@ -112,17 +116,18 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     )
 
 
-def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, kept: Rows) -> Values:
+def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows: Rows) -> Values:
     if values.ndim != 1:
         raise InputError(f"population.one_hot: {name!r} of {table.path} has several values a row")
     texts = np.array([str(value) for value in values], dtype=object)
     texts[gaps] = np.nan
     different = len(set(texts[~is_missing(texts)]))
+    # each value becomes a feature; if most are numbers, a stray word has made the column one of texts
     if different > MOST_VALUES:
         words = np.array([i for i, text in enumerate(texts) if isinstance(text, str) and not is_number(text)])
         odd = ""
         if 0 < 2 * len(words) < len(texts):
-            where, text, more = _first(table, name, kept, words)
+            where, text, more = _first(table, name, used_rows, words)
             odd = f"; most of its cells are numbers, but {where}: {text!r} is none{more}; correct it, or else"
         raise InputError(
             f"population.one_hot: column {name!r} of {table.path} has {different:,} different values, at most "
@@ -131,31 +136,33 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, kept: Rows
     return texts[:, None]
 
 
-def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], kept: Rows, listed: Sequence[str]) -> list[str]:
+def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows, listed: Sequence[str]) -> list[str]:
     """Why one-hot columns are likely not meant to be ones, a line each with a way out.
 
     Args:
-        kept: indices of the columns' rows in the file. listed: columns that the scenario names in one_hot.
+        used_rows: indices of the columns' rows in the file. listed: columns that the scenario names in one_hot.
     """
-    lines = (_doubt(table, c, kept, c.name in listed) for c in columns if c.treatment.one_hot)
+    lines = (_doubt(table, c, used_rows, c.name in listed) for c in columns if c.treatment.one_hot)
     return [line for line in lines if line]
 
 
-def _doubt(table: ColumnTable, column: FeatureColumn, kept: Rows, listed: bool) -> str:
+def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: bool) -> str:
     texts = column.values[:, 0]
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
     many = different > MANY_VALUES
+    # a few words among numbers: likely missing values or slips, unless the scenario lists the column
     words = np.array([row for row in there if not is_number(texts[row])], dtype=np.intp)
     if 0 < 2 * len(words) < len(there) and (many or not listed):
-        where, text, more = _first(table, column.name, kept, words)
+        where, text, more = _first(table, column.name, used_rows, words)
         return (
             f"{where}: {text!r} is no number{more}, but {len(there) - len(words):,} other cells of this one-hot column "
             f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
             "it as missing (impute or drop says what is done then)"
         )
+    # a value of its own in most rows: likely a name
     if many and 2 * different > len(there):
-        where, text, _ = _first(table, column.name, kept, there[:1])
+        where, text, _ = _first(table, column.name, used_rows, there[:1])
         return (
             f"{where}: {text!r} is one of {different:,} different values in {len(there):,} rows, and one_hot makes "
             "each a feature; leave the column out of population.features if it is a name"
@@ -163,20 +170,28 @@ def _doubt(table: ColumnTable, column: FeatureColumn, kept: Rows, listed: bool) 
     return ""
 
 
-def _first(table: ColumnTable, name: str, kept: Rows, rows: Rows) -> tuple[str, str, str]:
-    """Where the first of some faulty cells is, its text, and how many there are."""
-    place, text = table.cell(name, int(kept[rows[0]]))
+class _FaultyCell(NamedTuple):
+    """The first of some faulty cells: file and line, its text, and " (9 such cells)" if there are more."""
+
+    where: str
+    text: str
+    more: str
+
+
+def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> _FaultyCell:
+    """The first of the faulty cells of a column, which are in these `rows` among the used ones."""
+    cell = table.cell(name, int(used_rows[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
-    return f"{table.path}: {place}", shortened(text.strip()), more
+    return _FaultyCell(f"{table.path}: {cell.where}", shortened(cell.text.strip()), more)
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it."""
+    """A text in double quotes, as a scenario file writes it."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
-    """Features (m, d) of all kept rows, in the order of the columns.
+    """Features (m, d) of all used rows, in the order of the columns.
 
     Means, spreads and values to fill in are those of the rows `fitted_on`; a one-hot column has a feature for each
     value of the whole table.
@@ -202,19 +217,19 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
     if treatment.standardise:
         steps.append(StandardScaler())
     if treatment.one_hot:
-        known = [np.array(sorted({v for v in column if isinstance(v, str)}), dtype=object) for column in values.T]
-        steps.append(OneHotEncoder(categories=known, sparse_output=False, handle_unknown="ignore"))
+        categories = [np.array(sorted({v for v in column if isinstance(v, str)}), dtype=object) for column in values.T]
+        steps.append(OneHotEncoder(categories=categories, sparse_output=False, handle_unknown="ignore"))
     return make_pipeline(*steps) if steps else None
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
     """The scale of each feature as it is learned from: its standard deviation, 1/2 for one-hot ones; no constants."""
-    found: dict[str, float] = {}
+    scales: dict[str, float] = {}
     for column in columns:
         if column.treatment.one_hot:
-            found[column.name] = 0.5
+            scales[column.name] = 0.5
             continue
         spread = transformed([column], rows).std(axis=0)
         for index, value in enumerate(spread[spread > 0]):
-            found[column.name if len(spread) == 1 else f"{column.name}[{index}]"] = float(value)
-    return found
+            scales[column.name if len(spread) == 1 else f"{column.name}[{index}]"] = float(value)
+    return scales

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,21 @@ from p2p_sim.base.configuration import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, read_idx, state
-from p2p_sim.population.digits_and_adult import DigitTask, OfficialSplit, digit_labels
+from p2p_sim.population.digits_and_adult import DigitTask, OfficialSplit, TrainAndTest, digit_labels
 from p2p_sim.population.population import Examples, Sample
 
 Bytes = NDArray[np.uint8]
-Images = tuple[Bytes, Bytes, Bytes, Bytes]
-"""Training images (n, ...), their classes (n,), test images, their classes."""
+
+
+class Images(NamedTuple):
+    """Images as pixels 0 to 255 (n, ...) to learn from and to test on, and the numbers (n,) of their classes."""
+
+    train: Bytes
+    numbers: Bytes
+    test: Bytes
+    test_numbers: Bytes
+
+
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
@@ -51,28 +60,27 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """Components of public rows look at no user's."""
+        """The key that makes features depend on all rows; principal components of public images alone do not."""
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
 
     @property
-    def known_classes(self) -> int | None:
+    def known_classes(self) -> int:
         return 10 if self.task == "classes" else 2
 
     def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
         classes = None if self.against is None else (self.one, self.against)
-        train, numbers, test, test_numbers = load_images(
-            read, paths, self.pca_dims, tuple(map(state, paths)), classes, self.public_rows
+        images = load_images(
+            read, paths, self.pca_dims, tuple(map(state, paths)), classes=classes, public_rows=self.public_rows
         )
         task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
-        labels, num_classes = digit_labels(numbers, task, self.one)
-        holdout = Examples(test, digit_labels(test_numbers, task, self.one)[0])
-        return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
+        train, holdout = (Examples(x.features, digit_labels(x.labels, task, self.one)) for x in images)
+        return Sample(self._choose(train, streams), self.known_classes, holdout)
 
 
 class _IdxConfig(_ImageConfig):
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The four files."""
+        """The files of training images, their classes, test images and their classes, in this order."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
         spelt = ((f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte") for name in names)
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
@@ -124,7 +132,7 @@ def read_idx_images(paths: tuple[Path, ...]) -> Images:
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
         _check_classes(labels, path)
-    return train, numbers, test, test_numbers
+    return Images(train, numbers, test, test_numbers)
 
 
 def read_cifar_images(paths: tuple[Path, ...]) -> Images:
@@ -138,7 +146,8 @@ def read_cifar_images(paths: tuple[Path, ...]) -> Images:
         _check_classes(records[:, 0], path)
         parts.append(records)
     train, test = np.concatenate(parts[:-1]), parts[-1]
-    return train[:, 1:], train[:, 0], test[:, 1:], test[:, 0]
+    # a record is the number of the class and 3,072 pixels
+    return Images(train[:, 1:], train[:, 0], test[:, 1:], test[:, 0])
 
 
 def _check_classes(labels: Bytes, path: Path) -> None:
@@ -154,8 +163,8 @@ def load_images(
     states: tuple[State, ...],
     classes: tuple[int, int] | None = None,
     public_rows: int | None = None,
-) -> tuple[NDArray[np.float32], Bytes, NDArray[np.float32], Bytes]:
-    """Training features (n, d) in [0, 1] or principal components, class numbers, test features, test class numbers.
+) -> TrainAndTest:
+    """Images with class numbers as labels, and as features (n, d) pixels in [0, 1] or principal components.
 
     states: of the files, so that changed ones are read again. classes: of the images; None: all.
     public_rows: training images, drawn once, that are left out, and from which alone components come.
@@ -175,6 +184,7 @@ def load_images(
         order = np.random.default_rng(0).permutation(len(numbers))
         public, users = flat[0][order[:public_rows]], np.sort(order[public_rows:])
         flat[0], numbers = flat[0][users], numbers[users]
+    # components are those of the public images, or of all training images; test images only become projections
     if pca_dims is not None:
         if pca_dims > min(public.shape):
             raise InputError(f"population.pca_dims = {pca_dims}: at most {min(public.shape)} for {paths[0]}")
@@ -183,4 +193,4 @@ def load_images(
         solver = "covariance_eigh" if flat[0].shape[1] <= MOST_EXACT else "randomized"
         components = PCA(pca_dims, svd_solver=solver, random_state=0).fit(public)
         flat = [components.transform(part).astype(np.float32) for part in flat]
-    return flat[0], numbers, flat[1], test_numbers
+    return TrainAndTest(Examples(flat[0], numbers), Examples(flat[1], test_numbers))

@@ -33,32 +33,32 @@ class Grouping:
     of: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Grouping":
-        """The groups of some rows."""
+        """The groups of the rows that are chosen, by index or by a mask."""
         return Grouping(self.names, self.of[rows])
 
 
-def taken(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
-    """Groupings of some rows."""
+def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
+    """Restrict each grouping, by its name, to the rows that are chosen, by index or by a mask."""
     return {kind: grouping.take(rows) for kind, grouping in groupings.items()}
 
 
-def by_column(kind: str, values: Sequence[str], known: Sequence[str] | None = None) -> Grouping:
-    """Rows grouped by the text that a column has there.
+def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | None = None) -> Grouping:
+    """Group rows by their text in a column.
 
     Args:
-        kind: the column's name. values: (m,). known: all values of the column; None: those that occur.
+        kind: the column's name. values: (m,). column_values: all values of the column; None: those that occur.
 
     Raises:
         InputError: there are too many different values.
     """
-    names = sorted(set(values if known is None else known))
+    names = sorted(set(values if column_values is None else column_values))
     if len(names) > MOST_GROUPS:
         raise InputError(
             f"groups = {shortened(kind)!r}: the column has {len(names):,} different values; at most {MOST_GROUPS} are "
             "allowed"
         )
-    place = {name: index for index, name in enumerate(names)}
-    return Grouping(tuple(names), np.array([place[value] for value in values], dtype=np.int64))
+    index_of = {name: index for index, name in enumerate(names)}
+    return Grouping(tuple(names), np.array([index_of[value] for value in values], dtype=np.int64))
 
 
 def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:

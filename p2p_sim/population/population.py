@@ -36,7 +36,7 @@ class Shard:
 
     @property
     def size(self) -> int:
-        """Number of users."""
+        """The number of users in the shard."""
         return self.stop - self.start
 
 
@@ -74,12 +74,12 @@ class Examples:
     target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The given rows, with their indices in the source."""
+        """The examples of these rows (m,), which keep their indices in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
         target = None if self.target is None else self.target[rows]
-        return Examples(self.features[rows], self.labels[rows], cluster, row, source_rows, target)
+        return Examples(self.features[rows], self.labels[rows], cluster, row, source_rows, target=target)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Sample:
 
 
 GRID = 17
-"""Values of a grid if nothing is said."""
+"""Values of a public grid of numbers where a scenario does not state how many."""
 GridSize = Annotated[int, Field(ge=2, le=64)]
 """k: number of values of a grid, 2 to 64; the linear programme of unbiased values takes no more."""
 
@@ -159,7 +159,7 @@ class Source(Config):
 
     @property
     def known_classes(self) -> int | None:
-        """K, if it is known before the data is read."""
+        """K, the number of classes; None if only the data shows it."""
         return None
 
     @property
@@ -267,17 +267,17 @@ class People(ABC):
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """Runs of whole clusters, in order."""
+        """The runs of whole clusters, of at most 65,536 users or one larger cluster, in the order of users."""
         return tuple(shards(self.cluster_offsets))
 
     @property
     def num_users(self) -> int:
-        """n."""
+        """n, the number of users in all clusters."""
         return int(self.cluster_offsets[-1])
 
     @property
     def cluster_sizes(self) -> NDArray[np.int64]:
-        """Users in each cluster (C,)."""
+        """The number of users in each cluster (C,)."""
         return np.diff(self.cluster_offsets)
 
     @abstractmethod

@@ -43,7 +43,7 @@ class BreastCancerConfig(_BundledTable):
     classes: ClassVar[int] = 2
 
     def rows(self) -> Examples:
-        """All tumours."""
+        """All tumours with their standardised features; a new holdout of them is drawn in every replicate."""
         return load_breast_cancer()
 
 
@@ -57,7 +57,7 @@ class WineConfig(_BundledTable):
     classes: ClassVar[int] = 3
 
     def rows(self) -> Examples:
-        """All wines."""
+        """All wines with their standardised features; a new holdout of them is drawn in every replicate."""
         return load_wine()
 
 

@@ -28,7 +28,7 @@ class DrawnUsers:
 
     @cached_property
     def bounds(self) -> NDArray[np.int64]:
-        """(P+1,); point p has the users bounds[p]..bounds[p+1]-1."""
+        """The users of each point: point p of the law has the users bounds[p]..bounds[p+1]-1, (P+1,)."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
@@ -121,6 +121,7 @@ class SyntheticConfig(Source):
         """The law of a replicate, points ordered by cluster."""
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
+        # features: the cluster's level, the side ±1 with p(1|x) = mean ± φ/2, and where the point lies on its side
         level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)

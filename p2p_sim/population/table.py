@@ -26,6 +26,7 @@ from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even_grid, rounded
 from p2p_sim.population.table_columns import (
     UsedRows,
+    complete_rows,
     complete_values,
     name_of,
     named_column,
@@ -124,7 +125,7 @@ class TableConfig(RandomSplit):
 
     @field_validator("encoding")
     @classmethod
-    def _known(cls, name: str | None) -> str | None:
+    def _is_encoding(cls, name: str | None) -> str | None:
         try:
             return name and codecs.lookup(name) and name
         except LookupError:
@@ -132,6 +133,7 @@ class TableConfig(RandomSplit):
 
     @model_validator(mode="after")
     def _label_is_private(self) -> "TableConfig":
+        # the label is no feature, under whatever key features are named
         if self.label == self.cluster or self.label in (self.features or ()):
             raise ValueError(
                 f"label = {self.label!r} is what is to be protected: it cannot be a feature or the cluster"
@@ -139,6 +141,7 @@ class TableConfig(RandomSplit):
         for key in ("impute", "one_hot", "standardise", "scale"):
             if self.label in _listed(getattr(self, key)):
                 raise ValueError(f"{key}: {self.label!r} is the label, which is no feature")
+        # a feature is transformed in one way: one-hot, standardised by the users' rows, or scaled by public constants
         both = [name for name in _listed(self.one_hot) if name in _listed(self.standardise)]
         if both:
             raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column is one of both")
@@ -149,6 +152,7 @@ class TableConfig(RandomSplit):
                 raise ValueError(f"scale: {name!r} is in one_hot or standardise too; a column is one of them")
         if self.drop is True and self.impute is not False:
             raise ValueError("impute: drop = true leaves no missing value; list the columns of drop")
+        # labels are numbers in a public range, or classes
         if self.label_range is None and self.grid is not None:
             raise ValueError("grid: needs label_range, the public range of labels that are numbers")
         if self.label_range is not None:
@@ -187,14 +191,14 @@ class TableConfig(RandomSplit):
 
     @property
     def layout(self) -> Layout:
-        """How the file is to be read."""
+        """How the file is read: its header, separator, missing values, and how numbers and dates are written."""
         tabs = self.path.lower().endswith((".tsv", ".tsv.gz")) and "separator" not in self.model_fields_set
         numbers = Convention(self.decimal, self.thousands)
         separator = "\t" if tabs else self.separator
-        return Layout(self.header, separator, self.missing, numbers, self.encoding, tuple(self.dates.items()))
+        return Layout(self.header, separator, self.missing, numbers, self.encoding, dates=tuple(self.dates.items()))
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The file."""
+        """The table's file, the only one."""
         return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
@@ -209,86 +213,89 @@ class TableConfig(RandomSplit):
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:
-            there = self._found_in(with_another_row(here.table, first, [c.name for c in here.columns], self.label))
+            there = self._used_rows(with_another_row(here.table, first, [c.name for c in here.columns], self.label))
         except InputError:  # the new row is refused, and with it the whole table: nobody else's row changes
             return False
-        before, after = (self._split(found, streams).users for found in (here, there))
+        before, after = (self._split(used, streams).users for used in (here, there))
         if before.features.shape != after.features.shape or not np.array_equal(before.row, after.row):  # type: ignore[arg-type]
             return True
         others = before.row != first
         same = np.array_equal(before.features[others], after.features[others])
         return not (same and np.array_equal(before.labels[others], after.labels[others]))
 
-    def _split(self, found: UsedRows, streams: Streams) -> Sample:
+    def _split(self, used: UsedRows, streams: Streams) -> Sample:
         """The rows that are used, as users and holdout."""
-        learned, held = held_out(len(found.labels), self.test_fraction, streams, self.users)
-        some = len(found.kept) < found.table.rows
-        row, source_rows = (found.kept.astype(np.int32), found.table.rows) if some else (None, None)
-        features = transformed(found.columns, learned)
-        rows = Examples(features, found.labels, found.cluster, row, source_rows, found.target)
-        kept = rows.take(held)
-        holdout = Examples(kept.features, kept.labels, kept.cluster, target=kept.target)
-        return Sample(rows.take(learned), len(found.classes), holdout, values=self.known_values)
+        learned, held = held_out(len(used.labels), self.test_fraction, streams, self.users)
+        some = len(used.indices) < used.table.rows
+        row, source_rows = (used.indices.astype(np.int32), used.table.rows) if some else (None, None)
+        features = transformed(used.columns, learned)
+        rows = Examples(features, used.labels, used.cluster, row=row, source_rows=source_rows, target=used.target)
+        holdout_rows = rows.take(held)
+        holdout = Examples(holdout_rows.features, holdout_rows.labels, holdout_rows.cluster, target=holdout_rows.target)
+        return Sample(rows.take(learned), len(used.classes), holdout, values=self.known_values)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
         """Groups of the held-out rows by the texts of a column of the file, which need not be a feature."""
-        found = self._read(places)
+        used = self._read(places)
         if column == self.label:
             raise InputError(f"groups = {column!r}: is the label; 'class' groups by it")
-        if column not in found.table.columns:
-            named = shortened(", ".join(map(repr, found.table.columns)))
+        if column not in used.table.columns:
+            named = shortened(", ".join(map(repr, used.table.columns)))
             raise InputError(f"groups = {shortened(column)!r}: must be 'class', 'cluster_size' or one of {named}")
-        values = found.table.columns[column]
-        if values.ndim != 1 or len(values) != found.table.rows:
-            raise InputError(f"groups = {column!r}: must be one plain value a row in {found.table.path}")
+        values = used.table.columns[column]
+        if values.ndim != 1 or len(values) != used.table.rows:
+            raise InputError(f"groups = {column!r}: must be one plain value a row in {used.table.path}")
         gaps = is_missing(values)
         texts = ["missing" if gap else name_of(v) for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
-        kept = [texts[row] for row in found.kept]
-        held = held_out(len(kept), self.test_fraction, streams, self.users)[1]
-        return by_column(column, [kept[row] for row in held], kept)
+        used_texts = [texts[row] for row in used.indices]
+        held = held_out(len(used_texts), self.test_fraction, streams, self.users)[1]
+        return by_column(column, [used_texts[row] for row in held], used_texts)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
-        """What was found in the file: rows, features, and how the classes are numbered."""
-        found = self._read(places)
-        rows, kept = found.table.rows, len(found.kept)
-        size = transformed(found.columns, np.arange(kept)).shape[1]
-        dropped = f" ({rows - kept:,} of {rows:,} dropped)" if kept < rows else ""
-        columns, make = count(len(found.columns), "column"), "makes" if len(found.columns) == 1 else "make"
-        read = f"{found.table.path}: {count(kept, 'row')}{dropped}; {columns} {make} {count(size, 'feature')}"
-        if found.target is not None and self.label_range is not None:
-            clipped = np.mean((found.target < self.label_range[0]) | (found.target > self.label_range[1]))
-            values = count(len(found.classes), "value")
-            numbers = f"numbers, rounded to {values} from {found.classes[0]} to {found.classes[-1]}"
+        """What `p2p-sim validate` prints of the file: its rows, its features, and how the classes are numbered."""
+        used = self._read(places)
+        rows, users = used.table.rows, len(used.indices)
+        size = transformed(used.columns, np.arange(users)).shape[1]
+        dropped = f" ({rows - users:,} of {rows:,} dropped)" if users < rows else ""
+        columns, make = count(len(used.columns), "column"), "makes" if len(used.columns) == 1 else "make"
+        read = f"{used.table.path}: {count(users, 'row')}{dropped}; {columns} {make} {count(size, 'feature')}"
+        # labels that are numbers: the grid, and how many numbers the public range clips
+        if used.target is not None and self.label_range is not None:
+            clipped = np.mean((used.target < self.label_range[0]) | (used.target > self.label_range[1]))
+            values = count(len(used.classes), "value")
+            numbers = f"numbers, rounded to {values} from {used.classes[0]} to {used.classes[-1]}"
             return [read, f"labels {self.label!r}: {numbers}; {clipped:.1%} are outside and clipped"]
-        shares = np.bincount(found.labels, minlength=len(found.classes)) / kept
-        shown = [
-            f"{k} = {name} ({share:.1%})" for k, (name, share) in enumerate(zip(found.classes, shares, strict=True))
+        # labels that are classes: the number, name and share of each
+        shares = np.bincount(used.labels, minlength=len(used.classes)) / users
+        named_shares = [
+            f"{k} = {name} ({share:.1%})" for k, (name, share) in enumerate(zip(used.classes, shares, strict=True))
         ]
-        more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
+        more = f" and {len(named_shares) - MOST_SHOWN} more" if len(named_shares) > MOST_SHOWN else ""
         order = "as stated" if self.classes else "sorted; population.classes states another order"
         return [
             read,
-            f"classes of {self.label!r} ({order}): {', '.join(shown[:MOST_SHOWN])}{more}",
+            f"classes of {self.label!r} ({order}): {', '.join(named_shares[:MOST_SHOWN])}{more}",
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """The scale of each feature."""
-        found = self._read(places)
-        return spreads(found.columns, np.arange(len(found.kept)))
+        """The standard deviation of each feature by its name, 1/2 for one-hot ones; constant features are left out."""
+        used = self._read(places)
+        return spreads(used.columns, np.arange(len(used.indices)))
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
         """One-hot columns that look like numbers or like names."""
-        found = self._read(places) if self.one_hot else None
-        return [] if found is None else doubts(found.table, found.columns, found.kept, _listed(self.one_hot))
+        used = self._read(places) if self.one_hot else None
+        return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> UsedRows:
-        """The file, as far as it is used."""
+        """The rows and columns of the file that the scenario uses."""
         [path] = self.files(places)
-        return self._found_in(read_table(path, self.layout))
+        return self._used_rows(read_table(path, self.layout))
 
-    def _found_in(self, table: ColumnTable) -> UsedRows:
-        """What is used of a table."""
+    def _used_rows(self, table: ColumnTable) -> UsedRows:
+        """The rows, labels, clusters and features of a table that become the users' and the held-out ones."""
         path = table.path
+        # the columns that are used, all of one length
         labels = plain_column(table, self.label, "label")
         grouped = None if self.cluster is None else plain_column(table, self.cluster, "cluster")
         if grouped is not None and len(grouped) != len(labels):
@@ -297,41 +304,31 @@ class TableConfig(RandomSplit):
         parts = {name: named_column(table, name, "features") for name in named}
         if not parts or any(part.ndim > 0 and len(part) != len(labels) for part in parts.values()):
             raise InputError(f"population.path = {str(path)!r}: features and labels must have the same number of rows")
-        kept = self._kept(table, [self.label, *([self.cluster] if self.cluster is not None else ()), *parts])
+        # rows without a missing value in the columns of drop
+        used = [self.label, *([self.cluster] if self.cluster is not None else ()), *parts]
+        indices = complete_rows(table, self.drop, used)
+        # labels: classes numbered as stated or sorted; or numbers, rounded to the public grid
         values, target = self.known_values, None
         if values is None:
-            numbered, classes = numbered_classes((self.label, self.classes), table, kept)
+            classes, numbered = numbered_classes(table, indices, label=self.label, stated=self.classes)
         else:
-            target = numbers_of(self.label, table, complete_values(table, self.label, "label", kept))
-            numbered, classes = rounded(target, values), [name_of(value) for value in values]
-        columns = self._columns(table, kept, parts)
+            target = numbers_of(self.label, table, complete_values(table, self.label, "label", indices))
+            classes, numbered = [name_of(value) for value in values], rounded(target, values)
+        columns = self._columns(table, indices, parts)
         cluster = None
         if self.cluster is not None:
-            texts = complete_values(table, self.cluster, "cluster", kept).astype(str)
+            texts = complete_values(table, self.cluster, "cluster", indices).astype(str)
             cluster = np.unique(texts, return_inverse=True)[1].astype(np.int64)
-        return UsedRows(table, kept, numbered, classes, cluster, columns, target)
+        return UsedRows(table, indices, numbered, classes, cluster, columns=columns, target=target)
 
-    def _kept(self, table: ColumnTable, used: list[str]) -> Rows:
-        """Indices of the rows that are not dropped."""
-        gap = np.zeros(table.rows, dtype=np.bool_)
-        for name in used if self.drop is True else _listed(self.drop):
-            values = named_column(table, name, "drop")
-            if values.ndim and len(values) == len(gap):
-                gap |= is_missing(values)
-        if gap.all():
-            raise InputError(
-                f"population.drop: every row of {table.path} has a missing value; list the columns that must be there"
-            )
-        return np.flatnonzero(~gap)
-
-    def _columns(self, table: ColumnTable, kept: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
+    def _columns(self, table: ColumnTable, indices: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
         for key in ("impute", "one_hot", "standardise", "scale"):
             wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
             if wrong:
                 raise InputError(
                     f"population.{key}: {wrong[0]!r} is not among the features {', '.join(map(repr, parts))}"
                 )
-        columns = [column_of(table, name, self._treatment(name, values), kept) for name, values in parts.items()]
+        columns = [column_of(table, name, self._treatment(name, values), indices) for name, values in parts.items()]
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
@@ -345,5 +342,5 @@ class TableConfig(RandomSplit):
 
 
 def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
-    """The columns that a key lists."""
+    """The columns that the value of a key lists by name; none where it is true or false."""
     return () if isinstance(names, bool) else tuple(names)

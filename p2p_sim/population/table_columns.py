@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,15 @@ FAR = 1e3
 
 @dataclass(frozen=True)
 class UsedRows:
-    """What is used of a file; kept: (m,) indices of its rows; labels, cluster: (m,); classes: their names in order.
+    """The m rows of a table that become users or are held out, and the columns they have as features.
 
+    indices: (m,) of the rows in the file, from 0. labels: (m,) class or place in the public grid, 0..K-1.
+    classes: the K names in order. cluster: (m,) numbered from 0; None: the scenario names no cluster column.
     target: (m,) labels that are numbers; None if they are classes.
     """
 
     table: ColumnTable
-    kept: Rows
+    indices: Rows
     labels: NDArray[np.uint8]
     classes: list[str]
     cluster: NDArray[np.int64] | None
@@ -45,7 +48,7 @@ def named_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def plain_column(table: ColumnTable, name: str, key: str) -> Values:
-    """The same, of one plain value a row.
+    """The column that the key `population.{key}` names, if it holds one plain value a row.
 
     Raises:
         InputError: the file has no such column, or it holds arrays.
@@ -56,16 +59,30 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
     return values
 
 
-def complete_values(table: ColumnTable, name: str, key: str, kept: Rows) -> Values:
-    """A column's kept values, numbers or texts.
+def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
+    """Indices of the rows that miss no value in the columns that `population.drop` names; true: in all used ones."""
+    gap = np.zeros(table.rows, dtype=np.bool_)
+    for name in drop if isinstance(drop, tuple) else used if drop else ():
+        values = named_column(table, name, "drop")
+        if values.ndim and len(values) == len(gap):
+            gap |= is_missing(values)
+    if gap.all():
+        raise InputError(
+            f"population.drop: every row of {table.path} has a missing value; list the columns that must be there"
+        )
+    return np.flatnonzero(~gap)
+
+
+def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) -> Values:
+    """A column's values, numbers or texts, in the rows (m,) that are used; none may be missing.
 
     Raises:
         InputError: a value is missing, or is neither a number nor a text.
     """
-    values = table.columns[name][kept]
+    values = table.columns[name][used_rows]
     gaps = np.flatnonzero(is_missing(values))
     if gaps.size:
-        where, _ = table.cell(name, int(kept[gaps[0]]))
+        where = table.cell(name, int(used_rows[gaps[0]])).where
         more = f" ({len(gaps):,} rows without a value)" if len(gaps) > 1 else ""
         raise InputError(
             f"population.{key} = {name!r}: {table.path}: {where}: has no value{more}; population.drop = true "
@@ -98,7 +115,7 @@ Classes = tuple[str | int | float, ...]
 
 
 def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.float64]:
-    """Labels (m,) that are finite numbers.
+    """A column of labels as numbers (m,), all of them finite.
 
     Raises:
         InputError: they are texts, or one is infinite.
@@ -108,17 +125,19 @@ def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.flo
     return values.astype(np.float64)
 
 
-def stated_places(asked: tuple[str, Classes], table: ColumnTable, kept: Rows, values: Values) -> NDArray[np.uint8]:
-    """Number of each kept row's class in the stated order.
+def stated_numbers(
+    table: ColumnTable, used_rows: Rows, values: Values, *, label: str, classes: Classes
+) -> NDArray[np.uint8]:
+    """Number, 0..K-1 in the stated order, of the class of each used row (m,).
 
     Args:
-        asked: column of the label, and all classes in their order. table: the file. kept, values: (m,) indices of its
-            rows that are used, and their labels.
+        table: the file. used_rows, values: (m,) indices of its rows that are used, and their labels.
+        label: column of the label. classes: all classes in their order.
 
     Raises:
         InputError: classes are texts where labels are numbers, or the reverse, or a label is not among them.
     """
-    label, classes = asked
+    # texts are not compared with numbers: 1 is not "1"
     words = values.dtype.kind in "US"
     for stated in classes:
         if isinstance(stated, str) != words:
@@ -127,42 +146,48 @@ def stated_places(asked: tuple[str, Classes], table: ColumnTable, kept: Rows, va
                 f"population.classes: {stated!r}: column {label!r} of {table.path} holds {kind}; write it as "
                 f"in {example}"
             )
-    place = {stated if words else float(stated): k for k, stated in enumerate(classes)}
-    numbers = [place.get(str(value) if words else float(value), -1) for value in values.tolist()]
+    number_of = {stated if words else float(stated): k for k, stated in enumerate(classes)}
+    numbers = [number_of.get(str(value) if words else float(value), -1) for value in values.tolist()]
     unknown = np.flatnonzero(np.array(numbers) < 0)
     if unknown.size:
-        where, text = table.cell(label, int(kept[unknown[0]]))
-        shown = shortened(", ".join(map(name_of, classes)))
+        cell = table.cell(label, int(used_rows[unknown[0]]))
+        listed = shortened(", ".join(map(name_of, classes)))
         raise InputError(
-            f"{table.path}: {where}: {shortened(text.strip())!r} is not among population.classes ({shown}); add it "
-            "there, or to population.missing with drop = true"
+            f"{table.path}: {cell.where}: {shortened(cell.text.strip())!r} is not among population.classes ({listed}); "
+            "add it there, or to population.missing with drop = true"
         )
     return np.array(numbers, dtype=np.uint8)
 
 
-def numbered_classes(
-    asked: tuple[str, Classes | None], table: ColumnTable, kept: Rows
-) -> tuple[NDArray[np.uint8], list[str]]:
-    """Number of each kept row's class (m,), and the classes' names: as stated, else those that occur, sorted.
+class NumberedClasses(NamedTuple):
+    """The K classes' names in order, and the class (m,) of each used row, 0..K-1."""
+
+    names: list[str]
+    labels: NDArray[np.uint8]
+
+
+def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
+    """Number the classes of a table: in the stated order, else those that occur, sorted.
 
     Args:
-        asked: column of the label, and all classes in their order, if they are stated. table: the file.
-        kept: (m,) indices of its rows that are used.
+        table: the file. used_rows: (m,) indices of its rows that are used.
+        label: column of the label. stated: all classes in their order; None: they are not stated.
     """
-    label, classes = asked
-    values = complete_values(table, label, "label", kept)
-    if classes is not None:
-        return stated_places((label, classes), table, kept, values), [name_of(value) for value in classes]
-    found, labels = np.unique(values, return_inverse=True)
-    if not 2 <= len(found) <= 256:
-        kind = "; a label is a class, so divide its numbers into a few ranges first" if len(found) > 256 else ""
+    values = complete_values(table, label, "label", used_rows)
+    if stated is not None:
+        numbers = stated_numbers(table, used_rows, values, label=label, classes=stated)
+        return NumberedClasses([name_of(value) for value in stated], numbers)
+    occurring, labels = np.unique(values, return_inverse=True)
+    if not 2 <= len(occurring) <= 256:
+        kind = "; a label is a class, so divide its numbers into a few ranges first" if len(occurring) > 256 else ""
         kind += ", or give population.label_range" if kind and values.dtype.kind in "biuf" else ""
         raise InputError(
-            f"population.label = {label!r}: {len(found)} distinct values in {table.path}; 2 to 256 are allowed{kind}"
+            f"population.label = {label!r}: {len(occurring)} distinct values in {table.path}; 2 to 256 are "
+            f"allowed{kind}"
         )
-    return labels.astype(np.uint8), [name_of(value) for value in found.tolist()]
+    return NumberedClasses([name_of(value) for value in occurring.tolist()], labels.astype(np.uint8))
 
 
 def name_of(value: object) -> str:
-    """A class as messages show it."""
+    """The name of a class in messages and figures: its text, or its number in at most six digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.population.table_numbers import PLAIN, Convention, days
+from p2p_sim.population.table_numbers import PLAIN, Convention, days, is_number, looks_like_data
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Values = NDArray[np.generic]
 SEPARATORS = (",", ";", "\t", "|")
-"""Those that are recognised."""
+"""Characters between cells that are recognised without being stated."""
 TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES = (*TEXTS, ".parquet", ".feather", ".npz")
 MARKS = {
@@ -53,6 +53,20 @@ class Layout(NamedTuple):
     dates: tuple[tuple[str, str], ...] = ()
 
 
+class Cell(NamedTuple):
+    """A cell for messages: where it is, such as "column 'age', line 88", and its text in the file."""
+
+    where: str
+    text: str
+
+
+class Record(NamedTuple):
+    """A record of a CSV file: the number of its first line, from 1, and its cells."""
+
+    line: int
+    cells: list[str]
+
+
 @dataclass(frozen=True)
 class ColumnTable:
     """The columns of a file, each with one value (n,) or several (n, k) a row; without a header: "1", "2", ..."""
@@ -63,12 +77,12 @@ class ColumnTable:
 
     @property
     def is_csv(self) -> bool:
-        """Whether the file has lines."""
+        """Whether the file is one of texts, with lines that messages can name."""
         return suffix_of(self.path) in TEXTS
 
     @property
     def rows(self) -> int:
-        """Rows of the longest column."""
+        """The number of rows; that of the longest column where an NPZ file's arrays differ."""
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
@@ -84,22 +98,23 @@ class ColumnTable:
             return '; if line 1 is data, population.header = false calls the columns "1", "2", and so on'
         return ""
 
-    def cell(self, name: str, row: int) -> tuple[str, str]:
-        """Where a cell is, "column 'age', line 88", and its text in the file. Rows of other files count from 0."""
+    def cell(self, name: str, row: int) -> Cell:
+        """The cell of a column in a row, which counts from 0 below the header."""
         values = self.columns[name]
         if self.is_csv:
             try:
                 with opened(self.path, self.layout.encoding) as file:
-                    found = next((f for i, f in enumerate(self._lines(file)) if i == row), None)
+                    record = next((f for i, f in enumerate(self._lines(file)) if i == row), None)
             except (OSError, EOFError, csv.Error):
-                found = None
-            place = list(self.columns).index(name)
-            if found is not None:
-                return f"column {name!r}, line {found[0]}", found[1][place] if place < len(found[1]) else ""
-        return f"column {name!r}, row {row}", str(values[row]) if values.ndim == 1 else ""
+                record = None
+            position = list(self.columns).index(name)
+            if record is not None:
+                text = record.cells[position] if position < len(record.cells) else ""
+                return Cell(f"column {name!r}, line {record.line}", text)
+        return Cell(f"column {name!r}, row {row}", str(values[row]) if values.ndim == 1 else "")
 
-    def _lines(self, file: TextIO) -> Iterator[tuple[int, list[str]]]:
-        """The rows below the header, each with the number of its first line."""
+    def _lines(self, file: TextIO) -> Iterator[Record]:
+        """The records below the header."""
         lines = records(file, self.layout.separator)
         if self.layout.header is not False:
             next(lines, None)
@@ -123,8 +138,8 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
         elif layout.numbers != PLAIN and is_words(values):
             table.columns[name] = _numbers(values, layout.numbers)
         if dated and (wrong := np.flatnonzero(np.isnan(table.columns[name]) & ~is_missing(values))).size:
-            place, text = table.cell(name, int(wrong[0]))
-            raise InputError(f"{path}: {place}: {text!r} is no date of the form {forms[name]!r}")
+            cell = table.cell(name, int(wrong[0]))
+            raise InputError(f"{path}: {cell.where}: {cell.text!r} is no date of the form {forms[name]!r}")
     return table
 
 
@@ -159,14 +174,14 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
 
 
 def is_words(values: "Values | pd.Series") -> bool:
-    """Whether all values of a column that are there are texts."""
+    """Whether a column holds texts alone, missing values aside."""
     import pandas as pd
 
     return values.dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
 def is_missing(values: Values) -> NDArray[np.bool_]:
-    """Rows (n,) in which a column has no value."""
+    """Whether a column has no value in each row (n,); of several values a row, whether any is missing."""
     import pandas as pd
 
     gaps = np.asarray(pd.isna(values), dtype=np.bool_)
@@ -178,7 +193,7 @@ def _numbers(words: Values, style: Convention) -> Values:
     import pandas as pd
 
     gaps = is_missing(words)
-    for numbers in (one.numbers(pd.Series(words[~gaps], dtype=str)) for one in (style, PLAIN)):
+    for numbers in (convention.numbers(pd.Series(words[~gaps], dtype=str)) for convention in (style, PLAIN)):
         if numbers is not None and gaps.any():
             values = np.full(len(words), np.nan)
             values[~gaps] = numbers
@@ -194,7 +209,7 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """Which line is no text of its encoding, and a way out."""
+    """A message that names the first line which is no text of its encoding, and the key to state another."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read()
@@ -219,8 +234,8 @@ def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
     """A column of texts with NaN for those that stand for a missing value."""
     if values.dtype.kind != "O":
         return values
-    found: Values = np.array([np.nan if v in missing else v for v in values], dtype=object)
-    return found
+    texts: Values = np.array([np.nan if v in missing else v for v in values], dtype=object)
+    return texts
 
 
 def _read_npz(path: Path) -> dict[str, Values]:
@@ -250,21 +265,22 @@ def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
         dtype=str if as_words else dict.fromkeys(dates, str), decimal=layout.numbers.decimal, skipinitialspace=True,
         engine="c", encoding=encoding_of(path, layout.encoding), index_col=False,
     )  # fmt: skip
-    assert len(frame.columns) == names
+    if len(frame.columns) != names:
+        raise InputError(f"{path}: {names} columns are expected, and {len(frame.columns)} are read")
     if layout.header is False:
-        frame.columns = pd.Index([str(place) for place in range(1, frame.shape[1] + 1)])
+        frame.columns = pd.Index([str(number) for number in range(1, frame.shape[1] + 1)])
     return frame
 
 
 def _checked(path: Path, layout: Layout) -> int:
-    """How many columns a CSV file has.
+    """Check the records of a CSV file, and count its columns.
 
     Raises:
         InputError: a record has more or fewer cells than the first, two names are equal, or a first line that is taken
             for names looks like data. pandas takes such files, and moves or renames what is in them.
     """
     with opened(path, layout.encoding) as file:
-        begin, first = next(records(file, layout.separator), (1, []))
+        begin, first = next(records(file, layout.separator), Record(1, []))
         _check_names(path, begin, first, layout)
         if set(map(len, _reader(file, layout.separator))) <= {len(first)}:
             return len(first)
@@ -272,8 +288,8 @@ def _checked(path: Path, layout: Layout) -> int:
         for line, record in records(file, layout.separator):
             if len(record) != len(first):
                 names = layout.header is not False and len(record) > len(first)
-                what = "names; every column needs one" if names else "cells"
-                raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {what}")
+                unit = "names; every column needs one" if names else "cells"
+                raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {unit}")
     return len(first)
 
 
@@ -282,9 +298,9 @@ def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> No
     if not first:
         raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")
     if layout.header is None and looks_like_data(first, layout.missing):
-        shown = shortened(layout.separator.join(first[:5]))
+        excerpt = shortened(layout.separator.join(first[:5]))
         raise InputError(
-            f"{path}, line 1: {shown!r} looks like data, not like names of columns; state population.header = "
+            f"{path}, line 1: {excerpt!r} looks like data, not like names of columns; state population.header = "
             'false (columns are then called "1", "2", and so on), or header = true if these are the names'
         )
     twice = next((name for i, name in enumerate(first) if name in first[:i]), None)
@@ -305,7 +321,7 @@ def encoding_of(path: Path, stated: str | None) -> str:
 
 @contextmanager
 def opened(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
-    """The text of a CSV file."""
+    """Open a CSV file, plain or compressed by gzip, as text in its encoding."""
     name = encoding_of(path, encoding)
     if path.suffix == ".gz":
         with gzip.open(path, "rt", encoding=name, newline="") as file:
@@ -315,34 +331,14 @@ def opened(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
             yield file
 
 
-def records(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV file that are not blank, each with the number of its first line, from 1."""
+def records(file: TextIO, separator: str) -> Iterator[Record]:
+    """The records of a CSV file that are not blank, in their order."""
     reader, line = _reader(file, separator), 1
     for record in reader:
         if len(record) > 1 or (record and record[0].strip()):
-            yield line, record
+            yield Record(line, record)
         line = reader.line_num + 1
 
 
 def _reader(file: TextIO, separator: str) -> Any:
     return csv.reader(file, delimiter=separator, skipinitialspace=True)
-
-
-def is_number(text: str) -> bool:
-    """Whether a cell is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
-
-
-def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
-    """Whether a first line holds numbers alone, and no run 0, 1, 2 or 1, 2, 3 that numbers the columns.
-
-    >>> looks_like_data(["6", "148", ".5"]), looks_like_data(["0", "1", "2"]), looks_like_data(["age", "2019"])
-    (True, False, False)
-    """
-    given = [cell.strip() for cell in first if cell.strip() and cell.strip() not in missing]
-    numbered = [[str(place) for place in range(start, start + len(first))] for start in (0, 1)]
-    return bool(given) and all(map(is_number, given)) and first not in numbered

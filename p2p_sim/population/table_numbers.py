@@ -19,10 +19,30 @@ FORMATS = (
     "%Y-%m-%d %H:%M", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%Y %H:%M:%S", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y",
     "%d/%m/%y", "%m/%d/%y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y",
 )  # fmt: skip
-"""Of dates that are recognised."""
+"""Formats of dates that are recognised."""
 LONGEST_DATE = 30
-"""Characters."""
+"""Characters above which a text is no date: longer ones are not tried."""
 DAY = np.timedelta64(1, "D")
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number as Python writes it, such as 3, -1.5e3 or nan, but without underscores."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
+    """Whether a first line holds numbers alone, and no run 0, 1, 2 or 1, 2, 3 that numbers the columns.
+
+    >>> looks_like_data(["6", "148", ".5"]), looks_like_data(["0", "1", "2"]), looks_like_data(["age", "2019"])
+    (True, False, False)
+    """
+    cells = [cell.strip() for cell in first if cell.strip() and cell.strip() not in missing]
+    numbered = [[str(number) for number in range(start, start + len(first))] for start in (0, 1)]
+    return bool(cells) and all(map(is_number, cells)) and first not in numbered
 
 
 class Convention(NamedTuple):
@@ -33,13 +53,13 @@ class Convention(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """What a whole cell must match to be a number."""
+        """The regular expression that the whole text of a number matches under this convention."""
         grouped = rf"|[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+" if self.thousands else ""
         point = re.escape(self.decimal)
         return rf"\s*[+-]?(?:(?:\d+{grouped})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?\s*"
 
     def reads(self, texts: "pd.Series") -> NDArray[np.bool_]:
-        """Which texts (n,) are numbers under it."""
+        """Whether each text (n,) is a number under this convention."""
         import pandas as pd
 
         if self == PLAIN:
@@ -101,9 +121,9 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     columns = {name: cells for name, texts in counts.items() if len(cells := _digits(texts))}
     for name, cells in columns.items():
         if not conventions(cells):
-            other = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
-            said = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {other!r}"
-            raise InputError(f"{path}: {said}; write them alike")
+            contrary = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
+            difference = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}"
+            raise InputError(f"{path}: {difference}; write them alike")
     # where all are written alike, that is how; a column of 1.234 says nothing where its neighbour is 1.234,5
     styles = conventions(*columns.values())
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
@@ -123,16 +143,16 @@ def _digits(counts: "pd.Series") -> "pd.Series":
     """The different texts with a digit, if they are half of all or more and each is a number in some way; else none."""
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
-    left = texts
+    unread = texts
     for style in CONVENTIONS:
-        left = left[~style.reads(left)]
-    return texts if 2 * len(texts) >= len(counts) and left.empty else texts.iloc[:0]
+        unread = unread[~style.reads(unread)]
+    return texts if 2 * len(texts) >= len(counts) and unread.empty else texts.iloc[:0]
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """Which column has several readings, and what to state."""
-    shown = {name: _telling(texts) for name, texts in columns.items()}
-    name, text = next((item for item in shown.items() if not item[1].isdigit()), next(iter(shown.items())))
+    """A message that names a column whose numbers have several readings, and the options that decide."""
+    samples = {name: _telling(texts) for name, texts in columns.items()}
+    name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
     ways = " or ".join(
         " ".join(
             f"--{key} {json.dumps(sign, ensure_ascii=False)}"
@@ -145,16 +165,16 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
 
 
 def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
-    """Which two columns write numbers in different ways."""
+    """A message that names two columns which write numbers in different ways."""
     first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
-    other = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
-    other = other or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
-    texts = f"{_telling(columns[first])!r} and {_telling(columns[other])!r}"
-    return f"columns {first!r} and {other!r} write numbers in different ways, {texts}; write them alike"
+    second = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
+    second = second or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
+    texts = f"{_telling(columns[first])!r} and {_telling(columns[second])!r}"
+    return f"columns {first!r} and {second!r} write numbers in different ways, {texts}; write them alike"
 
 
 def _telling(texts: "pd.Series") -> str:
-    """A text that is not written plainly, if there is one."""
+    """An example for messages: a text that is not written plainly, if there is one, else the first."""
     odd = texts[~PLAIN.reads(texts)]
     return str((odd if len(odd) else texts).iloc[0])
 

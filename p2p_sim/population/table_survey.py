@@ -18,18 +18,18 @@ from p2p_sim.population.table_file import (
     TEXTS,
     ColumnTable,
     Layout,
+    Record,
     Values,
     guessed_encoding,
     is_missing,
     is_words,
-    looks_like_data,
     opened,
     read_columns,
     read_table,
     records,
     suffix_of,
 )
-from p2p_sim.population.table_numbers import PLAIN, Convention, common_convention, date_formats, days
+from p2p_sim.population.table_numbers import PLAIN, Convention, common_convention, date_formats, days, looks_like_data
 
 MARKER = "?"
 """Stands for a missing value wherever it occurs."""
@@ -44,7 +44,7 @@ IDENTIFIED = 20
 
 @dataclass
 class Look:
-    """What a look at a table suggests.
+    """The keys of [population] that a look at a table suggests, and notes for its owner.
 
     keys: of [population], besides kind, path and label. rows: with a label. notes: what was seen, a line each.
     left_out: columns that are not learned from, and why.
@@ -61,14 +61,14 @@ class Look:
         return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
 
     def loss(self, label: str) -> str:
-        """The lost columns in words."""
+        """A clause for messages: how many columns are left out, which and why, identifiers aside."""
         columns = len(self.lost) + len(self.keys["features"])
         reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
         return f"{len(self.lost)} of {columns} columns besides {label!r} are left out ({reasons})"
 
 
 def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Look:
-    """How a table is to be read.
+    """Look at a table, and propose how it is read and which columns are learned from.
 
     Args:
         path: of the table. label: its column. stated: keys that are known: separator, decimal, thousands, encoding.
@@ -77,96 +77,97 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
         InputError: it cannot be read, has no such column, the column cannot be a label, or it is not clear how numbers
             are written.
     """
-    found = Look({**(stated or {}), "proposed": True})
+    look = Look({**(stated or {}), "proposed": True})
     try:
-        layout = _layout(path, label, found)
+        layout = _layout(path, label, look)
     except (OSError, EOFError, UnicodeError, LookupError, zlib.error, csv.Error) as error:
         raise InputError(f"--data {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     columns = read_columns(path, layout, as_words=True)
     if label is None or label not in columns:
-        given = "--label is missing" if label is None else f"--label {label}: no such column"
-        raise InputError(f"{given}; {path} has {shortened(', '.join(map(repr, columns)))}")
+        fault = "--label is missing" if label is None else f"--label {label}: no such column"
+        raise InputError(f"{fault}; {path} has {shortened(', '.join(map(repr, columns)))}")
     texts = {name: pd.Series(words).value_counts() for name, words in columns.items() if is_words(words)}
-    layout = layout._replace(numbers=_convention(path, layout, {n: t for n, t in texts.items() if n != label}, found))
+    layout = layout._replace(numbers=_convention(path, layout, {n: t for n, t in texts.items() if n != label}, look))
     markers = {MARKER} if any(MARKER in counts for counts in texts.values()) else set[str]()
     dates, written = dict[str, str](), list[str]()
     for name, counts in texts.items():
         if name != label:
-            contents = _contents(name, counts, layout.numbers, found)
+            contents = _contents(name, counts, layout.numbers, look)
             markers |= set(contents.words)
             dates |= {name: contents.dates} if contents.dates else {}
             written += [name] if contents.numbers else []
-    _note(markers, dates, found)
+    _note(markers, dates, look)
     dated = {*dates, *(name for name, cells in columns.items() if cells.dtype.kind == "M")}
     del columns, texts  # they need more memory than the table
     layout = layout._replace(missing=tuple(sorted(markers)), dates=tuple(dates.items()))
     table = read_table(path, layout)
     written = [name for name in written if is_text(table.columns[name])]
     table.columns.update({name: table.columns[name].astype(np.float64) for name in written})
-    _label(table, label, found)
-    kept = [name for name in table.columns if name != label and _useful(table, name, name in dated, found)]
-    if not kept:
+    _label(table, label, look)
+    features = [name for name in table.columns if name != label and _useful(table, name, name in dated, look)]
+    if not features:
         raise InputError(f"{path}: no column besides the label {label!r} can be learned from")
-    if len(kept) + 1 < len(table.columns):
-        found.keys["features"] = kept
-    _treated(table, kept, written, found)
-    return found
+    if len(features) + 1 < len(table.columns):
+        look.keys["features"] = features
+    _treated(table, features, written, look)
+    return look
 
 
-def _note(markers: set[str], dates: dict[str, str], found: Look) -> None:
+def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
     """Propose texts that stand for missing values, and formats of dates."""
     if markers:
-        found.keys["missing"] = sorted(markers)
+        look.keys["missing"] = sorted(markers)
         verb = "is" if len(markers) == 1 else "are each"
-        found.notes.append(f"{', '.join(map(quoted, sorted(markers)))} {verb} read as a missing value")
+        look.notes.append(f"{', '.join(map(quoted, sorted(markers)))} {verb} read as a missing value")
     if dates:
-        found.keys["dates"] = dates
-        found.notes.append(f"dates become days from 1970-01-01: {shortened(', '.join(map(repr, dates)))}")
+        look.keys["dates"] = dates
+        look.notes.append(f"dates become days from 1970-01-01: {shortened(', '.join(map(repr, dates)))}")
 
 
-def _treated(table: ColumnTable, kept: Sequence[str], written: Sequence[str], found: Look) -> None:
+def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
     """Propose what is done with missing values, texts, and numbers, some of which are written as texts."""
-    texts = [name for name in kept if is_text(table.columns[name])]
-    gaps = {name: int(is_missing(table.columns[name]).sum()) for name in kept}
+    texts = [name for name in features if is_text(table.columns[name])]
+    gaps = {name: int(is_missing(table.columns[name]).sum()) for name in features}
     if any(gaps.values()):
-        found.keys["impute"] = True
+        look.keys["impute"] = True
         holes = ", ".join(f"{name!r} ({count:,})" for name, count in gaps.items() if count)
-        found.notes.append(
+        look.notes.append(
             f"missing values are filled in: {shortened(holes)}; drop = true leaves such users out instead"
         )
     if texts:
-        found.keys["one_hot"] = True
-        found.notes.append(f"columns of text become one-hot: {shortened(', '.join(map(repr, texts)))}")
-    if len(texts) < len(kept):
-        named = texts and set(written) & set(kept)
-        found.keys["standardise"] = [name for name in kept if name not in texts] if named else True
-        found.notes.append("columns of numbers are standardised: clusters and learner depend on scale")
+        look.keys["one_hot"] = True
+        look.notes.append(f"columns of text become one-hot: {shortened(', '.join(map(repr, texts)))}")
+    if len(texts) < len(features):
+        named = texts and set(written) & set(features)
+        look.keys["standardise"] = [name for name in features if name not in texts] if named else True
+        look.notes.append("columns of numbers are standardised: clusters and learner depend on scale")
 
 
-def _layout(path: Path, label: str | None, found: Look) -> Layout:
-    """Separator and header of a CSV file."""
+def _layout(path: Path, label: str | None, look: Look) -> Layout:
+    """The separator, header and encoding of a CSV file, as stated or as its first line shows; noted in `look`."""
     if suffix_of(path) not in TEXTS:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
-    encoding = found.keys.get("encoding") or _encoding(path, found)
-    if (given := found.keys.get("separator", ";")) in '"\r\n' or len(given) > 1 or given.isalnum():
-        raise InputError(f"--separator {given}: must be a character that separates cells, such as ';' or '|'")
+    encoding = look.keys.get("encoding") or _encoding(path, look)
+    if (sign := look.keys.get("separator", ";")) in '"\r\n' or len(sign) > 1 or sign.isalnum():
+        raise InputError(f"--separator {sign}: must be a character that separates cells, such as ';' or '|'")
+    # the separator that is most frequent in the first line; then its cells show whether it names the columns
     with opened(path, encoding) as file:
         line = next(file, "")
-        separator = found.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
+        separator = look.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
         file.seek(0)
-        _, first = next(records(file, separator), (0, []))
-    if separator != "," and not tabs and "separator" not in found.keys:
-        found.keys["separator"] = separator
-        found.notes.append(f"cells are separated by {separator!r}")
+        first = next(records(file, separator), Record(0, [])).cells
+    if separator != "," and not tabs and "separator" not in look.keys:
+        look.keys["separator"] = separator
+        look.notes.append(f"cells are separated by {separator!r}")
     numbered = label is not None and label not in first and label.isdecimal() and 1 <= int(label) <= len(first)
     if looks_like_data(first, (MARKER,)) or numbered:
-        found.keys["header"] = False
-        found.notes.append(f'line 1 is data, not names: columns are called "1" to "{len(first)}"')
-    return Layout(found.keys.get("header"), separator, encoding=encoding)
+        look.keys["header"] = False
+        look.notes.append(f'line 1 is data, not names: columns are called "1" to "{len(first)}"')
+    return Layout(look.keys.get("header"), separator, encoding=encoding)
 
 
-def _encoding(path: Path, found: Look) -> str | None:
+def _encoding(path: Path, look: Look) -> str | None:
     """None where the text is UTF-8, or says itself what it is; else a guess, which is noted."""
     try:
         with opened(path) as file:
@@ -174,23 +175,23 @@ def _encoding(path: Path, found: Look) -> str | None:
                 pass
     except UnicodeDecodeError as error:
         guess = guessed_encoding(error.object)
-        found.keys["encoding"] = guess
-        found.notes.append(f"the file is no UTF-8; it is read as {guess}: look at a text with accents")
+        look.keys["encoding"] = guess
+        look.notes.append(f"the file is no UTF-8; it is read as {guess}: look at a text with accents")
         return guess
     return None
 
 
-def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], found: Look) -> Convention:
+def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look: Look) -> Convention:
     """How columns of numbers are written, as stated or as they look."""
-    stated = Convention(found.keys.get("decimal", "."), found.keys.get("thousands", ""))
+    stated = Convention(look.keys.get("decimal", "."), look.keys.get("thousands", ""))
     if stated != PLAIN:
         return stated
     style = common_convention(path, texts, layout.separator)
-    found.keys |= {"decimal": style.decimal} if style.decimal != "." else {}
-    found.keys |= {"thousands": style.thousands} if style.thousands else {}
+    look.keys |= {"decimal": style.decimal} if style.decimal != "." else {}
+    look.keys |= {"thousands": style.thousands} if style.thousands else {}
     if style != PLAIN:
         between = f", with {style.thousands!r} between thousands" if style.thousands else ""
-        found.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
+        look.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
     return style
 
 
@@ -202,7 +203,7 @@ class TableContents(NamedTuple):
     words: Sequence[str] = ()
 
 
-def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> TableContents:
+def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> TableContents:
     """What a column of texts holds; a note says why it is neither numbers nor dates, if it looks like these."""
     texts, rows = pd.Series(counts.index), counts.to_numpy()
     fits = PLAIN.reads(texts) | style.reads(texts)
@@ -219,7 +220,7 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> T
     far_apart = "%y" in form and float(np.ptp(days(texts[fits], form))) > 365.25 * 60
     unclear = "day and month" if len(formats) > 1 else "the centuries" if far_apart else ""
     if unclear:
-        found.left_out[name] = (
+        look.left_out[name] = (
             f"dates such as {min(texts)!r}, of which {unclear} cannot be told apart; population.dates states a "
             f"format, such as {{ {quoted(name)} = {quoted(form)} }}"
         )
@@ -230,9 +231,9 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> T
     usual = f"dates of the form {form}" if form else "numbers" if numbers else ""
     if reason := _mixed(name, texts, words, int(rows[~fits].sum()), usual):
         if len(texts) > MOST_CATEGORIES:
-            found.left_out[name] = reason
+            look.left_out[name] = reason
         else:
-            found.notes.append(f"column {name!r}: {reason}; as it stands each value becomes a feature")
+            look.notes.append(f"column {name!r}: {reason}; as it stands each value becomes a feature")
     return TableContents()
 
 
@@ -243,11 +244,12 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
         words: texts that do not fit, in so many cells. usual: what most cells are.
     """
     if usual:
-        shown = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
+        examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
         way_out = "name these in population.missing, or correct them"
-        return f"most cells are {usual}, {cells:,} are not ({shown}, ...): {way_out}"
+        return f"most cells are {usual}, {cells:,} are not ({examples}, ...): {way_out}"
     if len(texts) and texts.str.fullmatch(WITH_UNIT).mean() > 0.5:
         return f"numbers with a unit, such as {texts[0]!r}: write the numbers alone"
+    # 50 texts suffice to see a column of dates, since pandas is slow to guess formats
     few = texts[texts.str.fullmatch(LIKE_A_DATE)].iloc[:50]
     if (
         2 * len(few) > min(50, len(texts))
@@ -260,11 +262,12 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
     return ""
 
 
-def _label(table: ColumnTable, label: str, found: Look) -> None:
+def _label(table: ColumnTable, label: str, look: Look) -> None:
     values = table.columns[label]
     gaps = is_missing(values)
     if values.ndim != 1:
         raise InputError(f"--label {label}: must be one plain value a row in {table.path}")
+    # pandas finds the different texts without sorting all of them
     there = values[~gaps]
     classes = np.unique(pd.unique(there).astype(str) if is_text(values) else there).tolist()
     if not 2 <= len(classes) <= MOST_CLASSES:
@@ -273,26 +276,25 @@ def _label(table: ColumnTable, label: str, found: Look) -> None:
             f"--label {label}: {len(classes):,} different values in {table.path}; 2 to 256 are allowed{hint}"
         )
     if is_text(values) or values.dtype.kind in "iuf":
-        found.keys["classes"] = [int(v) if isinstance(v, float) and v.is_integer() else v for v in classes]
-    found.notes.append(
-        f"{count(len(classes), 'class')} of {label!r}, sorted: {shortened(', '.join(map(str, classes)))}"
-    )
-    found.rows = len(there)
+        look.keys["classes"] = [int(v) if isinstance(v, float) and v.is_integer() else v for v in classes]
+    look.notes.append(f"{count(len(classes), 'class')} of {label!r}, sorted: {shortened(', '.join(map(str, classes)))}")
+    look.rows = len(there)
     if gaps.any():
-        found.keys["drop"] = [label]
-        found.notes.append(f"{count(int(gaps.sum()), 'user')} without a label: left out")
+        look.keys["drop"] = [label]
+        look.notes.append(f"{count(int(gaps.sum()), 'user')} without a label: left out")
 
 
-def _useful(table: ColumnTable, name: str, dated: bool, found: Look) -> bool:
+def _useful(table: ColumnTable, name: str, dated: bool, look: Look) -> bool:
     """Whether a column, of dates or not, can be learned from; a note says why not."""
-    reason = found.left_out.get(name) or _useless(name, table.columns[name], dated)
+    reason = look.left_out.get(name) or _useless(name, table.columns[name], dated)
     if reason:
-        found.left_out[name] = reason
-        found.notes.append(f"column {name!r} is left out: {reason}")
+        look.left_out[name] = reason
+        look.notes.append(f"column {name!r} is left out: {reason}")
     return not reason
 
 
 def _useless(name: str, values: Values, dated: bool) -> str:
+    """Why a column cannot be learned from: its type, a single value, or values that are names; else empty."""
     if values.ndim != 1 or values.dtype.kind not in "biufOUS":
         return "it holds neither numbers nor texts"
     there = values[~is_missing(values)]
@@ -300,6 +302,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
+    # a name or an identifier: a value of its own in every row, numbered in order or called so
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

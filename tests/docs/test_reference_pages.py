@@ -9,8 +9,8 @@ import p2p_sim
 from docs.docstrings import as_restructured, with_fields_listed
 from docs.generated import command_line, scenario_keys
 from docs.markdown import cell, table
+from p2p_sim.learning.histogram import FIGURES as DENSITY
 from p2p_sim.learning.ridge import FIGURES
-from p2p_sim.learning.ridge import FIGURES as DENSITY
 from p2p_sim.scenario import Scenario
 from tests.conftest import ROOT
 
