@@ -39,7 +39,7 @@ def silence() -> None:
 
 
 @contextmanager
-def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
+def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """Yield what to call; worker processes leave the terminal to whoever started them.
 
     Args:

@@ -113,8 +113,8 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
         )
         wanted = f"must give None or a NoiseLaw of {classes} classes, with a group for each label if it has groups"
         require(method_of(maker, mechanism, "noise_law"), right, wanted)
-    given = people.features, release, classes, people.cluster_offsets
-    predictor = learner.learn(Received(*given, law, mechanism.value_law(outcome)))
+    public = people.features, release, classes, people.cluster_offsets
+    predictor = learner.learn(Received(*public, law, mechanism.value_law(outcome)))
     return checked_predictor(predictor, offer, (learner, "learn"), classes)
 
 
@@ -180,13 +180,13 @@ class CheckedPredictor:
         Raises:
             InputError: the predictor gives something else.
         """
-        found: Any = self.predictor.probabilities(features)
+        answer: Any = self.predictor.probabilities(features)
         method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
-        numbers = f"must give an array of floating-point numbers {shape}, not {described(found)}"
-        require(method, is_array(found, "f", shape), numbers)
-        right = np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()
+        numbers = f"must give an array of floating-point numbers {shape}, not {described(answer)}"
+        require(method, is_array(answer, "f", shape), numbers)
+        right = np.isfinite(answer).all() and (answer >= -_OFF).all() and (np.abs(answer.sum(axis=1) - 1) <= _OFF).all()
         require(method, bool(right), "must give probabilities: finite, at least 0, each row with the sum 1")
-        return found  # type: ignore[no-any-return]
+        return answer  # type: ignore[no-any-return]
 
 
 def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object, str], num_classes: int) -> Predictor:

@@ -85,12 +85,12 @@ def replicates_that_fit(scenario: Scenario) -> int:
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Bytes that this process may still take: of the machine and, in a container, of its limit; None if not known."""
-    found = [*_available(meminfo), *_left(group)]
-    if not found and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found = [
+    limits = [*_available(meminfo), *_unused_of_limit(group)]
+    if not limits and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        limits = [
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         ]  # all there is, where nobody says what is free
-    return min(found, default=None)
+    return min(limits, default=None)
 
 
 def _available(meminfo: Path) -> list[int]:
@@ -101,7 +101,7 @@ def _available(meminfo: Path) -> list[int]:
         return []
 
 
-def _left(group: Path) -> list[int]:
+def _unused_of_limit(group: Path) -> list[int]:
     try:
         limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
         return [max(int(limit) - int(used), 0)]  # "max": no limit

@@ -77,8 +77,8 @@ class Result:
     @property
     def accuracy(self) -> float | None:
         """Share of the rows about which the private model is right; None where no classes are predicted."""
-        found = self.row["error_rate"]
-        return None if found is None else 1.0 - float(found)
+        error_rate = self.row["error_rate"]
+        return None if error_rate is None else 1.0 - float(error_rate)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field once."""
@@ -88,20 +88,20 @@ class Result:
 
     def __repr__(self) -> str:
         """The result in one line."""
-        return f"Result({', '.join(f'{name} {text}' for name, text in self._shown())})"
+        return f"Result({', '.join(f'{name} {text}' for name, text in self._summary())})"
 
     def _repr_html_(self) -> str:
         """The result as a small table, for notebooks."""
-        return card("Result", self._shown())
+        return card("Result", self._summary())
 
-    def _shown(self) -> list[tuple[str, str]]:
+    def _summary(self) -> list[tuple[str, str]]:
         row = self.row
         name, column = "accuracy", "error_rate"
         if "squared_error" in row:
             name, column = "squared error", "squared_error"
         elif isinstance(self.release, DensityRelease):
             name, column = ("cells", "cells") if row["half_l1"] is None else ("half-L1", "half_l1")
-        found, without = (
+        private, nonprivate = (
             None if row[key] is None else f"{1.0 - row[key]:.4f}" if column == "error_rate" else f"{row[key]:.4g}"
             for key in (column, f"nonprivate_{column}")
         )
@@ -110,7 +110,7 @@ class Result:
             ("users", f"{row['num_users']:,} in {count(row['num_clusters'], 'cluster')}"),
             ("mechanism", row["mechanism"]),
             ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
-            (name, f"{found} ({without} without privacy)" if without else str(found)),
+            (name, f"{private} ({nonprivate} without privacy)" if nonprivate else str(private)),
         ]
 
     def validated(
@@ -129,11 +129,11 @@ class Result:
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
-        done = self.exchanged
+        exchanged = self.exchanged
         return validate(
             self.case,
-            done.population,
-            (done.mechanism, done.outcome),
+            exchanged.population,
+            (exchanged.mechanism, exchanged.outcome),
             predictor,
             clusters=clusters,
             confidence=confidence,
@@ -219,17 +219,17 @@ def exchange(case: Replicate, record: bool = False) -> Completed:
     return Completed(ready.population, ready.mechanism, outcome)
 
 
-def complete(case: Replicate, done: Completed) -> Result:
+def complete(case: Replicate, exchanged: Completed) -> Result:
     """Account for the privacy of a release, learn from it, and measure what was learned."""
     from p2p_sim.measures.point_means import with_derived
 
-    people, outcome = done.population, done.outcome
-    row, terms, privacy = measure(case, people, done.mechanism, outcome)
+    people, outcome = exchanged.population, exchanged.outcome
+    row, terms, privacy = measure(case, people, exchanged.mechanism, outcome)
     assert not isinstance(outcome.release, Tally)
-    kept = replace(done, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
+    lean = replace(exchanged, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
     return Result(
         outcome.release, people, privacy, with_derived(row), terms,
-        transcript=outcome.transcript, case=case, exchanged=kept,
+        transcript=outcome.transcript, case=case, exchanged=lean,
     )  # fmt: skip
 
 
@@ -254,8 +254,8 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
     sizes, delta = people.cluster_sizes, scenario.privacy.delta
-    found = mechanism.account(outcome, sizes, situation, delta)
-    learner = found.statements["epsilon_upper"]
+    accounted = mechanism.account(outcome, sizes, situation, delta)
+    learner = accounted.statements["epsilon_upper"]
     if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)
     adjacency = scenario.mechanism.adjacency
@@ -264,4 +264,4 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
             f"mechanism.kind = {scenario.mechanism.kind!r}: its bound is of adjacency {learner.adjacency!r}, but its "
             f"configuration declares adjacency = {adjacency!r}, by which keys that look at all rows are refused"
         )
-    return replace(found, statements={**found.statements, "epsilon_upper": learner})
+    return replace(accounted, statements={**accounted.statements, "epsilon_upper": learner})

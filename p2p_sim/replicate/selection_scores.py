@@ -58,10 +58,10 @@ def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: 
     model = learned_from(case, people, mechanism, parts.teaching)
     upper = None if evidence.upper is None else evidence.upper[parts.judging]
     held = replace(evidence, user=evidence.user[parts.judging], weights=evidence.weights[parts.judging], upper=upper)
-    return validated(_said(model, people), held, people.cluster_offsets)
+    return validated(_predictions(model, people), held, people.cluster_offsets)
 
 
-def _said(model: Predictor, people: Population) -> NDArray[np.integer]:
+def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
     """(n,) what a model says of all users."""
     home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
     return np.asarray(probabilities_of(model, people.features, home).argmax(axis=1))
@@ -69,10 +69,10 @@ def _said(model: Predictor, people: Population) -> NDArray[np.integer]:
 
 def row_judged(case: Replicate) -> tuple[Row, Terms]:
     """A replicate's row with the estimate by released labels."""
-    done = exchange(case)
-    row, terms, _ = measure(case, done.population, done.mechanism, done.outcome)
-    found = judged(case, done.population, done.mechanism, done.outcome)
-    return {**row, VALUE: found.value, LOWER: found.lower, UPPER: found.upper}, terms
+    exchanged = exchange(case)
+    row, terms, _ = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome)
+    estimate = judged(case, exchanged.population, exchanged.mechanism, exchanged.outcome)
+    return {**row, VALUE: estimate.value, LOWER: estimate.lower, UPPER: estimate.upper}, terms
 
 
 def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
@@ -91,7 +91,7 @@ def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
 def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
     """The noisy share of the users about whom the model is right."""
     model = learned_from(case, people, mechanism, outcome)
-    right = int(np.count_nonzero(_said(model, people) == people.labels))
+    right = int(np.count_nonzero(_predictions(model, people) == people.labels))
     return (right + two_sided_geometric(noise_scale, case.streams.generator("private score"))) / people.num_users
 
 

@@ -112,7 +112,7 @@ def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome])
 def row_alone(case: Replicate) -> tuple[Row, Terms]:
     """Run one replicate for its row, and the statements of its columns."""
     if not streams(case.scenario):
-        done = exchange(case)
-        return measure(case, done.population, done.mechanism, done.outcome)[:2]
+        exchanged = exchange(case)
+        return measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome)[:2]
     ready = prepare_streamed(case)
     return measure_streamed(case, ready, [exchange_streamed(ready, (0, len(ready.people.shards)))])
