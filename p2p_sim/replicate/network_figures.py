@@ -24,13 +24,16 @@ class OverlayPart:
     edges: Counts
 
 
-def worst_part(network: ObservedNetwork, most: int = MOST_DRAWN) -> OverlayPart:
-    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
-    assert network.overlay is not None
+def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAWN) -> OverlayPart:
+    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed.
+
+    Args:
+        network: what happened in a run. overlay: who may ask whom in it. most: users that the part may have.
+    """
     worst = int(np.argmax(network.epsilon))
     cluster = network.cluster(worst)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
-    whole = network.overlay.shard(first, last)
+    whole = overlay.shard(first, last)
     users = _nearest(whole, worst - first, most) if last - first > most else np.arange(last - first)
     position_of = np.full(last - first, -1)
     position_of[users] = np.arange(users.size)
@@ -66,6 +69,7 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}
     arrivals = (network.answered_s, network.submitted_s, network.cluster_offsets)
     statement = f"learner who sees the set of submissions, δ = {network.delta:g}; conditional on the realised network"
+    # each figure by the name of its file; a figure that the run has no numbers for is left out
     drawings: dict[str, Callable[[Path], None]] = {
         "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], network.deadline_s, path, caption),
         "coverage": lambda path: figures.plot_coverage(
@@ -81,15 +85,15 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
         network.epsilon, network.epsilon_local, network.own, network.cluster_offsets,
         path=path, statement=statement, note=caption,
     )  # fmt: skip
-    if network.overlay is not None:
-        part, position = worst_part(network), network.overlay.position
+    if (overlay := network.overlay) is not None:
+        part, position = worst_part(network, overlay), overlay.position
         who, size = part.users, int(network.cluster_sizes[part.cluster])
         share_text = (
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
         drawings["overlay"] = lambda path: plot_overlay(
             part.edges, travelled=_travelled(network, who[part.edges]),
-            degrees=network.overlay.degrees[who],  # type: ignore[union-attr]
+            degrees=overlay.degrees[who],
             epsilon=network.epsilon[who], epsilon_local=network.epsilon_local, member=network.member[who],
             own=network.own[who], position=None if position is None else position[who], path=path, statement=statement,
             note=f"{caption}; cluster {part.cluster}, where the worst placed user is: {share_text}",

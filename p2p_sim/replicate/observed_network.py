@@ -57,6 +57,7 @@ class Labels:
         people, noise = completed.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
+        # the streams give the numbers that the exchange drew once more
         if noise.releases == "hard":
             for shard in people.shards:
                 rng = case.streams.generator("flip", shard.index)
@@ -178,18 +179,20 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     else:
         mechanism = exchange_of(completed.mechanism, "what happened on the network")
     outcome, users = completed.outcome, completed.population.num_users
-    assert outcome.transcript is not None
-    assert outcome.transcript.trace is not None
-    assert outcome.realised is not None
-    assert outcome.arrival_s is not None
-    m, facts, noise = outcome.transcript.messages, outcome.realised, mechanism.randomizer
+    transcript, facts, arrival_s = outcome.transcript, outcome.realised, outcome.arrival_s
+    trace = None if transcript is None else transcript.trace
+    if transcript is None or trace is None or facts is None or arrival_s is None:
+        raise ValueError("the exchange was not recorded: run it with record=True")
+    m, noise = transcript.messages, mechanism.randomizer
     size = _bytes(m, scenario.network.header_bytes, -(-noise.payload_bits // 8))
     member = np.concatenate([shard.member for shard in facts])
+    # when each user first got a label in time, and when the learner accepted hers
     reply = m.kind == REPLY
     fetched = m.select(reply & ~m.late)
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
-    np.minimum.at(submitted, outcome.labels.user, outcome.arrival_s)
+    np.minimum.at(submitted, outcome.labels.user, arrival_s)
+    # whose noisy label came to a member of the coalition; a constant message holds no label
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
@@ -199,7 +202,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
         protocol = scenario.mechanism.described or scenario.mechanism.kind
     else:
         epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
-        protocol, source = None, _sources(outcome.transcript.trace.sent, users)
+        protocol, source = None, _sources(trace.sent, users)
     counts = rows.network(completed.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
@@ -226,7 +229,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
         epsilon_local=noise.local_epsilon,
         statement=statement,
         observers=_observers(m, size, member, counts),
-        trace=outcome.transcript.trace,
+        trace=trace,
         labels=Labels.of(Replicate(scenario, replicate), completed, mechanism),
     )
 
@@ -269,6 +272,7 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 def record(network: ObservedNetwork) -> dict[str, Any]:
     """All numbers of the table as one record; times in seconds, None where there is none."""
     arrived = np.isfinite(network.submitted_s)
+    # quantiles are loads that some user had: no interpolation between two
     busiest, others = int(np.argmax(network.handled)), int(np.count_nonzero(~network.member))
     median, high = (int(np.quantile(network.handled, q, method="inverted_cdf")) for q in (0.5, 0.99))
     members = int(np.count_nonzero(network.member))

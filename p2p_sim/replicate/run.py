@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.notebook_view import bound_text, card, count
@@ -12,7 +12,7 @@ from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.learning.released_accuracy import AccuracyEstimate
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
-from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy import statement_record as record
@@ -23,7 +23,7 @@ from p2p_sim.replicate.holdout_score import validate
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory_need import check_memory
 from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.replicate.row import Row, row_of
+from p2p_sim.replicate.row import Row, StatedRow, row_of
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class Result:
         return card("Result", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
+        """Names and texts of the figures that a reader looks for first; `row` has everything."""
         row = self.row
+        # the figure of use: right predictions, else the error of numbers, of a density or of a rule of cells
         name, column = "accuracy", "error_rate"
         if "squared_error" in row:
             name, column = "squared error", "squared_error"
@@ -191,16 +193,23 @@ def prepare(case: Replicate) -> Prepared:
         return Prepared(people, *set_up(case, people))
 
 
-def set_up(case: Replicate, people: People) -> tuple[Deployment, Network]:
+class Surroundings(NamedTuple):
+    """What a case's users meet: the mechanism with its parameters fixed, and the network."""
+
+    mechanism: Deployment
+    network: Network
+
+
+def set_up(case: Replicate, people: People) -> Surroundings:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
         people.cluster_sizes,
         people.num_classes,
-        scenario.privacy.delta,
-        scenario.engine,
-        scenario.adversaries,
-        people.values,
+        delta=scenario.privacy.delta,
+        engine=scenario.engine,
+        adversaries=scenario.adversaries,
+        values=people.values,
     )
     settled = scenario.mechanism.beside(scenario.learner)
     # an oracle's value depends on true labels: a mechanism that asks for one says so in its row (`oracle`)
@@ -208,7 +217,7 @@ def set_up(case: Replicate, people: People) -> tuple[Deployment, Network]:
         settled = settled.with_oracle_values(population_heterogeneity(people)[0])
     mechanism = settled.deployed(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
-    return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
+    return Surroundings(mechanism, Network.open(scenario.network, nodes, case.streams, case.places))
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
@@ -224,19 +233,24 @@ def complete(case: Replicate, exchanged: Completed) -> Result:
     from p2p_sim.measures.point_means import with_derived
 
     people, outcome = exchanged.population, exchanged.outcome
-    row, terms, privacy = measure(case, people, exchanged.mechanism, outcome)
-    assert not isinstance(outcome.release, Tally)
+    measured = measure(case, people, exchanged.mechanism, outcome)
     lean = replace(exchanged, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
     return Result(
-        outcome.release, people, privacy, with_derived(row), terms,
+        cast(Release, outcome.release), people, measured.privacy, with_derived(measured.stated.row),
+        measured.stated.terms,
         transcript=outcome.transcript, case=case, exchanged=lean,
     )  # fmt: skip
 
 
-def measure(
-    case: Replicate, people: People, mechanism: Deployment, outcome: Outcome
-) -> tuple[Row, Terms, tuple[PrivacyBound, ...]]:
-    """The row of a release, the statements of its columns, and the learner's bound for each cluster."""
+class Measured(NamedTuple):
+    """A release, measured. stated: its row and the statements of it. privacy: the learner's bound for each cluster."""
+
+    stated: StatedRow
+    privacy: tuple[PrivacyBound, ...]
+
+
+def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Measured:
+    """Account for a release, learn from it, and collect the figures in a row."""
     with one_thread():
         accounted = account(case, people, mechanism, outcome)
         learned = learn(case, people, mechanism, outcome)
@@ -246,7 +260,7 @@ def measure(
         case, (people, mechanism), outcome,
         accounted=accounted, learned=learned, guesses=guessed, statement=record.identifier(terms),
     )  # fmt: skip
-    return row, terms, accounted.learner
+    return Measured(StatedRow(row, terms), accounted.learner)
 
 
 def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:
@@ -256,10 +270,12 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
     sizes, delta = people.cluster_sizes, scenario.privacy.delta
     accounted = mechanism.account(outcome, sizes, situation, delta)
     learner = accounted.statements["epsilon_upper"]
-    if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
+    if not isinstance(learner, PrivacyBound):
+        raise RunFailed(f"mechanism.kind = {scenario.mechanism.kind!r}: its bound for the learner is no PrivacyBound")
+    if not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)
     adjacency = scenario.mechanism.adjacency
-    if isinstance(learner, PrivacyBound) and learner.adjacency != adjacency:
+    if learner.adjacency != adjacency:
         raise RunFailed(
             f"mechanism.kind = {scenario.mechanism.kind!r}: its bound is of adjacency {learner.adjacency!r}, but its "
             f"configuration declares adjacency = {adjacency!r}, by which keys that look at all rows are refused"

@@ -12,11 +12,10 @@ from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Predictor
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up
 
 HELD_BACK = 1.0 / 3.0
@@ -62,20 +61,20 @@ def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 
 def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
-    """(n,) what a model says of all users."""
+    """The label (n,) that a model holds likeliest for each user."""
     home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
     return np.asarray(probabilities_of(model, people.features, home).argmax(axis=1))
 
 
-def row_judged(case: Replicate) -> tuple[Row, Terms]:
+def row_judged(case: Replicate) -> StatedRow:
     """A replicate's row with the estimate by released labels."""
     exchanged = exchange(case)
-    row, terms, _ = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome)
+    row, terms = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
     estimate = judged(case, exchanged.population, exchanged.mechanism, exchanged.outcome)
-    return {**row, VALUE: estimate.value, LOWER: estimate.lower, UPPER: estimate.upper}, terms
+    return StatedRow({**row, VALUE: estimate.value, LOWER: estimate.lower, UPPER: estimate.upper}, terms)
 
 
-def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
+def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
     """The row of one run of a private selection: the users of replicate 0, the noise of the case's own replicate.
 
     Args:
@@ -84,8 +83,8 @@ def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
     people = replace(case, replicate=0).people()
     mechanism, network = set_up(case, people)
     outcome = mechanism.release_on(network, people)
-    row, terms, _ = measure(case, people, mechanism, outcome)
-    return {**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms
+    row, terms = measure(case, people, mechanism, outcome).stated
+    return StatedRow({**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms)
 
 
 def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
