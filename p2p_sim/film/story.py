@@ -275,7 +275,8 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
     )
     view_text = Markup(
         "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
-        "cluster of {:,} users submitted: {} {} and {} {}. It now gives {}, her true label, a probability of <b>{}</b>."
+        "cluster of {users:,} users submitted: {zeros} {zero} and {ones} {one}. It now gives {mark}, her true label, "
+        "a probability of <b>{now}</b>."
     )
     zeros = learned.submissions - learned.ones
     mean = Markup(
@@ -285,7 +286,9 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
     chance = Markup("Before its label is read, each submission carries hers with probability 1/{:,}.")
     return (
         brief.format(USER, mark, now),
-        view_text.format(learned.users, zeros, mark_of(0), learned.ones, mark_of(1), mark, now),
+        view_text.format(
+            users=learned.users, zeros=zeros, zero=mark_of(0), ones=learned.ones, one=mark_of(1), mark=mark, now=now
+        ),
         mean.format(at_most(100.0 * learned.advantage), at_most(100.0 * learned.printed)),
         chance.format(learned.users),
     )

@@ -124,7 +124,7 @@ class ObservedNetwork:
 
     @property
     def num_users(self) -> int:
-        """n."""
+        """The number of users, n."""
         return len(self.handled)
 
     @property
@@ -143,12 +143,16 @@ class ObservedNetwork:
         return int(np.argmax(self.epsilon))
 
     def cluster(self, user: int) -> int:
-        """A user's cluster."""
+        """The number of the cluster that a user is in."""
         return int(np.searchsorted(self.cluster_offsets, user, side="right")) - 1
 
 
 def check(scenario: Scenario, replicate: int, directory: Path) -> None:
-    """Refuse what cannot work before anything runs."""
+    """Refuse what cannot be observed, or written to the directory, before anything runs.
+
+    Raises:
+        InputError: the engine sends no messages, there is no such replicate, or the directory cannot be written.
+    """
     if scenario.engine == "vectorised":
         raise InputError("engine = 'vectorised': sends no messages; what happened needs engine = 'events'")
     if replicate < 0:
@@ -255,7 +259,7 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 
 
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
-    """Who saw how much; a coalition sees what its members and the learner see.
+    """Messages and bytes that each observer saw; a coalition sees what its members and the learner see.
 
     The eavesdropper listens where messages are sent, so that she sees those that never arrive, too.
     """
