@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from p2p_sim import load_results
 from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.progress import shown
+from p2p_sim.base.progress import progress_shown
 from p2p_sim.base.whole_files import write_whole
 from p2p_sim.figures.curves import Curve
 from p2p_sim.measures.intervals import mean_interval
@@ -96,7 +96,7 @@ class Frame:
         """
         work = self.work / name
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
-        with shown(plan.name, "replicates", plan.size * plan.replicates, estimate=False) as show:
+        with progress_shown(plan.name, "replicates", plan.size * plan.replicates, estimate=False) as show:
             finished = run_sweep(
                 plan, work, executor, lambda state: show(state.finished + state.failed, state.replicates)
             )

@@ -99,6 +99,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _messages(self) -> Self:
+        """Refuse clusters, networks and adversaries with which the mechanism cannot work."""
         try:
             self.mechanism.check_surroundings(self.clusters, self.network, self.adversaries)
         except InputError as error:
@@ -122,6 +123,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _classes(self) -> Self:
+        """Where the number of classes is known, refuse parameters of the mechanism that do not fit it."""
         classes = self.population.known_classes
         if classes is None:
             return self
@@ -133,6 +135,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _grouped(self) -> Self:
+        """Refuse groups that the population has not, and groups of a release that predicts no labels."""
         check_kinds(self.groups, self.population.group_columns)
         if self.groups and self.mechanism.releases == "density":
             raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
@@ -140,11 +143,13 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:
+        """Refuse a learner that cannot learn from what the mechanism releases."""
         check_fit(self.population, (self.mechanism.kind, self.mechanism.releases), self.learner)
         return self
 
     @model_validator(mode="after")
     def _engine_fits(self) -> Self:
+        """Refuse an engine that cannot simulate the mechanism, the network or the adversaries."""
         beyond, kind = [*self.network.faults, *self.adversaries.active], self.mechanism.kind
         if isinstance(self.mechanism, ProtocolConfig) and self.engine != "processes":
             raise ValueError(f"engine = {self.engine!r}: mechanism.kind = {kind!r} is a protocol; it needs 'processes'")
@@ -227,7 +232,7 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """The situation: it decides which bounds hold against the learner.
+        """Faults, adversaries and oracle values of the scenario, which decide what bounds hold against the learner.
 
         Args:
             num_classes: K, of the population.

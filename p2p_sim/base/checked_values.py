@@ -9,7 +9,12 @@ from p2p_sim.base.errors import InputError
 
 
 def require(method: str, right: bool, wanted: str) -> None:
-    """Raise InputError with what a method must give if what it gave is not right."""
+    """Raise InputError unless the result of a plug-in's method is right.
+
+    Args:
+        method: which one, as `plugins.method_of` begins a message. right: whether its result is right.
+        wanted: what it must be, as the end of the message.
+    """
     if not right:
         raise InputError(f"{method}{wanted}")
 

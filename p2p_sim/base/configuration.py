@@ -74,7 +74,7 @@ class OneLine(type(BaseModel)):  # type: ignore[misc]
     """The class of configuration classes that are called with the keys of a tree: a mistake is one `InputError`."""
 
     def __call__(cls, *positional: Any, **tree: Any) -> Any:
-        """Make a value from keywords."""
+        """Make a configuration from its keys, given as keywords."""
         if positional:
             raise InputError(f"{cls.__name__}: takes its keys by name, such as {next(iter(cls.model_fields))}=...")
         return cls.from_tree(tree)
@@ -183,7 +183,7 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
 
 @cache
 def _keys(model: type[Config]) -> frozenset[str]:
-    """All dotted keys of a scenario, from its JSON Schema."""
+    """The dotted keys that scenarios may have, of every kind, such as `network.loss`; read from the JSON Schema."""
     schema = _schema(model)
     keys: set[str] = set()
 

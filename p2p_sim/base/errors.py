@@ -40,6 +40,7 @@ class InputError(Exception):
 
 
 def _one_line(message: str) -> str:
+    """A message with characters escaped that cannot be printed, and the middle left out if it is too long."""
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
@@ -73,26 +74,38 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def is_a(value: object) -> str:
-    """What came, in a few words: "= 0.1 (float)"."""
+    """A value and its type as a message about it names them: "= 0.1 (float)"."""
     kind = type(value).__name__
     plain = isinstance(value, str | int | float | list | tuple | dict | None)
     return f"= {shortened(repr(value))} ({kind})" if plain else f"is a {kind}"
 
 
 def path_of(name: str, value: object) -> Path:
-    """A path, from text or a path."""
+    """The path that an argument names as text or as a path.
+
+    Raises:
+        InputError: it is neither; `name` is the argument's.
+    """
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name} {is_a(value)}: must be a path")
     return Path(value)
 
 
 def optional_path(name: str, value: object) -> Path | None:
-    """A path, or None."""
+    """The path that an argument names, or None where it is absent.
+
+    Raises:
+        InputError: it is neither text nor a path.
+    """
     return None if value is None else path_of(name, value)
 
 
 def count_of(name: str, value: Any, least: int) -> int:
-    """A whole number, of Python or NumPy, that is not too small."""
+    """The whole number, of Python or NumPy, that an argument gives.
+
+    Raises:
+        InputError: it is none, or below `least`; `name` is the argument's.
+    """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -103,7 +116,11 @@ def count_of(name: str, value: Any, least: int) -> int:
 
 
 def axes_of_matplotlib(name: str, value: Any) -> Any:
-    """Matplotlib axes, or None."""
+    """The Matplotlib axes that an argument gives to draw on, or None where new ones are to be made.
+
+    Raises:
+        InputError: it is something else; `name` is the argument's.
+    """
     from matplotlib.axes import Axes
 
     if value is not None and not isinstance(value, Axes):

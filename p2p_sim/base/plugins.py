@@ -112,7 +112,7 @@ def offers_of_all() -> list[Offer]:
 
 
 def offer_of(group: str, kind: str) -> Offer | None:
-    """Who offers a kind; None for a kind of the simulator's own."""
+    """The plug-in's offer of a kind, of several the first; None for a kind of the simulator's own."""
     makers = offers(group).get(kind, ())
     return makers[0] if makers else None
 
@@ -135,7 +135,7 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
 
 
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
-    """What `kind` may be in a class of configurations."""
+    """The values that the key `kind` may have in a class of configurations: those of its annotation `Literal[...]`."""
     return get_args(config.model_fields["kind"].annotation)
 
 
@@ -241,7 +241,7 @@ class PlugIns:
         return core_schema.tagged_union_schema(choices, tag, serialization=core_schema.simple_ser_schema("any"))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """One of all that can be used."""
+        """The JSON Schema: one of the union's own classes, or of the installed plug-ins' that can be used."""
         own = {kind: choice for kind, choice in schema["choices"].items() if kind != _OTHER}
         others = {kinds_of(config)[0]: config.__pydantic_core_schema__ for config in self.usable(own)}
         return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))

@@ -20,6 +20,7 @@ def console(stderr: bool = False) -> "Console":
 
 
 PLAIN_EVERY_S = 10.0
+"""Seconds between two plain lines, where no bar can be drawn."""
 COUNT = len("9,999,999 of 9,999,999")
 """Columns of the two counts that a bar shows side by side, at most."""
 _silent = False
@@ -29,7 +30,7 @@ class Show(Protocol):
     """What is called as work gets done."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
-        """Done of total; `more` follows the two; `news`: a plain line at once."""
+        """Show that `finished` of `total` are done, and then `more`; with `news`, a plain line is printed at once."""
 
 
 def silence() -> None:
@@ -39,8 +40,10 @@ def silence() -> None:
 
 
 @contextmanager
-def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
-    """Yield what to call; worker processes leave the terminal to whoever started them.
+def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
+    """Show how far some work is while the block runs, and yield what the work calls as it goes on.
+
+    Worker processes leave the terminal to whoever started them.
 
     Args:
         name: of the work. unit: what is counted, in the plural. total: how many there are at the start.
@@ -77,6 +80,7 @@ def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: boo
 
 
 def _plain_lines(name: str, unit: str) -> Show:
+    """What prints the progress as a line on standard error, every ten seconds or when there is news."""
     last = time.monotonic()
 
     def show(finished: int, total: int, more: str = "", news: bool = False) -> None:

@@ -102,10 +102,10 @@ def run(
     """
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, engine)
-    from p2p_sim.base.progress import shown
+    from p2p_sim.base.progress import progress_shown
 
     try:
-        with shown(
+        with progress_shown(
             chosen.name, "replicates", chosen.replicates, quiet=quiet
         ) as report:  # before the libraries that a run needs
             from p2p_sim.cli.executors import for_run

@@ -129,7 +129,7 @@ def tune(
     if not 1 <= trials <= 100_000:
         raise InputError(f"--trials {trials}: must lie in 1..100000")
     chosen = load(scenario, overrides, None)
-    from p2p_sim.base.progress import shown
+    from p2p_sim.base.progress import progress_shown
     from p2p_sim.cli.executors import for_tune
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.tuning_trials import tuned_output
@@ -143,7 +143,7 @@ def tune(
     tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)
     executor = for_tune(chosen, workers, dask)
     try:
-        with shown(chosen.name, "trials", trials, quiet=quiet) as report:
+        with progress_shown(chosen.name, "trials", trials, quiet=quiet) as report:
             # a curator's search pays for its looks at the labels, with a number of trials drawn at random
             search_with = tune_privately if look == "curator" else run_search
             tuned = search_with(tuning, trials, out, executor, report=report)

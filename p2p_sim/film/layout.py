@@ -35,35 +35,38 @@ class FilmLayout:
     edges: Integers
 
 
-def places_of(found: ObservedNetwork, users: Integers) -> FilmLayout:
+def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
     """The places of some users (u,), ascending."""
-    of = np.searchsorted(found.cluster_offsets, users, side="right") - 1
+    of = np.searchsorted(network.cluster_offsets, users, side="right") - 1  # each user's cluster
     cluster, sizes = np.unique(of, return_counts=True)
-    disc, learner = _discs(sizes)
+    disc = _discs(sizes)
+    # beside the disc of one cluster, in the middle of several
+    learner = (0.84 * WIDTH if sizes.size == 1 else WIDTH / 2, HEIGHT / 2)
     where, edges = np.empty((users.size, 2)), list[Integers]()
     closest = math.inf
     for number, (x, y, radius) in zip(cluster.tolist(), disc.tolist(), strict=True):
         members = np.flatnonzero(of == number)
-        inner = None if found.overlay is None else _edges(found.overlay, users[members])
+        inner = None if network.overlay is None else _edges(network.overlay, users[members])
         if inner is not None:
             edges.append(members[inner])
-        points = _inside(found.overlay, users[members], inner)
+        points = _inside(network.overlay, users[members], inner)
         where[members] = (x, y) + points * (radius - MARGIN)
+        # m users spread evenly over a disc of radius r are about r/√m apart
         closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
     drawn = np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.int64)
     radius = min(max(0.5 * closest, 3.2), 10.0)
-    return FilmLayout(where, radius, cluster, disc, learner, drawn if len(drawn) <= MOST_EDGES else drawn[:0])
+    drawn = drawn if len(drawn) <= MOST_EDGES else drawn[:0]
+    return FilmLayout(where, radius, cluster=cluster, disc=disc, learner=learner, edges=drawn)
 
 
-def _discs(sizes: Integers) -> tuple[Floats, tuple[float, float]]:
-    """Centres and radii of clusters (c, 3), and the learner's place: in the middle, or at the side of one cluster."""
-    middle = (WIDTH / 2, HEIGHT / 2)
+def _discs(sizes: Integers) -> Floats:
+    """Centres and radii (c, 3) of clusters of these sizes; areas are in proportion to the users."""
     if sizes.size == 1:
-        return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]]), (0.84 * WIDTH, HEIGHT / 2)
+        return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]])
     share = np.sqrt(sizes / sizes.max())
     if sizes.size == 2:
         radii = 205.0 * share
-        return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, radii]), middle
+        return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, radii])
     angles = _angles(share)
     low, high = 4.0, 0.5 * HEIGHT - LEARNER_RADIUS - 2 * BETWEEN
     for _ in range(40):  # the largest radius at which discs keep clear of each other and of the learner
@@ -72,7 +75,7 @@ def _discs(sizes: Integers) -> tuple[Floats, tuple[float, float]]:
             low = radius
         else:
             high = radius
-    return _ellipse(angles, share * low), middle
+    return _ellipse(angles, share * low)
 
 
 def _angles(share: Floats) -> Floats:
@@ -98,14 +101,14 @@ def _clear(disc: Floats) -> bool:
 
 def _edges(overlay: Overlay, users: Integers) -> Integers:
     """Edges among users of one cluster, each once, as positions among them."""
-    place = {user: position for position, user in enumerate(users.tolist())}
-    found = [
-        (position, place[other])
-        for user, position in place.items()
-        for other in overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]].tolist()
-        if place.get(other, -1) > position
+    position_of = {user: position for position, user in enumerate(users.tolist())}
+    pairs = [
+        (position, position_of[neighbour])
+        for user, position in position_of.items()
+        for neighbour in overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]].tolist()
+        if position_of.get(neighbour, -1) > position
     ]
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) -> Floats:

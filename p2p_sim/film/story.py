@@ -52,29 +52,31 @@ class Posterior:
     printed: float
 
 
-def learned_of(record: ObservedNetwork, user: int) -> Posterior | None:
+def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     """What the learner learned of a user in a run; None where the law of what it saw is not known exactly."""
-    labels, cluster = record.labels, record.cluster(user)
-    first, last = record.cluster_offsets[cluster : cluster + 2].tolist()
+    labels, cluster = network.labels, network.cluster(user)
+    first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     n = last - first
-    if not labels.exact or not 2 <= n <= LARGEST:
+    alpha, theta = labels.flip_prob, network.sampling_rate
+    if not labels.exact or alpha is None or theta is None or not 2 <= n <= LARGEST:
         return None
-    assert labels.flip_prob is not None
     # t and k: the noisy labels that the users of her cluster passed on
-    submitted = labels.noisy[record.source[first:last][np.isfinite(record.submitted_s[first:last])]]
+    submitted = labels.noisy[network.source[first:last][np.isfinite(network.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
-    assert record.sampling_rate is not None
-    model = LabelExchange(n, labels.flip_prob, record.sampling_rate)
+    model = LabelExchange(n, alpha, theta)
     posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them
     here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
-    return Posterior(n, submitted.size, int(submitted.sum()), posterior, here.upper / 2.0, advantage(model).upper)
+    return Posterior(
+        n, submitted.size, int(submitted.sum()),
+        posterior=posterior, advantage=here.upper / 2.0, printed=advantage(model).upper,
+    )  # fmt: skip
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
     """Probability that the target's label is 1, if `ones` of the others hold label 1 and this is what was submitted."""
-    [(zero, one)] = likelihoods([model.setting.world(ones)], [submissions])
-    a, b = float(zero[submitted_ones, 0]), float(one[submitted_ones, 0])
+    [(given_zero, given_one)] = likelihoods([model.setting.world(ones)], [submissions])
+    a, b = float(given_zero[submitted_ones, 0]), float(given_one[submitted_ones, 0])
     return ((1.0 - model.flip_prob) * b + model.flip_prob * a) / (a + b)
 
 
@@ -98,7 +100,8 @@ DID_IN_PROTOCOL = {
     3: "the learner has a label from her",
     4: "asked, and got no label",
 }
-"""The same in a protocol of its own, in which users ask, answer and submit as often as they like."""
+"""What a user did so far, by the number of her marker, in a protocol of its own, in which users ask, answer and submit
+as often as they like."""
 
 
 @dataclass(frozen=True)
@@ -135,56 +138,57 @@ def at_most(value: float) -> str:
     return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"
 
 
-def peers_of(record: ObservedNetwork) -> Integers:
+def peers_of(network: ObservedNetwork) -> Integers:
     """Whose noisy label each user of a run holds (n,): the first that came in time, or her own; -1: nobody's."""
-    m = record.messages
+    m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
-    peer = np.full(record.num_users, -1)
+    peer = np.full(network.num_users, -1)
     peer[replies.receiver[::-1]] = replies.sender[::-1]  # the first one is written last
-    return np.where(record.source >= 0, record.source, peer)
+    return np.where(network.source >= 0, network.source, peer)
 
 
 def protagonist(film: Film) -> int:
     """The user whose story has most to show; a line below weighs more than all lines after it."""
-    record, everybody = film.found, np.arange(film.found.num_users)
-    labels, peer, sent, m = record.labels, peers_of(record), record.trace.sent, record.messages
+    network, everybody = film.network, np.arange(film.network.num_users)
+    labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
     replies = m.select(m.kind == REPLY)
     lying = np.isin(everybody, replies.sender[replies.label != labels.noisy[replies.sender]]) & (labels.noisy >= 0)
     first = (sent.kind == REQUEST) & ~sent.forwarded & ~sent.duplicate
-    taken = np.isfinite(record.submitted_s)
+    accepted = np.isfinite(network.submitted_s)
     points = [
-        ~lying & ~record.member,
-        taken,
+        ~lying & ~network.member,
+        accepted,
         (peer >= 0) & (peer != everybody),
         np.bincount(sent.sender[first], minlength=len(everybody)) == 1,
         labels.noisy != labels.true,
-        np.isin(everybody, record.source[taken & (record.source != everybody)]),
+        np.isin(everybody, network.source[accepted & (network.source != everybody)]),
         labels.noisy[peer] != labels.true,  # else it looks as if her true label went out
     ]
-    score = sum(2 ** (len(points) - place) * point[film.users] for place, point in enumerate(points))
+    score = sum(2 ** (len(points) - rank) * point[film.users] for rank, point in enumerate(points))
     return int(film.users[np.argmax(score)])
 
 
 def story_of(film: Film) -> Story:
     """The story of a film's protagonist."""
-    record, user = film.found, protagonist(film)
-    labels, peer = record.labels, int(peers_of(record)[user])
-    taken = np.isfinite(record.submitted_s)
-    carriers = np.flatnonzero(taken & (record.source == user))
+    network, user = film.network, protagonist(film)
+    labels, peer = network.labels, int(peers_of(network)[user])
+    accepted = np.isfinite(network.submitted_s)
+    # users other than the two of the story in whose accepted submissions her noisy label came to the learner
+    carriers = np.flatnonzero(accepted & (network.source == user))
     carriers = carriers[(carriers != user) & (carriers != peer)]
-    steps = _noise(record, user)
-    if record.protocol is None:
+    steps = _noise(network, user)
+    if network.protocol is None:
         steps += _exchange(film, user, peer)
     if carriers.size:
         text = Markup("Others ask {} in turn: user {} passes on <b>{}’s</b> noisy label, {}.")
         steps.append(StoryStep("hers", 3600, text.format(USER, carriers[0], USER, mark_of(int(labels.noisy[user])))))
     sample = f"; {film.users.size:,} of them are shown" if film.timeline is not None else ""
     everybody = "All {:,} users do what {} did{}."
-    if record.protocol is not None:
+    if network.protocol is not None:
         everybody = "All {:,} users have such labels, as {} has{}. What they do with them is up to their protocol."
-    steps.append(StoryStep("crowd", 2000, Markup(everybody).format(record.num_users, USER, sample)))
-    learned, true = learned_of(record, user), int(labels.true[user])
-    ending = _bounded(record) if learned is None else _known(learned, true)
+    steps.append(StoryStep("crowd", 2000, Markup(everybody).format(network.num_users, USER, sample)))
+    learned, true = learned_of(network, user), int(labels.true[user])
+    ending = _bounded(network) if learned is None else _certain(learned, true)
     steps.append(StoryStep("learned", 0, ending[0]))
     stage = {
         "name": USER,
@@ -193,12 +197,12 @@ def story_of(film: Film) -> Story:
         "noisy": _drawn(int(labels.noisy[user])),
         "got": -1 if peer < 0 else _drawn(int(labels.noisy[peer])),
         "alpha": "noise" if labels.flip_prob is None else f"α = {labels.flip_prob:.3g}",
-        "theta": "" if record.sampling_rate is None else f"θ = {record.sampling_rate:.3g}",
+        "theta": "" if network.sampling_rate is None else f"θ = {network.sampling_rate:.3g}",
         "peer": "self" if peer == user else PEER,
         "owner": "her own" if peer == user else f"{PEER}’s",
-        "answered": peer >= 0 and not record.own[user],
-        "passes": bool(record.source[user] >= 0),
-        "taken": bool(taken[user]),
+        "answered": peer >= 0 and not network.own[user],
+        "passes": bool(network.source[user] >= 0),
+        "taken": bool(accepted[user]),
         "other": f"user {carriers[0]}" if carriers.size else "",
         "beliefs": [] if learned is None else [1.0 - learned.posterior, learned.posterior],
     }
@@ -210,9 +214,9 @@ def _drawn(label: int) -> int:
     return label % LABELS if label >= 0 else -1
 
 
-def _noise(record: ObservedNetwork, user: int) -> list[StoryStep]:
+def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
     """Her true label, and the coin α."""
-    true, noisy, alpha = int(record.labels.true[user]), int(record.labels.noisy[user]), record.labels.flip_prob
+    true, noisy, alpha = int(network.labels.true[user]), int(network.labels.noisy[user]), network.labels.flip_prob
     begin = Markup("<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer.")
     begin = begin.format(USER, user, mark_of(true))
     coin = Markup("Her computer adds noise to it, once. Only the noisy message is given away.")
@@ -226,10 +230,11 @@ def _noise(record: ObservedNetwork, user: int) -> list[StoryStep]:
 
 def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
     """Her request, the reply, the coin θ, and what the learner got from her."""
-    record, fallback = film.found, bool(film.found.own[user])
-    whom = "user of her cluster" if record.overlay is None else "neighbour"
-    if math.isinf(film.fates.asked_s[user]):
+    network, fallback = film.network, bool(film.network.own[user])
+    whom = "user of her cluster" if network.overlay is None else "neighbour"
+    if math.isinf(film.fates.first_s[user]):
         return [StoryStep("asks", 3400, Markup("{} asks nobody: she has no neighbour, or is offline.").format(USER))]
+    # the fetch: nobody answers, she drew herself, or another user replies
     if peer < 0 or fallback:
         rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
         steps = [StoryStep("asks", 3400, Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest))]
@@ -239,36 +244,39 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
         steps = [StoryStep("asks", 3400, asks)]
     if peer < 0:
         return steps
-    owner, mark = "her own noisy label", mark_of(int(record.labels.noisy[peer]))
+    owner, mark = "her own noisy label", mark_of(int(network.labels.noisy[peer]))
     if peer != user:
         owner = f"{PEER}’s label"
         reply = Markup("{} has tossed such a coin too. He sends <b>his noisy label</b>, {}.").format(PEER, mark)
         steps.append(StoryStep("reply", 3400, reply))
-    passes = bool(record.source[user] >= 0)
+    # the coin θ decides whether she submits, and the network whether it comes in time
+    passes = bool(network.source[user] >= 0)
     coin = Markup(
         'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
     )
     outcome = "She does; else she sends nothing" if passes else "She does not: the learner gets nothing"
-    steps.append(StoryStep("theta", 4000, coin.format(record.sampling_rate, owner, outcome)))
-    if np.isfinite(record.submitted_s[user]):
+    steps.append(StoryStep("theta", 4000, coin.format(network.sampling_rate, owner, outcome)))
+    if np.isfinite(network.submitted_s[user]):
         text = Markup("The <b>learner</b> gets {} from {}. It is not told whose label it is.").format(mark, USER)
         steps.append(StoryStep("submits", 3600, text))
     elif passes:
-        why = "comes too late: the learner does not take it" if record.reached[user] else "is lost"
+        why = "comes too late: the learner does not take it" if network.reached[user] else "is lost"
         steps.append(StoryStep("submits", 3600, Markup("Her message to the learner {}.").format(why)))
     return steps
 
 
-def _known(learned: Posterior, true: int) -> tuple[Markup, ...]:
+def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
     """The caption of the end and paragraphs about it, where the law of what the learner sees is known exactly."""
+    # the posterior of her true label, not of label 1
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"
     brief = Markup(
         "Can a learner that knows all others’ labels tell {}’s? Before, it gave {} 50 %; afterwards, <b>{}</b>."
     )
-    seen = Markup(
+    view_text = Markup(
         "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
-        "cluster of {:,} users submitted: {} {} and {} {}. It now gives {}, her true label, a probability of <b>{}</b>."
+        "cluster of {users:,} users submitted: {zeros} {zero} and {ones} {one}. It now gives {mark}, her true label, "
+        "a probability of <b>{now}</b>."
     )
     zeros = learned.submissions - learned.ones
     mean = Markup(
@@ -278,20 +286,23 @@ def _known(learned: Posterior, true: int) -> tuple[Markup, ...]:
     chance = Markup("Before its label is read, each submission carries hers with probability 1/{:,}.")
     return (
         brief.format(USER, mark, now),
-        seen.format(learned.users, zeros, mark_of(0), learned.ones, mark_of(1), mark, now),
+        view_text.format(
+            users=learned.users, zeros=zeros, zero=mark_of(0), ones=learned.ones, one=mark_of(1), mark=mark, now=now
+        ),
         mean.format(at_most(100.0 * learned.advantage), at_most(100.0 * learned.printed)),
         chance.format(learned.users),
     )
 
 
-def _bounded(record: ObservedNetwork) -> tuple[Markup, ...]:
+def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
     """The caption of the end and a paragraph about it, where that law is not known: what the run's statement shows."""
-    statement = record.statement
+    statement = network.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)
         return text, text
+    # e^ε, unless it overflows a double (near 709)
     value = f" = {at_most(math.exp(statement.epsilon_upper))}" if statement.epsilon_upper < 700.0 else ""
-    if record.protocol is not None:
+    if network.protocol is not None:
         text = Markup("her odds change by at most e<sup>ε₀</sup>{}.").format(value)
         more = Markup(
             "Whatever the labels are, and whatever users do with noisy labels, {} Here ε₀ = {} is that of a noisy "
@@ -310,4 +321,5 @@ def _bounded(record: ObservedNetwork) -> tuple[Markup, ...]:
 
 
 def _brief(text: Markup) -> Markup:
+    """The caption of the end, with the only thing that the run's statement shows."""
     return Markup("What did the learner learn of {}? Only this: {}").format(USER, text)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.progress import shown
+from p2p_sim.base.progress import progress_shown
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -154,7 +154,7 @@ class Training:
             optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
             epochs_run = self._restore(network, optimizer)
             data = self._data()
-            with shown("training", "epochs", chosen.epochs) as show:
+            with progress_shown("training", "epochs", chosen.epochs) as show:
                 for epoch in range(epochs_run + 1, chosen.epochs + 1):
                     _seed(chosen.seed, epoch)
                     loss = _epoch(network, optimizer, *data, chosen)

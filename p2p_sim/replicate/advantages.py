@@ -1,7 +1,7 @@
 """How much more often somebody guesses a user's label right because she took part, and how often without her."""
 
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from cachetools import LRUCache, cached
@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from p2p_sim.learning.learner import one_hot
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.deployment import Accounted, Deployment
-from p2p_sim.mechanisms.outcome import Outcome, Predictor
-from p2p_sim.population.population import People, Population
+from p2p_sim.mechanisms.outcome import Outcome, Predictor, Tally
+from p2p_sim.population.population import Examples, People, Population
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.guessing_advantage import advantages, local_advantage
 from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
 GUESSES = (
     "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
     "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
@@ -26,6 +27,19 @@ GUESSES = (
 LARGEST_PUBLIC = 2_000
 """Most held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
+"""Factor above all rounding of a mean, so that it stays an upper bound; users whose priors are in memory at a time."""
+
+
+class Priors(NamedTuple):
+    """What somebody believes of users' labels before she sees the release.
+
+    probabilities: (m, K) of each label. users: (m,) how many users each row is of. accuracy: share of the labels that
+    are guessed right by the likeliest; None: the mean of the rows' largest probabilities.
+    """
+
+    probabilities: Floats
+    users: Floats
+    accuracy: float | None = None
 
 
 def advantage_columns(
@@ -36,8 +50,7 @@ def advantage_columns(
     Args:
         case, people: what was run, and with whom. mechanism, outcome, accounted: how, what came of it, and its account.
     """
-    learner, classes = accounted.statements["epsilon_upper"], people.num_classes
-    assert isinstance(learner, PrivacyBound)
+    learner, classes = cast(PrivacyBound, accounted.statements["epsilon_upper"]), people.num_classes
     law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
     # whoever sees a user's own message, if she sends one: as its law says, else as ε₀ does
     message, local = accounted.statements.get("epsilon_local"), None
@@ -56,23 +69,27 @@ def advantage_columns(
         row["advantage_times"] = alone if timed.epsilon_upper <= learner.epsilon_upper else local
     for name, priors in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
         if priors is not None:
-            row |= _averaged(name, law, *priors)
+            row |= _averaged(name, law, priors)
     return row
 
 
-def _averaged(name: str, law: LossLaw, priors: Floats, users: Floats, right: float | None = None) -> dict[str, float]:
-    """Mean and largest advantage of users (m,) who have these priors (m, K), and the share that is guessed without."""
-    each = np.concatenate([advantages(law, priors[i : i + _BLOCK]) for i in range(0, len(priors), _BLOCK)])
+def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
+    """Mean and largest advantage over users who have these priors, and the share guessed right without the release."""
+    before, users = priors.probabilities, priors.users
+    each = np.concatenate([advantages(law, before[i : i + _BLOCK]) for i in range(0, len(before), _BLOCK)])
     total = users.sum()
     return {
         f"advantage_{name}": min(float(users @ each / total) * _UP, float(each.max())),
         f"advantage_{name}_worst": float(each.max()),
-        f"guess_{name}": float(users @ priors.max(axis=1) / total) if right is None else right,
+        f"guess_{name}": (float(users @ before.max(axis=1) / total) if priors.accuracy is None else priors.accuracy),
     }
 
 
-def cluster_counts(people: People, outcome: Outcome) -> tuple[Floats, Floats] | None:
-    """The share of each label in each cluster that has users (C, K), and its users (C,)."""
+def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
+    """The share of each label in each cluster that has users, as somebody knows it who knows how many hold which label.
+
+    None of users who are drawn shard by shard if their true labels were not counted.
+    """
     classes = people.num_classes
     if isinstance(people, Population):
         cluster = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
@@ -84,38 +101,32 @@ def cluster_counts(people: People, outcome: Outcome) -> tuple[Floats, Floats] | 
     else:
         return None
     users = counts.sum(axis=1)
-    return counts[users > 0] / users[users > 0, None], users[users > 0].astype(np.float64)
+    return Priors(counts[users > 0] / users[users > 0, None], users[users > 0].astype(np.float64))
 
 
-def _model(case: Replicate, people: People, outcome: Outcome) -> tuple[Floats, Floats, float | None] | None:
-    """What somebody thinks of users' labels who knows the law, or learned from held-out rows; None without either.
-
-    Returns:
-        Priors (m, K), how many users have each, and the share of labels that a learned model guesses right.
-    """
+def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
+    """What somebody thinks of users' labels who knows the law, or learned from held-out rows; None without either."""
     if people.law is not None:
         points = len(people.law.points)
+        # users of a law have points, and of those drawn shard by shard the true labels are counted
         if isinstance(people, Population):
-            assert people.point is not None
-            users = np.bincount(people.point, minlength=points)
+            users = np.bincount(cast(Integers, people.point), minlength=points)
         else:
-            assert outcome.truth is not None
-            users = outcome.truth.counts.sum(axis=1)
-        return people.law.label_distribution[users > 0], users[users > 0].astype(np.float64), None
-    assert isinstance(people, Population)
+            users = cast(Tally, outcome.truth).counts.sum(axis=1)
+        return Priors(people.law.label_distribution[users > 0], users[users > 0].astype(np.float64))
+    people = cast(Population, people)  # users are drawn shard by shard from a law alone
     if people.holdout is None or not len(people.holdout.labels):
         return None
     parts = range(0, people.num_users, _BLOCK)
-    model = _public_model(case, people)
+    model = _public_model(case, people, people.holdout)
     priors = np.concatenate([model.probabilities(people.features[i : i + _BLOCK]) for i in parts])
     priors /= priors.sum(axis=1, keepdims=True)
-    return priors, np.ones(len(priors)), float(np.mean(priors.argmax(axis=1) == people.labels))
+    return Priors(priors, np.ones(len(priors)), float(np.mean(priors.argmax(axis=1) == people.labels)))
 
 
-@cached(LRUCache(8), key=lambda case, people: case.people_key, lock=Lock())
-def _public_model(case: Replicate, people: Population) -> Predictor:
+@cached(LRUCache(8), key=lambda case, people, holdout: case.people_key, lock=Lock())
+def _public_model(case: Replicate, people: Population, holdout: Examples) -> Predictor:
     """A logistic regression of the first held-out rows: of nobody whose label is to be guessed."""
-    assert people.holdout is not None
     rows = slice(0, LARGEST_PUBLIC)
-    labels = one_hot(people.holdout.labels[rows], people.num_classes)
-    return LogisticRegressionConfig().fit(people.holdout.features[rows], labels)
+    labels = one_hot(holdout.labels[rows], people.num_classes)
+    return LogisticRegressionConfig().fit(holdout.features[rows], labels)

@@ -46,6 +46,7 @@ def examined(case: Replicate) -> list[str]:
         InputError: something is missing or does not fit.
     """
     scenario = case.scenario
+    # without the files of a shipped population there is nothing to hash; missing own data are a mistake
     try:
         scenario.population.files(case.places)
     except InputError as missing:

@@ -31,12 +31,12 @@ def release(
         InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
     """
     case = Replicate(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
-    ran, done = case.scenario, exchange(case)
-    mechanism, sizes = done.mechanism, done.population.cluster_sizes
-    situation = ran.situation(done.population.num_classes)
-    accountant = mechanism.accountant_of(done.outcome, sizes, situation)
+    ran, completed = case.scenario, exchange(case)
+    mechanism, sizes = completed.mechanism, completed.population.cluster_sizes
+    situation = ran.situation(completed.population.num_classes)
+    accountant = mechanism.accountant_of(completed.outcome, sizes, situation)
     if accountant is None:
-        account = mechanism.account(done.outcome, sizes, situation, at_delta)
+        account = mechanism.account(completed.outcome, sizes, situation, at_delta)
         stated = account.statements["epsilon_upper"]
         if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
             raise InputError(f"{ran.name}: states no finite ε at δ = {at_delta:g}")

@@ -33,14 +33,14 @@ def validate(
     offsets = people.cluster_offsets
     evidence = evidence_of(case, people, *release)
     home = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    said = probabilities_of(predictor, people.features, home).argmax(axis=1)
+    predicted = probabilities_of(predictor, people.features, home).argmax(axis=1)
     if clusters is None:
-        return validated(said, evidence, offsets, confidence)
+        return validated(predicted, evidence, offsets, confidence)
     chosen = np.unique(np.asarray(clusters, dtype=np.int64))
     if not chosen.size or chosen[0] < 0 or chosen[-1] >= len(offsets) - 1:
         raise InputError(f"clusters: must be numbers from 0 to {len(offsets) - 2}, at least one")
     sizes = np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])])
-    return validated(said[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
+    return validated(predicted[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
 
 
 def check_law_known(scenario: Scenario, purpose: str) -> None:

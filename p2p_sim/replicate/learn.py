@@ -3,7 +3,7 @@
 import pickle
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from cachetools import LRUCache, cached
@@ -57,14 +57,15 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
     """Learn from a release, and from that of honest users where some were not."""
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
-        assert isinstance(people, Population)
-        return LearnedModel(Risk(None, None), None, None, {}, density_figures(people, outcome.release))
+        # densities are released of users in arrays alone
+        figures = density_figures(cast(Population, people), outcome.release)
+        return LearnedModel(Risk(None, None), honest=None, floor=None, groups={}, values=figures)
     if isinstance(mechanism, ProtocolMechanism) and not len(outcome.labels):
         return LearnedModel(Risk(None, None), None, None, {})  # a protocol among users alone
     predicted = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.without_adversaries()) is not None:
-        assert isinstance(people, Population)
-        outcome = followers.run(people, scenario.network, case.streams, places=case.places)
+        # with adversaries, users are held in arrays
+        outcome = followers.run(cast(Population, people), scenario.network, case.streams, places=case.places)
         honest = measured(_predicted(case, people, followers, outcome), scenario.learner.loss)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
@@ -78,6 +79,7 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
 
 
 def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
+    """What the private model predicts, beside the model without privacy where the learner has one."""
     learner = case.scenario.learner.seeded(case.streams)
     private = learned_from(case, people, mechanism, outcome)
     reference = None
@@ -104,22 +106,23 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
     if people.law is not None and learner.takes_counts and (tally := _tally(people, release)) is not None:
         predictor = learner.learn_counts(Counted.of(people.law, tally.counts))
         return checked_predictor(predictor, offer, (learner, "learn_counts"), classes)
-    assert isinstance(people, Population)
-    assert isinstance(release, LabelRelease)
+    # a tally has been learned from above: what remains are labels of users in arrays
+    people, release = cast(Population, people), cast(LabelRelease, release)
     law: Any = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+    # the law that a plug-in states must fit the labels that it released
     if (maker := maker_of(mechanism)) is not None and law is not None:
         right = (
             isinstance(law, NoiseLaw) and law.num_classes == classes and len(law.groups(len(release))) == len(release)
         )
         wanted = f"must give None or a NoiseLaw of {classes} classes, with a group for each label if it has groups"
         require(method_of(maker, mechanism, "noise_law"), right, wanted)
-    given = people.features, release, classes, people.cluster_offsets
-    predictor = learner.learn(Received(*given, law, mechanism.value_law(outcome)))
+    public = people.features, release, classes, people.cluster_offsets
+    predictor = learner.learn(Received(*public, law, mechanism.value_law(outcome)))
     return checked_predictor(predictor, offer, (learner, "learn"), classes)
 
 
 def _tally(people: People, release: Release | Tally) -> Tally | None:
-    """Hard labels, counted where the clusters are those of a known law; None elsewhere."""
+    """Released hard labels, counted at the points of a known law whose clusters the users are in; None elsewhere."""
     if isinstance(release, Tally):
         return release
     if not isinstance(release, LabelRelease) or release.kind != "hard":
@@ -128,7 +131,7 @@ def _tally(people: People, release: Release | Tally) -> Tally | None:
 
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
-    """The labels of some users, counted where the clusters are those of a known law; None elsewhere."""
+    """Labels of some users, counted at the points of a known law whose clusters they are in; None elsewhere."""
     if not isinstance(people, Population) or people.law is None or people.point is None or not people.law_clusters:
         return None
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
@@ -157,7 +160,7 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
         if truth is not None:
             counted = Counted.of(people.law, truth.counts)
             return learner.fit(counted.rows, counted.weights)
-    assert isinstance(people, Population)
+    people = cast(Population, people)  # users drawn shard by shard have a law and counts
     if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
     return learner.fit(people.features, one_hot(people.labels, people.num_classes))
@@ -180,13 +183,13 @@ class CheckedPredictor:
         Raises:
             InputError: the predictor gives something else.
         """
-        found: Any = self.predictor.probabilities(features)
+        answer: Any = self.predictor.probabilities(features)
         method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
-        numbers = f"must give an array of floating-point numbers {shape}, not {described(found)}"
-        require(method, is_array(found, "f", shape), numbers)
-        right = np.isfinite(found).all() and (found >= -_OFF).all() and (np.abs(found.sum(axis=1) - 1) <= _OFF).all()
+        numbers = f"must give an array of floating-point numbers {shape}, not {described(answer)}"
+        require(method, is_array(answer, "f", shape), numbers)
+        right = np.isfinite(answer).all() and (answer >= -_OFF).all() and (np.abs(answer.sum(axis=1) - 1) <= _OFF).all()
         require(method, bool(right), "must give probabilities: finite, at least 0, each row with the sum 1")
-        return found  # type: ignore[no-any-return]
+        return answer  # type: ignore[no-any-return]
 
 
 def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object, str], num_classes: int) -> Predictor:

@@ -20,11 +20,12 @@ clusters and logistic regression. Label exchange, vectorised: 84 bytes with 1,00
 events: 112 with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
 """
 SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110, "processes": 3_900}
-"""The same for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
+"""Memory for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
 26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries; as processes 3,900 to
 4,100 with 20,000 and 60,000."""
 BYTES_A_POINT = 110
-"""There, memory for each point of the law, before anything is learned; 112 with 1,000,000 points."""
+"""Memory for each point of the law where users are drawn shard by shard, before anything is learned; 112 with 1,000,000
+points."""
 ASKED_FROM = 1_000_000
 """Users from which on anybody asks."""
 
@@ -85,15 +86,15 @@ def replicates_that_fit(scenario: Scenario) -> int:
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Bytes that this process may still take: of the machine and, in a container, of its limit; None if not known."""
-    found = [*_available(meminfo), *_left(group)]
-    if not found and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found = [
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        ]  # all there is, where nobody says what is free
-    return min(found, default=None)
+    limits = [*_available(meminfo), *_unused_of_limit(group)]
+    if not limits and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        # all memory of the machine, where the system does not state what is free
+        limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    return min(limits, default=None)
 
 
 def _available(meminfo: Path) -> list[int]:
+    """Bytes that the machine has free; nothing where the system has no such file."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         return [int(lines["MemAvailable"].split()[0]) * 1024]
@@ -101,7 +102,8 @@ def _available(meminfo: Path) -> list[int]:
         return []
 
 
-def _left(group: Path) -> list[int]:
+def _unused_of_limit(group: Path) -> list[int]:
+    """Bytes that a container may take until it reaches its limit; nothing where it has none."""
     try:
         limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
         return [max(int(limit) - int(used), 0)]  # "max": no limit

@@ -24,26 +24,29 @@ class OverlayPart:
     edges: Counts
 
 
-def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> OverlayPart:
-    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
-    assert found.overlay is not None
-    worst = int(np.argmax(found.epsilon))
-    cluster = found.cluster(worst)
-    first, last = found.cluster_offsets[cluster : cluster + 2].tolist()
-    whole = found.overlay.shard(first, last)
+def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAWN) -> OverlayPart:
+    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed.
+
+    Args:
+        network: what happened in a run. overlay: who may ask whom in it. most: users that the part may have.
+    """
+    worst = int(np.argmax(network.epsilon))
+    cluster = network.cluster(worst)
+    first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
+    whole = overlay.shard(first, last)
     users = _nearest(whole, worst - first, most) if last - first > most else np.arange(last - first)
-    place = np.full(last - first, -1)
-    place[users] = np.arange(users.size)
+    position_of = np.full(last - first, -1)
+    position_of[users] = np.arange(users.size)
     ends = np.stack([np.repeat(np.arange(whole.num_users), whole.degrees), whole.indices], axis=1)
-    ends = place[ends]
+    ends = position_of[ends]
     return OverlayPart(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
 
 
-def _travelled(found: ObservedNetwork, edges: Counts) -> Bools:
+def _travelled(network: ObservedNetwork, edges: Counts) -> Bools:
     """Along which edges (e, 2), pairs of users, a reply came in time (e,)."""
-    replies = found.messages.select((found.messages.kind == REPLY) & ~found.messages.late)
+    replies = network.messages.select((network.messages.kind == REPLY) & ~network.messages.late)
     ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
-    return np.isin(np.sort(edges, axis=1) @ (found.num_users, 1), ends @ (found.num_users, 1))
+    return np.isin(np.sort(edges, axis=1) @ (network.num_users, 1), ends @ (network.num_users, 1))
 
 
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
@@ -57,42 +60,43 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
     return np.sort(order[:most]).astype(np.int64)
 
 
-def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
+def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
     from p2p_sim.figures import message_times as figures
     from p2p_sim.figures.epsilons import plot_epsilon, plot_overlay
 
-    m, caption = found.messages, f"{found.name}, replicate {found.replicate}"
+    m, caption = network.messages, f"{network.name}, replicate {network.replicate}"
     times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}
-    arrivals = (found.answered_s, found.submitted_s, found.cluster_offsets)
-    statement = f"learner who sees the set of submissions, δ = {found.delta:g}; conditional on the realised network"
+    arrivals = (network.answered_s, network.submitted_s, network.cluster_offsets)
+    statement = f"learner who sees the set of submissions, δ = {network.delta:g}; conditional on the realised network"
+    # each figure by the name of its file; a figure that the run has no numbers for is left out
     drawings: dict[str, Callable[[Path], None]] = {
-        "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], found.deadline_s, path, caption),
+        "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], network.deadline_s, path, caption),
         "coverage": lambda path: figures.plot_coverage(
-            *arrivals, found.sampling_rate, deadline_s=found.deadline_s, path=path, note=caption
+            *arrivals, network.sampling_rate, deadline_s=network.deadline_s, path=path, note=caption
         ),
-        "load": lambda path: figures.plot_load(found.handled, found.answers, path, caption),
+        "load": lambda path: figures.plot_load(network.handled, network.answers, path, caption),
     }
-    if (rate := found.sampling_rate) is not None:
+    if (rate := network.sampling_rate) is not None:
         drawings["sampling"] = lambda path: figures.plot_sampling(
-            found.cluster_sizes, found.submissions, rate, path, caption
+            network.cluster_sizes, network.submissions, rate, path, caption
         )
     drawings["epsilon"] = lambda path: plot_epsilon(
-        found.epsilon, found.epsilon_local, found.own, found.cluster_offsets,
+        network.epsilon, network.epsilon_local, network.own, network.cluster_offsets,
         path=path, statement=statement, note=caption,
     )  # fmt: skip
-    if found.overlay is not None:
-        part, position = worst_part(found), found.overlay.position
-        who, size = part.users, int(found.cluster_sizes[part.cluster])
-        shown = (
+    if (overlay := network.overlay) is not None:
+        part, position = worst_part(network, overlay), overlay.position
+        who, size = part.users, int(network.cluster_sizes[part.cluster])
+        share_text = (
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
         drawings["overlay"] = lambda path: plot_overlay(
-            part.edges, travelled=_travelled(found, who[part.edges]),
-            degrees=found.overlay.degrees[who],  # type: ignore[union-attr]
-            epsilon=found.epsilon[who], epsilon_local=found.epsilon_local, member=found.member[who],
-            own=found.own[who], position=None if position is None else position[who], path=path, statement=statement,
-            note=f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
+            part.edges, travelled=_travelled(network, who[part.edges]),
+            degrees=overlay.degrees[who],
+            epsilon=network.epsilon[who], epsilon_local=network.epsilon_local, member=network.member[who],
+            own=network.own[who], position=None if position is None else position[who], path=path, statement=statement,
+            note=f"{caption}; cluster {part.cluster}, where the worst placed user is: {share_text}",
         )  # fmt: skip
     paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
     with writing(directory), directory_made(directory):

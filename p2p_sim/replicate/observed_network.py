@@ -52,11 +52,12 @@ class Labels:
     exact: bool
 
     @staticmethod
-    def of(case: Replicate, done: Completed, mechanism: LabelExchangeMechanism | ProtocolMechanism) -> "Labels":
+    def of(case: Replicate, completed: Completed, mechanism: LabelExchangeMechanism | ProtocolMechanism) -> "Labels":
         """The labels of an exchange that has run; the noise is drawn again from the replicate's own streams."""
-        people, noise = done.population, mechanism.randomizer
+        people, noise = completed.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
+        # the streams give the numbers that the exchange drew once more
         if noise.releases == "hard":
             for shard in people.shards:
                 rng = case.streams.generator("flip", shard.index)
@@ -123,7 +124,7 @@ class ObservedNetwork:
 
     @property
     def num_users(self) -> int:
-        """n."""
+        """The number of users, n."""
         return len(self.handled)
 
     @property
@@ -142,20 +143,24 @@ class ObservedNetwork:
         return int(np.argmax(self.epsilon))
 
     def cluster(self, user: int) -> int:
-        """A user's cluster."""
+        """The number of the cluster that a user is in."""
         return int(np.searchsorted(self.cluster_offsets, user, side="right")) - 1
 
 
 def check(scenario: Scenario, replicate: int, directory: Path) -> None:
-    """Refuse what cannot work before anything runs."""
+    """Refuse what cannot be observed, or written to the directory, before anything runs.
+
+    Raises:
+        InputError: the engine sends no messages, there is no such replicate, or the directory cannot be written.
+    """
     if scenario.engine == "vectorised":
         raise InputError("engine = 'vectorised': sends no messages; what happened needs engine = 'events'")
     if replicate < 0:
         raise InputError(f"--replicate {replicate}: must be at least 0")
-    found = next(path for path in (directory, *directory.parents) if path.exists())
-    if not found.is_dir():
-        raise InputError(f"--out {directory}: {found} {no_directory(found)}")
-    if not os.access(found, os.W_OK):
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    if not existing.is_dir():
+        raise InputError(f"--out {directory}: {existing} {no_directory(existing)}")
+    if not os.access(existing, os.W_OK):
         raise InputError(f"--out {directory}: cannot be written")
 
 
@@ -170,26 +175,28 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
     return look(scenario, replicate, exchange(Replicate(scenario, replicate, data_dir), record=True))
 
 
-def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork:
+def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNetwork:
     """What happened in an exchange that was recorded."""
     mechanism: ProtocolMechanism | LabelExchangeMechanism
-    if isinstance(done.mechanism, ProtocolMechanism):
-        mechanism = done.mechanism
+    if isinstance(completed.mechanism, ProtocolMechanism):
+        mechanism = completed.mechanism
     else:
-        mechanism = exchange_of(done.mechanism, "what happened on the network")
-    outcome, users = done.outcome, done.population.num_users
-    assert outcome.transcript is not None
-    assert outcome.transcript.trace is not None
-    assert outcome.realised is not None
-    assert outcome.arrival_s is not None
-    m, facts, noise = outcome.transcript.messages, outcome.realised, mechanism.randomizer
+        mechanism = exchange_of(completed.mechanism, "what happened on the network")
+    outcome, users = completed.outcome, completed.population.num_users
+    transcript, facts, arrival_s = outcome.transcript, outcome.realised, outcome.arrival_s
+    trace = None if transcript is None else transcript.trace
+    if transcript is None or trace is None or facts is None or arrival_s is None:
+        raise ValueError("the exchange was not recorded: run it with record=True")
+    m, noise = transcript.messages, mechanism.randomizer
     size = _bytes(m, scenario.network.header_bytes, -(-noise.payload_bits // 8))
     member = np.concatenate([shard.member for shard in facts])
+    # when each user first got a label in time, and when the learner accepted hers
     reply = m.kind == REPLY
     fetched = m.select(reply & ~m.late)
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
-    np.minimum.at(submitted, outcome.labels.user, outcome.arrival_s)
+    np.minimum.at(submitted, outcome.labels.user, arrival_s)
+    # whose noisy label came to a member of the coalition; a constant message holds no label
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
@@ -199,8 +206,8 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
         protocol = scenario.mechanism.described or scenario.mechanism.kind
     else:
         epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
-        protocol, source = None, _sources(outcome.transcript.trace.sent, users)
-    counts = rows.network(done.population, outcome)
+        protocol, source = None, _sources(trace.sent, users)
+    counts = rows.network(completed.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
         replicate=replicate,
@@ -209,7 +216,7 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
         deadline_s=scenario.network.deadline_s,
         delta=scenario.privacy.delta,
         counts=counts,
-        cluster_offsets=done.population.cluster_offsets,
+        cluster_offsets=completed.population.cluster_offsets,
         messages=m,
         overlay=outcome.overlay,
         answered_s=answered,
@@ -226,8 +233,8 @@ def look(scenario: Scenario, replicate: int, done: Completed) -> ObservedNetwork
         epsilon_local=noise.local_epsilon,
         statement=statement,
         observers=_observers(m, size, member, counts),
-        trace=outcome.transcript.trace,
-        labels=Labels.of(Replicate(scenario, replicate), done, mechanism),
+        trace=trace,
+        labels=Labels.of(Replicate(scenario, replicate), completed, mechanism),
     )
 
 
@@ -252,52 +259,55 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 
 
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
-    """Who saw how much; a coalition sees what its members and the learner see.
+    """Messages and bytes that each observer saw; a coalition sees what its members and the learner see.
 
     The eavesdropper listens where messages are sent, so that she sees those that never arrive, too.
     """
     learner = m.receiver == LEARNER
-    seen = {"learner": learner}
+    rows_of = {"learner": learner}
     if member.any():
-        seen["coalition"] = learner | member[m.sender] | member[m.receiver]
-    known = {who: ObserverTraffic(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
-    return {**known, "eavesdropper": ObserverTraffic(int(counts["messages_sent"]), int(counts["bytes_sent"]))}
+        rows_of["coalition"] = learner | member[m.sender] | member[m.receiver]
+    traffic = {
+        who: ObserverTraffic(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in rows_of.items()
+    }
+    return {**traffic, "eavesdropper": ObserverTraffic(int(counts["messages_sent"]), int(counts["bytes_sent"]))}
 
 
-def record(found: ObservedNetwork) -> dict[str, Any]:
+def record(network: ObservedNetwork) -> dict[str, Any]:
     """All numbers of the table as one record; times in seconds, None where there is none."""
-    arrived = np.isfinite(found.submitted_s)
-    busiest, others = int(np.argmax(found.handled)), int(np.count_nonzero(~found.member))
-    median, high = (int(np.quantile(found.handled, q, method="inverted_cdf")) for q in (0.5, 0.99))
-    members = int(np.count_nonzero(found.member))
+    arrived = np.isfinite(network.submitted_s)
+    # quantiles are loads that some user had: no interpolation between two
+    busiest, others = int(np.argmax(network.handled)), int(np.count_nonzero(~network.member))
+    median, high = (int(np.quantile(network.handled, q, method="inverted_cdf")) for q in (0.5, 0.99))
+    members = int(np.count_nonzero(network.member))
     return {
-        "name": found.name,
-        "replicate": found.replicate,
-        "num_users": found.num_users,
-        "num_clusters": len(found.cluster_sizes),
-        "sampling_rate": found.sampling_rate,
+        "name": network.name,
+        "replicate": network.replicate,
+        "num_users": network.num_users,
+        "num_clusters": len(network.cluster_sizes),
+        "sampling_rate": network.sampling_rate,
         "effective_sampling_rate": float(arrived.mean()),
-        **found.counts,
-        **({} if found.sampling_rate is None else books(found.num_users, found.counts)),
-        "arrival_last_s": float(found.submitted_s[arrived].max()) if arrived.any() else None,
-        "deadline_s": found.deadline_s,
+        **network.counts,
+        **({} if network.sampling_rate is None else books(network.num_users, network.counts)),
+        "arrival_last_s": float(network.submitted_s[arrived].max()) if arrived.any() else None,
+        "deadline_s": network.deadline_s,
         "load_median": median,
         "load_p99": high,
-        "load_max": int(found.handled.max()),
-        "load_median_bytes": int(np.quantile(found.handled_bytes, 0.5, method="inverted_cdf")),
-        "load_p99_bytes": int(np.quantile(found.handled_bytes, 0.99, method="inverted_cdf")),
-        "load_max_bytes": int(found.handled_bytes.max()),
+        "load_max": int(network.handled.max()),
+        "load_median_bytes": int(np.quantile(network.handled_bytes, 0.5, method="inverted_cdf")),
+        "load_p99_bytes": int(np.quantile(network.handled_bytes, 0.99, method="inverted_cdf")),
+        "load_max_bytes": int(network.handled_bytes.max()),
         "busiest_user": busiest,
-        "busiest_cluster": found.cluster(busiest),
-        "busiest_neighbours": int(found.overlay.degrees[busiest]) if found.overlay else None,
-        "busiest_answers": int(found.answers[busiest]),
-        "observers": {who: asdict(seen) for who, seen in found.observers.items()},
+        "busiest_cluster": network.cluster(busiest),
+        "busiest_neighbours": int(network.overlay.degrees[busiest]) if network.overlay else None,
+        "busiest_answers": int(network.answers[busiest]),
+        "observers": {who: asdict(traffic) for who, traffic in network.observers.items()},
         "coalition_members": members,
-        "held_labels": int(np.count_nonzero(found.held)) if members else None,
-        "held_share": float(np.count_nonzero(found.held) / others) if members and others else None,
-        **{key: value for key, value in whole(found.statement).items() if key != "epsilon_lower"},
-        "epsilon_median_user": float(np.quantile(found.epsilon, 0.5, method="inverted_cdf")),
-        "epsilon_local": found.epsilon_local,
+        "held_labels": int(np.count_nonzero(network.held)) if members else None,
+        "held_share": float(np.count_nonzero(network.held) / others) if members and others else None,
+        **{key: value for key, value in whole(network.statement).items() if key != "epsilon_lower"},
+        "epsilon_median_user": float(np.quantile(network.epsilon, 0.5, method="inverted_cdf")),
+        "epsilon_local": network.epsilon_local,
     }
 
 

@@ -72,18 +72,18 @@ class Replicate:
         return build_population(scenario.population, scenario.clusters, self.places, self.streams, scenario.groups)
 
 
-def scenario_of(given: Scenario | str | Path) -> Scenario:
+def scenario_of(source: Scenario | str | Path) -> Scenario:
     """A scenario, or the one that a file holds.
 
     Raises:
         InputError: it is neither, or the file cannot be read.
     """
-    if isinstance(given, Scenario):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return load_scenario(given)
-    hint = "; Scenario.from_tree makes one of it" if isinstance(given, Mapping) else ""
-    raise InputError(f"scenario {is_a(given)}: must be a Scenario or the path of a scenario file{hint}")
+    if isinstance(source, Scenario):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return load_scenario(source)
+    hint = "; Scenario.from_tree makes one of it" if isinstance(source, Mapping) else ""
+    raise InputError(f"scenario {is_a(source)}: must be a Scenario or the path of a scenario file{hint}")
 
 
 def identity(scenario: Scenario, data_dir: Path | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -15,12 +15,22 @@ from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, OrganisationFacts, Outcome
 from p2p_sim.population.population import People
 from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.replicate.learn import LearnedModel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, OWN_COLUMNS, Scenario
 
 Row = dict[str, Any]
+
+
+class StatedRow(NamedTuple):
+    """A replicate's row, and the statements of its columns of ε."""
+
+    row: Row
+    terms: Terms
+
+
 UP = Context(prec=6, rounding=ROUND_CEILING)
 """Six digits of an upper bound, never below it."""
 T = TypeVar("T")
@@ -107,8 +117,8 @@ def privacy(kind: str, accounted: Accounted) -> Row:
     Args:
         kind: of the mechanism. accounted: its account of the run.
     """
-    learner, statements = accounted.statements["epsilon_upper"], accounted.statements
-    assert isinstance(learner, PrivacyBound)
+    statements = accounted.statements
+    learner = cast(PrivacyBound, statements["epsilon_upper"])
     # a plug-in must not write into columns of other meaning
     epsilon_columns = ("epsilon_upper", *STATEMENTS, *OBSERVED, *SAMPLED)
     for names, columns in ((tuple(statements), epsilon_columns), (tuple(accounted.facts), FACTS)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.notebook_view import bound_text, card, count
@@ -12,7 +12,7 @@ from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.learning.released_accuracy import AccuracyEstimate
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
-from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy import statement_record as record
@@ -23,7 +23,7 @@ from p2p_sim.replicate.holdout_score import validate
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory_need import check_memory
 from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.replicate.row import Row, row_of
+from p2p_sim.replicate.row import Row, StatedRow, row_of
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Result:
     @property
     def accuracy(self) -> float | None:
         """Share of the rows about which the private model is right; None where no classes are predicted."""
-        found = self.row["error_rate"]
-        return None if found is None else 1.0 - float(found)
+        error_rate = self.row["error_rate"]
+        return None if error_rate is None else 1.0 - float(error_rate)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field once."""
@@ -88,20 +88,22 @@ class Result:
 
     def __repr__(self) -> str:
         """The result in one line."""
-        return f"Result({', '.join(f'{name} {text}' for name, text in self._shown())})"
+        return f"Result({', '.join(f'{name} {text}' for name, text in self._summary())})"
 
     def _repr_html_(self) -> str:
         """The result as a small table, for notebooks."""
-        return card("Result", self._shown())
+        return card("Result", self._summary())
 
-    def _shown(self) -> list[tuple[str, str]]:
+    def _summary(self) -> list[tuple[str, str]]:
+        """Names and texts of the figures that a reader looks for first; `row` has everything."""
         row = self.row
+        # the figure of use: right predictions, else the error of numbers, of a density or of a rule of cells
         name, column = "accuracy", "error_rate"
         if "squared_error" in row:
             name, column = "squared error", "squared_error"
         elif isinstance(self.release, DensityRelease):
             name, column = ("cells", "cells") if row["half_l1"] is None else ("half-L1", "half_l1")
-        found, without = (
+        private, nonprivate = (
             None if row[key] is None else f"{1.0 - row[key]:.4f}" if column == "error_rate" else f"{row[key]:.4g}"
             for key in (column, f"nonprivate_{column}")
         )
@@ -110,7 +112,7 @@ class Result:
             ("users", f"{row['num_users']:,} in {count(row['num_clusters'], 'cluster')}"),
             ("mechanism", row["mechanism"]),
             ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
-            (name, f"{found} ({without} without privacy)" if without else str(found)),
+            (name, f"{private} ({nonprivate} without privacy)" if nonprivate else str(private)),
         ]
 
     def validated(
@@ -129,11 +131,11 @@ class Result:
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
-        done = self.exchanged
+        exchanged = self.exchanged
         return validate(
             self.case,
-            done.population,
-            (done.mechanism, done.outcome),
+            exchanged.population,
+            (exchanged.mechanism, exchanged.outcome),
             predictor,
             clusters=clusters,
             confidence=confidence,
@@ -191,16 +193,23 @@ def prepare(case: Replicate) -> Prepared:
         return Prepared(people, *set_up(case, people))
 
 
-def set_up(case: Replicate, people: People) -> tuple[Deployment, Network]:
+class Surroundings(NamedTuple):
+    """What a case's users meet: the mechanism with its parameters fixed, and the network."""
+
+    mechanism: Deployment
+    network: Network
+
+
+def set_up(case: Replicate, people: People) -> Surroundings:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
         people.cluster_sizes,
         people.num_classes,
-        scenario.privacy.delta,
-        scenario.engine,
-        scenario.adversaries,
-        people.values,
+        delta=scenario.privacy.delta,
+        engine=scenario.engine,
+        adversaries=scenario.adversaries,
+        values=people.values,
     )
     settled = scenario.mechanism.beside(scenario.learner)
     # an oracle's value depends on true labels: a mechanism that asks for one says so in its row (`oracle`)
@@ -208,7 +217,7 @@ def set_up(case: Replicate, people: People) -> tuple[Deployment, Network]:
         settled = settled.with_oracle_values(population_heterogeneity(people)[0])
     mechanism = settled.deployed(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
-    return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
+    return Surroundings(mechanism, Network.open(scenario.network, nodes, case.streams, case.places))
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
@@ -219,24 +228,29 @@ def exchange(case: Replicate, record: bool = False) -> Completed:
     return Completed(ready.population, ready.mechanism, outcome)
 
 
-def complete(case: Replicate, done: Completed) -> Result:
+def complete(case: Replicate, exchanged: Completed) -> Result:
     """Account for the privacy of a release, learn from it, and measure what was learned."""
     from p2p_sim.measures.point_means import with_derived
 
-    people, outcome = done.population, done.outcome
-    row, terms, privacy = measure(case, people, done.mechanism, outcome)
-    assert not isinstance(outcome.release, Tally)
-    kept = replace(done, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
+    people, outcome = exchanged.population, exchanged.outcome
+    measured = measure(case, people, exchanged.mechanism, outcome)
+    lean = replace(exchanged, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
     return Result(
-        outcome.release, people, privacy, with_derived(row), terms,
-        transcript=outcome.transcript, case=case, exchanged=kept,
+        cast(Release, outcome.release), people, measured.privacy, with_derived(measured.stated.row),
+        measured.stated.terms,
+        transcript=outcome.transcript, case=case, exchanged=lean,
     )  # fmt: skip
 
 
-def measure(
-    case: Replicate, people: People, mechanism: Deployment, outcome: Outcome
-) -> tuple[Row, Terms, tuple[PrivacyBound, ...]]:
-    """The row of a release, the statements of its columns, and the learner's bound for each cluster."""
+class Measured(NamedTuple):
+    """A release, measured. stated: its row and the statements of it. privacy: the learner's bound for each cluster."""
+
+    stated: StatedRow
+    privacy: tuple[PrivacyBound, ...]
+
+
+def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Measured:
+    """Account for a release, learn from it, and collect the figures in a row."""
     with one_thread():
         accounted = account(case, people, mechanism, outcome)
         learned = learn(case, people, mechanism, outcome)
@@ -246,7 +260,7 @@ def measure(
         case, (people, mechanism), outcome,
         accounted=accounted, learned=learned, guesses=guessed, statement=record.identifier(terms),
     )  # fmt: skip
-    return row, terms, accounted.learner
+    return Measured(StatedRow(row, terms), accounted.learner)
 
 
 def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:
@@ -254,14 +268,16 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
     sizes, delta = people.cluster_sizes, scenario.privacy.delta
-    found = mechanism.account(outcome, sizes, situation, delta)
-    learner = found.statements["epsilon_upper"]
-    if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
+    accounted = mechanism.account(outcome, sizes, situation, delta)
+    learner = accounted.statements["epsilon_upper"]
+    if not isinstance(learner, PrivacyBound):
+        raise RunFailed(f"mechanism.kind = {scenario.mechanism.kind!r}: its bound for the learner is no PrivacyBound")
+    if not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)
     adjacency = scenario.mechanism.adjacency
-    if isinstance(learner, PrivacyBound) and learner.adjacency != adjacency:
+    if learner.adjacency != adjacency:
         raise RunFailed(
             f"mechanism.kind = {scenario.mechanism.kind!r}: its bound is of adjacency {learner.adjacency!r}, but its "
             f"configuration declares adjacency = {adjacency!r}, by which keys that look at all rows are refused"
         )
-    return replace(found, statements={**found.statements, "epsilon_upper": learner})
+    return replace(accounted, statements={**accounted.statements, "epsilon_upper": learner})

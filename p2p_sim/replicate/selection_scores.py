@@ -12,11 +12,10 @@ from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Predictor
 from p2p_sim.population.population import Population
-from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up
 
 HELD_BACK = 1.0 / 3.0
@@ -58,24 +57,24 @@ def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: 
     model = learned_from(case, people, mechanism, parts.teaching)
     upper = None if evidence.upper is None else evidence.upper[parts.judging]
     held = replace(evidence, user=evidence.user[parts.judging], weights=evidence.weights[parts.judging], upper=upper)
-    return validated(_said(model, people), held, people.cluster_offsets)
+    return validated(_predictions(model, people), held, people.cluster_offsets)
 
 
-def _said(model: Predictor, people: Population) -> NDArray[np.integer]:
-    """(n,) what a model says of all users."""
+def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
+    """The label (n,) that a model holds likeliest for each user."""
     home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
     return np.asarray(probabilities_of(model, people.features, home).argmax(axis=1))
 
 
-def row_judged(case: Replicate) -> tuple[Row, Terms]:
+def row_judged(case: Replicate) -> StatedRow:
     """A replicate's row with the estimate by released labels."""
-    done = exchange(case)
-    row, terms, _ = measure(case, done.population, done.mechanism, done.outcome)
-    found = judged(case, done.population, done.mechanism, done.outcome)
-    return {**row, VALUE: found.value, LOWER: found.lower, UPPER: found.upper}, terms
+    exchanged = exchange(case)
+    row, terms = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
+    estimate = judged(case, exchanged.population, exchanged.mechanism, exchanged.outcome)
+    return StatedRow({**row, VALUE: estimate.value, LOWER: estimate.lower, UPPER: estimate.upper}, terms)
 
 
-def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
+def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
     """The row of one run of a private selection: the users of replicate 0, the noise of the case's own replicate.
 
     Args:
@@ -84,14 +83,14 @@ def row_scored(case: Replicate, noise_scale: float) -> tuple[Row, Terms]:
     people = replace(case, replicate=0).people()
     mechanism, network = set_up(case, people)
     outcome = mechanism.release_on(network, people)
-    row, terms, _ = measure(case, people, mechanism, outcome)
-    return {**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms
+    row, terms = measure(case, people, mechanism, outcome).stated
+    return StatedRow({**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms)
 
 
 def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
     """The noisy share of the users about whom the model is right."""
     model = learned_from(case, people, mechanism, outcome)
-    right = int(np.count_nonzero(_said(model, people) == people.labels))
+    right = int(np.count_nonzero(_predictions(model, people) == people.labels))
     return (right + two_sided_geometric(noise_scale, case.streams.generator("private score"))) / people.num_users
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.network_record import NetworkRecord
@@ -16,10 +17,9 @@ from p2p_sim.population.build import draw_people
 from p2p_sim.population.clustering import GivenClusters
 from p2p_sim.population.population import People, Shard
 from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
-from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import check_memory, streams
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up
 
 
@@ -40,9 +40,9 @@ class Streamed:
 
 def prepare_streamed(case: Replicate) -> Streamed:
     """Draw how many users are at each point, calibrate the mechanism and open the network."""
-    population, clusters = case.scenario.population, case.scenario.clusters
-    assert isinstance(population, SyntheticConfig)
-    assert isinstance(clusters, GivenClusters)
+    # `memory_need.streams` holds for these alone
+    population = cast(SyntheticConfig, case.scenario.population)
+    clusters = cast(GivenClusters, case.scenario.clusters)
     case.scenario.learner.check_installed()
     check_memory(case.scenario, rows_alone=True)
     with one_thread():
@@ -63,7 +63,7 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
 
 
 class _Sums:
-    """The sums over finished shards."""
+    """Labels received and true ones, traffic and arrival times of finished shards, summed."""
 
     def __init__(self, people: DrawnPeople) -> None:
         shape = people.law.label_distribution.shape
@@ -73,7 +73,7 @@ class _Sums:
         self._arrivals, self._realised = Arrivals(), list[NetworkRecord]()
 
     def add(self, shard: Shard, outcome: Outcome) -> None:
-        """Take in a shard's outcome."""
+        """Add a shard's outcome to the sums."""
         point, release = self._people.points_of(shard), outcome.labels
         first, last = int(point[0]), int(point[-1]) + 1
         point -= np.int32(first)
@@ -82,37 +82,37 @@ class _Sums:
         self._received[first:last] += Tally.of(point[release.user - shard.start], release.payload, shape).counts
         if outcome.traffic is None:
             return
-        assert outcome.arrival_s is not None
-        assert outcome.realised is not None
+        # whoever counts traffic knows arrival times and the network as it turned out, too
+        arrival_s = cast(NDArray[np.float64], outcome.arrival_s)
+        realised = cast(tuple[NetworkRecord, ...], outcome.realised)
         self._traffic = outcome.traffic + (self._traffic or Traffic())
-        self._arrivals.add(Arrivals([outcome.arrival_s]))
-        self._realised += [facts.summed() for facts in outcome.realised]
+        self._arrivals.add(Arrivals([arrival_s]))
+        self._realised += [facts.summed() for facts in realised]
 
     def outcome(self) -> Outcome:
-        """The sums."""
+        """The sums as the outcome of a run whose users nobody holds."""
         facts = tuple(self._realised) if self._traffic else None
         return Outcome(
             Tally(self._received), self._traffic, realised=facts, arrivals=self._arrivals, truth=Tally(self._truth)
         )
 
 
-def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> tuple[Row, Terms]:
+def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> StatedRow:
     """The row of a case from what all its shards left behind, in order, and the statements of its columns.
 
     Raises:
         RuntimeError: a shard is there twice, or not at all.
     """
     whole = Outcome.summed(parts)
-    assert whole.truth is not None
-    if not np.array_equal(whole.truth.counts.sum(axis=1), ready.people.users.counts):
+    if whole.truth is None or not np.array_equal(whole.truth.counts.sum(axis=1), ready.people.users.counts):
         raise RuntimeError("the parts of a replicate do not have every user once")
-    return measure(case, ready.people, ready.mechanism, whole)[:2]
+    return measure(case, ready.people, ready.mechanism, whole).stated
 
 
-def row_alone(case: Replicate) -> tuple[Row, Terms]:
+def row_alone(case: Replicate) -> StatedRow:
     """Run one replicate for its row, and the statements of its columns."""
     if not streams(case.scenario):
-        done = exchange(case)
-        return measure(case, done.population, done.mechanism, done.outcome)[:2]
+        exchanged = exchange(case)
+        return measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
     ready = prepare_streamed(case)
     return measure_streamed(case, ready, [exchange_streamed(ready, (0, len(ready.people.shards)))])

@@ -11,9 +11,8 @@ from typing import cast
 
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.memory_need import streams
-from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import Prepared, measure, prepare
 from p2p_sim.replicate.streamed import Streamed, exchange_streamed, measure_streamed, prepare_streamed
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task, attempt
@@ -102,10 +101,10 @@ def _whole(task: Task, shares: list[Done]) -> Done:
     return attempt(task, lambda task: _result(task, [share.row for share in shares if share.row is not None]))
 
 
-def _result(task: Task, parts: list[Outcome]) -> tuple[Row, Terms]:
+def _result(task: Task, parts: list[Outcome]) -> StatedRow:
     """The row of a replicate from its parts, and what is said of it."""
     case, ready = task.case, _prepare(task)
     if isinstance(ready, Streamed):
         return measure_streamed(case, ready, parts)
     outcome = Outcome.join(parts, ready.network.overlay)
-    return measure(case, ready.population, ready.mechanism, outcome)[:2]
+    return measure(case, ready.population, ready.mechanism, outcome).stated

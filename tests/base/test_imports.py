@@ -66,10 +66,10 @@ def test_the_bar_of_a_run_stands_before_its_libraries_are_loaded(tmp_path):
 from contextlib import contextmanager
 from p2p_sim.base import progress
 @contextmanager
-def shown(*given, **more):
+def progress_shown(*given, **more):
     print(*sorted(sys.modules), file=open("then", "w"))
     yield lambda *_: None
-progress.shown = shown
+progress.progress_shown = progress_shown
 """
     settings = ("--set", "replicates=1", "--out", "out", "--quiet")
     assert loaded(("run", "quickstart", *settings), tmp_path, before) >= {"matplotlib", "pandas", "pyarrow", "sklearn"}

@@ -179,7 +179,7 @@ def test_users_who_passed_on_their_own_label_have_the_noise_alone(found):
 
 def test_the_part_that_is_drawn_is_the_worst_cluster_edge_for_edge(found):
     seen = found("scale_free")
-    part = worst_part(seen)
+    part = worst_part(seen, seen.overlay)
     worst = int(np.argmax(seen.epsilon))
     first, last = seen.cluster_offsets[part.cluster : part.cluster + 2]
     assert worst in part.users
@@ -201,7 +201,7 @@ def test_of_a_large_cluster_those_nearest_to_the_worst_placed_are_drawn(found):
     epsilon = np.zeros(USERS)
     epsilon[50] = 1.0
     chain = replace(seen, overlay=line, epsilon=epsilon, cluster_offsets=np.array([0, USERS]))
-    part = worst_part(chain, most=7)
+    part = worst_part(chain, chain.overlay, most=7)
     assert part.users.tolist() == list(range(47, 54))
     assert sorted(part.edges.tolist()) == [[i, i + 1] for i in range(6)]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from p2p_sim.base.notebook_view import count
-from p2p_sim.base.progress import shown
+from p2p_sim.base.progress import progress_shown
 from p2p_sim.cli.printing.numbers import more_on_disk, print_object, print_table, worst_row
 from p2p_sim.measures.baseline import points_not_above
 from p2p_sim.privacy.statement_record import statement_of, whole
@@ -39,7 +39,7 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 @contextmanager
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
     """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
-    with shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
+    with progress_shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
 
         def report(state: Progress) -> None:
