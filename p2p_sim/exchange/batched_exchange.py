@@ -320,7 +320,7 @@ class ShardExchange(ExchangeRun):
             messages = messages.only(j.exists(messages))
         counts["messages_duplicated" if duplicate else "messages_sent"] += messages.user.size
         counts["bytes_sent"] += 0 if duplicate else messages.user.size * j.bytes[leg]
-        goes = j.faults.kept(messages)
+        goes = j.faults.survives(messages)
         if goes is not None:
             counts["messages_lost"] += int(np.count_nonzero(~goes))
         arriving = messages.only(goes)

@@ -244,7 +244,7 @@ class MessageTiming:
         times = messages.sent_s + self.travel(messages)
         if messages.copy % 2 and messages.hop == 0:
             _drop(times, self.exists(messages))
-        _drop(times, self.faults.kept(messages))
+        _drop(times, self.faults.survives(messages))
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:

@@ -164,7 +164,7 @@ class _ModelRun:
         if c.bandwidth_bps:
             times = times + 8.0 * sizes / c.bandwidth_bps
         times = times + self._distance(pairs)
-        kept, receiver = self.faults.kept(messages), messages.receiver
+        kept, receiver = self.faults.survives(messages), messages.receiver
         comes = np.ones(pairs.size, dtype=np.bool_) if kept is None else kept
         arrives = comes
         if self.availability is not None:

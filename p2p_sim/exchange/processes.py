@@ -301,7 +301,7 @@ class ProcessExchange(ExchangeRun):
             return
         counts["messages_sent" if first else "messages_duplicated"] += 1
         counts["bytes_sent"] += j.bytes[leg] * first
-        goes = j.faults.kept(message)
+        goes = j.faults.survives(message)
         arriving = message.only(goes)
         arrives = arriving.sent_s + j.travel(arriving)
         if self.ledger.records:
