@@ -7,7 +7,7 @@ Draws and travel times are those of `MessageTiming`, which the batched engine us
 import math
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +17,18 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.message_timing import NEVER, ExchangeRun, ReceivedLabels
-from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
+from p2p_sim.exchange.exchange_run import ExchangeRun, ReceivedLabels
+from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.protocol import (
+    CheckedProtocol,
+    LabelExchangeProtocol,
+    Me,
+    PendingRequest,
+    Protocol,
+    Reply,
+    Request,
+    Steps,
+)
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
 from p2p_sim.network.event_queue import Clock
@@ -30,20 +40,6 @@ SEEN_AS = {
     "submission": SUBMISSION,
 }  # fmt: skip
 """The kind of a message on a leg, as an observer sees it."""
-
-
-@dataclass
-class PendingRequest:
-    """A request: numbers used before its question, which attempt it is (from 0), from and until when a reply counts
-    (seconds), the event that her process waits for, and when the first came in time (infinity: none did)."""
-
-    user: int
-    earlier: int
-    attempt: int
-    begin_s: float
-    deadline: float
-    reply: simpy.Event
-    answered_s: float = math.inf
 
 
 class ProcessExchange(ExchangeRun):
@@ -96,20 +92,20 @@ class ProcessExchange(ExchangeRun):
         return replace(
             super().trace(),
             requests=Requests(
-                np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
-                np.array([request.earlier for request in requests], dtype=np.int64),
-                np.array([request.attempt for request in requests], dtype=np.int64),
-                np.array([request.begin_s for request in requests]),
-                np.array([request.deadline for request in requests]),
-                np.array([request.answered_s for request in requests]),
+                user=np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
+                question=np.array([request.earlier for request in requests], dtype=np.int64),
+                attempt=np.array([request.attempt for request in requests], dtype=np.int64),
+                begin_s=np.array([request.begin_s for request in requests]),
+                deadline_s=np.array([request.deadline_s for request in requests]),
+                answered_s=np.array([request.answered_s for request in requests]),
             ),
         )
 
     def submissions(self) -> ReceivedLabels:
         times, owners = self.arrivals, np.array([user for user, _ in self._submitted], dtype=np.int64)
         labels = np.array([label for label, _ in self._submitted.values()], dtype=self._label_type)
-        taken = self.taken(times)
-        return ReceivedLabels(owners[taken] + self._shard.start, labels[taken], times[taken])
+        accepted = self.accepts(times)
+        return ReceivedLabels(owners[accepted] + self._shard.start, labels[accepted], times[accepted])
 
     @property
     def arrivals(self) -> NDArray[np.float64]:
@@ -123,12 +119,13 @@ class ProcessExchange(ExchangeRun):
             self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
+        """A user's process: she waits until she starts, seconds, and then follows the protocol."""
         yield self.clock.until(start)
         self.ledger.event(np.array([start]))
         yield from self._protocol.user(me)
 
     def ask(self, user: int) -> simpy.Process:
-        """As `Me.ask`: a process whose value is the reply."""
+        """A process whose value is the reply to a question to a random peer, or None."""
         return self.clock.process(self._asking(user))
 
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
@@ -140,12 +137,12 @@ class ProcessExchange(ExchangeRun):
             self.ledger.counts["retries"] += int(attempt > 0)
             if attempt == 0 or rule.retry != "same_peer":  # whom she asks: hop by hop, as the network is now
                 now = np.array([self.clock.now])
-                path = [int(step[0]) for step in self.journey.drawn_path(_one(user), earlier + attempt, now)]
+                path = [int(step[0]) for step in self.journey.drawn_path(_single(user), earlier + attempt, now)]
             reply: Reply | None = yield self._request(user, earlier, attempt, path)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
-            back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+            back = float(self.journey.next_online(_single(user), np.array([self.clock.now]))[0])
             if back == NEVER:
                 self.ledger.counts["departed"] += 1
                 return None
@@ -154,15 +151,17 @@ class ProcessExchange(ExchangeRun):
         return Reply(self._users[user].noisy_label, user, own=True) if rule.fallback == "own_label" else None
 
     def submit(self, user: int, reply: Reply | int) -> None:
-        """As `Me.submit`: at once, or in a batch at the network's deadline."""
-        given = reply if isinstance(reply, Reply) else Reply(reply, user)
-        self._protocol.check_submitted(given)
-        if not self._config.batch_submission:
-            self._submit(user, given)
-        elif self.clock.now <= (self._config.deadline_s or 0.0):
-            self.clock.at(self._config.deadline_s or 0.0, lambda: self._submit(user, given))
+        """Pass a label on to the learner, at once or in a batch at the network's deadline."""
+        submission = reply if isinstance(reply, Reply) else Reply(reply, user)
+        self._protocol.check_submitted(submission)
+        batch_s = self._config.batch_time_s
+        if batch_s is None:
+            self._submit(user, submission)
+        elif self.clock.now <= batch_s:
+            self.clock.at(batch_s, lambda: self._submit(user, submission))
 
     def _submit(self, user: int, reply: Reply) -> None:
+        """Send a label to the learner; a batch leaves out users who are offline when it is sent."""
         if self._config.batch_submission and not self._is_online(user):
             return
         number = self._number(user, "submission")
@@ -180,53 +179,57 @@ class ProcessExchange(ExchangeRun):
             self.arrival[user] = min(self.arrival[user], self.clock.now)
 
     def send(self, sender: int, peer: int, payload: float) -> None:
-        """As `Me.send`."""
+        """Send a label or a number to a peer, unasked; whoever answers requests receives it."""
         self._protocol.check_sent(peer, payload)
         number = self._number(sender, "push")
+
+        def arrive(payload: float) -> None:
+            self._deliver(REQUEST, sender, peer, payload)
+            if not self._roles.silent[peer]:
+                self._protocol.answer(self._users[peer], Request(sender, payload))
+
         for copy in range(self.journey.copies):
-            self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
+            self._send("push", sender, peer, arrive,
                        owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload)  # fmt: skip
 
-    def _on_push(self, sender: int, peer: int, payload: float) -> None:
-        self._deliver(REQUEST, sender, peer, payload)
-        if not self._roles.silent[peer]:
-            self._protocol.answer(self._users[peer], Request(sender, payload))
-
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """As `Me.coin`; submissions of the label exchange are drawn beforehand, as the other engines need them."""
+        """Whether a coin shows heads, drawn anew at each toss.
+
+        Submissions of the label exchange are drawn beforehand, as the other engines need them.
+        """
         self._protocol.check_coin(name, probability)
         if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
-        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
+        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_single(user))
         return bool(uniform[0] < probability)
 
     def random_peer(self, user: int) -> int | None:
-        """As `Me.random_peer`."""
+        """A random user whom this one may ask, drawn anew; None if there is nobody."""
         draw = self._number(user, "request")
-        peer = int(self.journey.drawn_path(_one(user), draw, np.array([self.clock.now]))[-1][0])
+        peer = int(self.journey.drawn_path(_single(user), draw, np.array([self.clock.now]))[-1][0])
         return peer if peer >= 0 else None
 
     def neighbours(self, user: int) -> NDArray[np.int32]:
-        """As `Me.neighbours`."""
+        """Whom a user may ask, ascending: neighbours on the overlay, else her cluster, herself included."""
         overlay = self.journey.overlay
         if overlay is not None:
             return np.sort(overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]])
         return np.array(self._cluster(user), dtype=np.int32)
 
-    def _number(self, user: int, what: str, numbers: int = 1) -> int:
+    def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
         """How often a user has done something before: which of the random numbers for it is the next."""
-        before = self._times_before[user, what]
-        self._times_before[user, what] = before + numbers
+        before = self._times_before[user, purpose]
+        self._times_before[user, purpose] = before + numbers
         return before
 
     def online(self, user: int) -> simpy.Event:
-        """As `Me.online`."""
-        back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+        """An event at once if a user is online, else when she comes back, if ever."""
+        back = float(self.journey.next_online(_single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """As `Me.wait`."""
+        """An event some seconds from now, after all else that happens then."""
         self._protocol.check_wait(seconds)
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
@@ -235,18 +238,21 @@ class ProcessExchange(ExchangeRun):
     def _request(self, user: int, earlier: int, attempt: int, path: list[int]) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
         deadline = self.clock.now + self._config.timeout_s(attempt)
-        question = PendingRequest(user, earlier, attempt, self.clock.now, deadline, self.clock.event())
+        question = PendingRequest(
+            user, earlier, attempt, begin_s=self.clock.now, deadline_s=deadline, reply=self.clock.event()
+        )
         self.questions.append(question)
         self.ledger.counts["fetches"] += 1
         if self._config.request_timeout_s is not None:
             # a timer comes after all messages of its instant, so that a reply exactly at the deadline counts
-            self.clock.at(question.deadline, partial(self._expire, question), timer=True)
+            self.clock.at(question.deadline_s, partial(self._expire, question), timer=True)
         if path[0] >= 0:
             for copy in range(self.journey.copies):
                 self._forward(user, question, copy, [user, *path])
         return question.reply
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
+        """Send a request from one user of its path to the next."""
         self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
                    owner=user, earlier=question.earlier, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
 
@@ -269,7 +275,7 @@ class ProcessExchange(ExchangeRun):
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
-        late = self._config.request_timeout_s is not None and self.clock.now > question.deadline
+        late = self._config.request_timeout_s is not None and self.clock.now > question.deadline_s
         self.ledger.counts["late_replies"] += int(late)
         self._deliver(REPLY, node, user, label, late)
         if not question.reply.triggered:
@@ -278,8 +284,9 @@ class ProcessExchange(ExchangeRun):
             question.reply.succeed(Reply(int(label), node))
 
     def _expire(self, question: PendingRequest) -> None:
+        """End a request that no reply has settled: the event's value is None."""
         if not question.reply.triggered:
-            self.ledger.expired(_one(question.user), np.array([self.clock.now]))
+            self.ledger.expired(_single(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)
 
     # -- messages ----------------------------------------------------------------------------------------------------
@@ -293,9 +300,10 @@ class ProcessExchange(ExchangeRun):
         Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
         The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
         """
+        # fate and travel time come from the functions that the batched engine uses, for one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
-        now, ends = np.array([self.clock.now]), None if receiver is None else (_one(sender), _one(receiver))
-        message = j.message(leg, _one(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
+        now, ends = np.array([self.clock.now]), None if receiver is None else (_single(sender), _single(receiver))
+        message = j.message(leg, _single(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
         message = message.only(None if first else j.exists(message))
         if not message.user.size:
             return
@@ -323,13 +331,14 @@ class ProcessExchange(ExchangeRun):
 
     def _deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
         """Note a delivered message."""
-        to = None if receiver is None else _one(receiver)
-        shown = None if label < 0 else np.array([label])
+        to = None if receiver is None else _single(receiver)
+        labels = None if label < 0 else np.array([label])
         now = np.array([self.clock.now])
-        self.ledger.delivered(kind, now, _one(sender), to, label=shown, late=np.array([late]))
+        self.ledger.delivered(kind, now, _single(sender), to, label=labels, late=np.array([late]))
 
     def _is_online(self, user: int) -> bool:
-        online = self.journey.online(_one(user), np.array([self.clock.now]))
+        """Whether a user is online now."""
+        online = self.journey.online(_single(user), np.array([self.clock.now]))
         return online is None or bool(online[0])
 
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
@@ -340,7 +349,7 @@ class ProcessExchange(ExchangeRun):
         for user in self._cluster(prober):
             if user == prober:
                 continue
-            moment = float(self.journey.next_online(_one(prober), np.array([moment]))[0])
+            moment = float(self.journey.next_online(_single(prober), np.array([moment]))[0])
             if moment == NEVER:
                 return
             yield self.clock.until(max(moment, self.clock.now))
@@ -348,20 +357,23 @@ class ProcessExchange(ExchangeRun):
             moment += self._every_s
 
     def _on_probe(self, prober: int, user: int, _: float) -> None:
+        """A probe reaches a user, who replies with her noisy label."""
+
+        def arrive(label: float) -> None:
+            self._deliver(REPLY, user, prober, label)
+            self.probed[user] = True
+
         self._deliver(REQUEST, prober, user)
         if not self._roles.silent[user]:
-            told = partial(self._on_confession, prober, user)
-            self._send("confession", user, prober, told, owner=user, payload=self._users[user].noisy_label)
-
-    def _on_confession(self, prober: int, user: int, label: float) -> None:
-        self._deliver(REPLY, user, prober, label)
-        self.probed[user] = True
+            self._send("confession", user, prober, arrive, owner=user, payload=self._users[user].noisy_label)
 
     def _cluster(self, user: int) -> range:
+        """The users of a user's cluster, numbered from the shard's first."""
         offsets = self._shard.offsets
         last = int(np.searchsorted(offsets, user, side="right"))
         return range(int(offsets[last - 1]), int(offsets[last]))
 
 
-def _one(user: int) -> NDArray[np.int32]:
+def _single(user: int) -> NDArray[np.int32]:
+    """An array (1,) of one user, as `MessageTiming` takes users."""
     return np.array([user], dtype=np.int32)

@@ -37,7 +37,10 @@ class Sent:
         """All messages of several lists, list by list."""
         user, time = np.empty(0, np.int32), np.empty(0)
         flag = np.empty(0, np.bool_)
-        nothing = Sent(np.empty(0, np.int8), user, user, np.empty(0, np.int16), time, time, flag, flag, user)
+        nothing = Sent(
+            kind=np.empty(0, np.int8), sender=user, receiver=user, attempt=np.empty(0, np.int16), sent_s=time,
+            arrives_s=time, forwarded=flag, duplicate=flag, whose=user,
+        )  # fmt: skip
         columns = zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)
         return Sent(*map(np.concatenate, columns))
 
@@ -143,8 +146,9 @@ class Messages:
         """No messages at all."""
         user = np.empty(0, np.int32)
         return Messages(
-            np.empty(0), np.empty(0, np.int8), user, user, np.empty(0, np.int16), np.empty(0, dtype=np.bool_)
-        )
+            time_s=np.empty(0), kind=np.empty(0, np.int8), sender=user, receiver=user, label=np.empty(0, np.int16),
+            late=np.empty(0, dtype=np.bool_),
+        )  # fmt: skip
 
     @staticmethod
     def join(parts: "list[Messages]") -> "Messages":

@@ -185,6 +185,11 @@ class NetworkConfig(Config):
         return self.peers.length if isinstance(self.peers, RandomWalk) else 1
 
     @property
+    def batch_time_s(self) -> float | None:
+        """When all users submit at once, seconds; None: each submits as soon as she has her label."""
+        return self.deadline_s if self.batch_submission else None
+
+    @property
     def churns(self) -> bool:
         """Whether users can be offline."""
         return self.availability != ALWAYS
