@@ -119,7 +119,7 @@ class Roles:
 
     @property
     def constant(self) -> Bools:
-        """Whose answer is fixed, whatever her label."""
+        """Which users (m,) always answer with the same class, whatever their label."""
         return self.answer >= 0
 
     @staticmethod

@@ -78,7 +78,7 @@ class ShardExchange(ExchangeRun):
         self.engine = Engine(self._handle)
 
     def run(self) -> Traffic:
-        """Run the exchange to its end."""
+        """Send and deliver all messages of the shard, and return how many there were."""
         users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
         self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
@@ -100,7 +100,7 @@ class ShardExchange(ExchangeRun):
         return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
-        """Deliver messages of one kind."""
+        """Hand messages of one kind (m,), at their times in seconds, to what handles their event."""
         # the inverse of `message_kind`
         rest, event = divmod(kind, 8)
         rest, copy = divmod(rest, COPIES)

@@ -147,7 +147,7 @@ class Growing:
         self._count = end
 
     def values(self) -> NDArray[Any]:
-        """All values; nothing may be appended afterwards."""
+        """All values that were appended, in their order; nothing may be appended afterwards."""
         self._array.resize((self._count, *self._array.shape[1:]), refcheck=False)
         return self._array
 

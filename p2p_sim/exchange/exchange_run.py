@@ -58,7 +58,7 @@ class ExchangeRun(ABC):
 
     @abstractmethod
     def run(self) -> Traffic:
-        """Run the exchange to its end."""
+        """Send and deliver all messages of the shard, and return how many there were."""
 
     @abstractmethod
     def submissions(self) -> ReceivedLabels:
@@ -76,7 +76,7 @@ class ExchangeRun(ABC):
 
     @property
     def in_time(self) -> NDArray[np.bool_]:
-        """Whose submission the learner takes, (m,)."""
+        """Whose submission the learner takes, (m,): those that arrived by her deadline, if she has one."""
         return self.accepts(self.arrival)
 
     def accepts(self, times: Floats) -> NDArray[np.bool_]:
@@ -85,7 +85,7 @@ class ExchangeRun(ABC):
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 
     def messages(self) -> Messages:
-        """All delivered messages, if they were recorded."""
+        """All delivered messages in order of time; a ValueError if they were not recorded."""
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:

@@ -74,8 +74,6 @@ class MessageTiming:
         self.config, self.hops, self.faults = config, config.hops, config.transit()
         self.shard, self.roles, self.overlay, self.availability = shard, roles, overlay, availability
         self._streams, self._law = streams, network.latency
-        # (m, 2) where users are, if messages take time for the distance
-        self._position = overlay.position if overlay is not None and config.distance_s else None
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
         everybody = np.arange(shard.size, dtype=np.int32)
         # when each user begins, once she is online, seconds
@@ -126,7 +124,7 @@ class MessageTiming:
         return [self._peers.again(users, draw, times)]
 
     def serves(self, users: Users) -> Bools | None:
-        """Who answers and forwards requests; None: everybody."""
+        """Which of the users (m,) answer and forward requests; None: all of them."""
         return ~self.roles.silent[users] if self._silent else None
 
     # -- the timetable -----------------------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ class MessageTiming:
         return times if self.availability is None else self.availability.next_online(users, times)
 
     def online(self, users: Users, times: Floats) -> Bools | None:
-        """Who is online; None: everybody."""
+        """Which of the users (m,) are online at their times (m,), seconds; None: all of them."""
         return None if self.availability is None else self.availability.online(users, times)
 
     # -- messages ----------------------------------------------------------------------------------------------------
@@ -174,7 +172,7 @@ class MessageTiming:
         )
 
     def travel(self, messages: InTransit) -> Floats:
-        """Travel times, seconds."""
+        """How long messages travel, (m,), seconds: latency, delays of faults, the sender's link and the distance."""
         m = messages
         if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:
             times = self.first_times[m.leg][m.user]
@@ -183,9 +181,8 @@ class MessageTiming:
         self.faults.delay(times, m)
         if self.config.bandwidth_bps:
             times += 8.0 * self.bytes[m.leg] / self.config.bandwidth_bps
-        if self._position is not None and m.ends is not None:
-            gap = self._position[m.ends[0]] - self._position[m.ends[1]]
-            times += self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
+        if self.config.distance_s and self.overlay is not None and m.ends is not None:
+            times += self.config.distance_s * self.overlay.distances(*m.ends)
         return times
 
     def exists(self, messages: InTransit) -> Bools:
@@ -265,7 +262,7 @@ class MessageTiming:
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
-        """The random numbers of messages at an address, for a purpose."""
+        """The random numbers of messages at an address (leg, copy, hop) and attempt, for a purpose such as latency."""
         key = (f"{purpose}-{address}", attempt)
         if key not in self._uniforms:
             self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)

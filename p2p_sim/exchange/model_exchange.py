@@ -203,10 +203,9 @@ class _ModelRun:
     def _distance(self, pairs: Pairs) -> Floats:
         """Travel time for the distance of each pair, seconds."""
         overlay = self.network.overlay
-        if not self.config.distance_s or overlay is None or overlay.position is None:
+        if not self.config.distance_s or overlay is None:
             return np.zeros(pairs.size)
-        gap = overlay.position[self.asker[pairs]] - overlay.position[self.owner[pairs]]
-        return self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
+        return self.config.distance_s * overlay.distances(self.asker[pairs], self.owner[pairs])
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
         """The time itself for who is online, else when she comes back, seconds; inf: never."""

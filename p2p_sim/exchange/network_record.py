@@ -184,7 +184,7 @@ def _edges(overlay: Overlay, users: Users) -> Edges:
 
 
 def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
-    """How many neighbours some users have."""
+    """How many neighbours each of the users has, (m,)."""
     return overlay.indptr[users + 1] - overlay.indptr[users]
 
 

@@ -77,7 +77,7 @@ class Peers:
         return self._neighbour(users, position) if self._overlay is not None else self._member(users, position)
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """Where a random walk is after each of its steps."""
+        """Where each user's random walk is after each of its steps: a list of arrays (m,), one a step."""
         node, path = users, []
         for hop in range(self._hops):
             position = self._streams.uniforms(f"walk-{hop}", self._shard.index, attempt).at(users)
@@ -148,7 +148,7 @@ class Asking:
 
     @property
     def several(self) -> bool:
-        """Whether anybody asks more than one peer."""
+        """Whether some users ask more than one peer."""
         return max(self.shares)[0] > 1
 
     @property
@@ -167,7 +167,7 @@ class Asking:
 
 
 ONE_PEER = Asking()
-"""The exchange of the clustering paper."""
+"""Every user asks one peer, as in the clustering paper."""
 
 
 def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:

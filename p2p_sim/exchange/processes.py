@@ -6,7 +6,7 @@ Draws and travel times are those of `MessageTiming`, which the batched engine us
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.exchange_run import ExchangeRun, ReceivedLabels
+from p2p_sim.exchange.exchange_run import ReceivedLabels
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.protocol import (
     CheckedProtocol,
@@ -29,20 +29,14 @@ from p2p_sim.exchange.protocol import (
     Request,
     Steps,
 )
+from p2p_sim.exchange.single_messages import SingleMessages, single
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
-from p2p_sim.network.event_queue import Clock
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
 
-SEEN_AS = {
-    "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,
-    "submission": SUBMISSION,
-}  # fmt: skip
-"""The kind of a message on a leg, as an observer sees it."""
 
-
-class ProcessExchange(ExchangeRun):
+class ProcessExchange(SingleMessages):
     """One shard's run of a protocol, message by message.
 
     Args:
@@ -58,20 +52,20 @@ class ProcessExchange(ExchangeRun):
     ) -> None:  # fmt: skip
         rate = protocol.sampling_rate if isinstance(protocol, LabelExchangeProtocol) else 1.0
         super().__init__(
-            shard, network, streams, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes, record=record
-        )
+            shard, network, streams, payload.dtype, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes,
+            record=record, num_classes=num_classes,
+        )  # fmt: skip
         self._protocol = CheckedProtocol(protocol, num_classes, shard.size)
-        self._num_classes, self._every_s, self._streams = num_classes, probe_every_s, streams
+        self._every_s, self._streams = probe_every_s, streams
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
-        self._label_type = payload.dtype
         # label and arrival, seconds, by user and the number of her submission
         self._submitted = dict[tuple[int, int], tuple[float, float]]()
-        self.source, self.clock = self.source.copy(), Clock()
+        self.source = self.source.copy()
 
     def run(self) -> Traffic:
-        """Run every user's process to its end."""
+        """Run every user's process to its end, and return how many messages there were."""
         for me, start in zip(self._users, self.journey.start.tolist(), strict=True):
             if math.isfinite(start):
                 self.clock.process(self._life(me, start))
@@ -103,7 +97,7 @@ class ProcessExchange(ExchangeRun):
 
     def submissions(self) -> ReceivedLabels:
         times, owners = self.arrivals, np.array([user for user, _ in self._submitted], dtype=np.int64)
-        labels = np.array([label for label, _ in self._submitted.values()], dtype=self._label_type)
+        labels = np.array([label for label, _ in self._submitted.values()], dtype=self.label_type)
         accepted = self.accepts(times)
         return ReceivedLabels(owners[accepted] + self._shard.start, labels[accepted], times[accepted])
 
@@ -137,12 +131,12 @@ class ProcessExchange(ExchangeRun):
             self.ledger.counts["retries"] += int(attempt > 0)
             if attempt == 0 or rule.retry != "same_peer":  # whom she asks: hop by hop, as the network is now
                 now = np.array([self.clock.now])
-                path = [int(step[0]) for step in self.journey.drawn_path(_single(user), earlier + attempt, now)]
+                path = [int(step[0]) for step in self.journey.drawn_path(single(user), earlier + attempt, now)]
             reply: Reply | None = yield self._request(user, earlier, attempt, path)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
-            back = float(self.journey.next_online(_single(user), np.array([self.clock.now]))[0])
+            back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
             if back == NEVER:
                 self.ledger.counts["departed"] += 1
                 return None
@@ -162,18 +156,20 @@ class ProcessExchange(ExchangeRun):
 
     def _submit(self, user: int, reply: Reply) -> None:
         """Send a label to the learner; a batch leaves out users who are offline when it is sent."""
-        if self._config.batch_submission and not self._is_online(user):
+        if self._config.batch_submission and not self.is_online(user):
             return
         number = self._number(user, "submission")
         self.source[user] = reply.source
         self.fallback[user] |= reply.own
+        arrive = partial(self._on_submission, user, number)
         for copy in range(self.journey.copies):
-            self._send("submission", user, None, lambda label: self._on_submission(user, number, label),
-                       owner=user, attempt=number, copy=copy, payload=reply.label)  # fmt: skip
+            self.send_message(
+                "submission", user, None, arrive, owner=user, attempt=number, copy=copy, payload=reply.label
+            )
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
         """A label reaches the learner; of the network's copies the first counts."""
-        self._deliver(SUBMISSION, user, None, label)
+        self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
             self._submitted[user, number] = label, self.clock.now
             self.arrival[user] = min(self.arrival[user], self.clock.now)
@@ -184,13 +180,14 @@ class ProcessExchange(ExchangeRun):
         number = self._number(sender, "push")
 
         def arrive(payload: float) -> None:
-            self._deliver(REQUEST, sender, peer, payload)
+            self.deliver(REQUEST, sender, peer, payload)
             if not self._roles.silent[peer]:
                 self._protocol.answer(self._users[peer], Request(sender, payload))
 
         for copy in range(self.journey.copies):
-            self._send("push", sender, peer, arrive,
-                       owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload)  # fmt: skip
+            self.send_message(
+                "push", sender, peer, arrive, owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload
+            )
 
     def coin(self, user: int, name: str, probability: float) -> bool:
         """Whether a coin shows heads, drawn anew at each toss.
@@ -201,13 +198,13 @@ class ProcessExchange(ExchangeRun):
         if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
-        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_single(user))
+        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(single(user))
         return bool(uniform[0] < probability)
 
     def random_peer(self, user: int) -> int | None:
         """A random user whom this one may ask, drawn anew; None if there is nobody."""
         draw = self._number(user, "request")
-        peer = int(self.journey.drawn_path(_single(user), draw, np.array([self.clock.now]))[-1][0])
+        peer = int(self.journey.drawn_path(single(user), draw, np.array([self.clock.now]))[-1][0])
         return peer if peer >= 0 else None
 
     def neighbours(self, user: int) -> NDArray[np.int32]:
@@ -225,7 +222,7 @@ class ProcessExchange(ExchangeRun):
 
     def online(self, user: int) -> simpy.Event:
         """An event at once if a user is online, else when she comes back, if ever."""
-        back = float(self.journey.next_online(_single(user), np.array([self.clock.now]))[0])
+        back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
@@ -253,13 +250,22 @@ class ProcessExchange(ExchangeRun):
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
         """Send a request from one user of its path to the next."""
-        self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
-                   owner=user, earlier=question.earlier, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
+        self.send_message(
+            "request",
+            path[hop],
+            path[hop + 1],
+            lambda _: self._on_request(user, question, copy, path, hop),
+            owner=user,
+            earlier=question.earlier,
+            attempt=question.attempt,
+            copy=copy,
+            hop=hop,
+        )
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
         """A request arrives: it is forwarded on its walk, or answered."""
         node = path[hop + 1]
-        self._deliver(REQUEST, path[hop], node)
+        self.deliver(REQUEST, path[hop], node)
         if self._roles.silent[node]:
             return
         if hop + 2 < len(path):
@@ -270,14 +276,23 @@ class ProcessExchange(ExchangeRun):
             return
         # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
-            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived), owner=user,
-                       earlier=question.earlier, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
+            self.send_message(
+                "reply",
+                node,
+                user,
+                lambda arrived: self._on_reply(user, question, node, arrived),
+                owner=user,
+                earlier=question.earlier,
+                attempt=question.attempt,
+                copy=number,
+                payload=label,
+            )
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
         late = self._config.request_timeout_s is not None and self.clock.now > question.deadline_s
         self.ledger.counts["late_replies"] += int(late)
-        self._deliver(REPLY, node, user, label, late)
+        self.deliver(REPLY, node, user, label, late)
         if not question.reply.triggered:
             self.ledger.counts["answered"] += 1
             question.answered_s = self.clock.now
@@ -286,60 +301,8 @@ class ProcessExchange(ExchangeRun):
     def _expire(self, question: PendingRequest) -> None:
         """End a request that no reply has settled: the event's value is None."""
         if not question.reply.triggered:
-            self.ledger.expired(_single(question.user), np.array([self.clock.now]))
+            self.ledger.expired(single(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)
-
-    # -- messages ----------------------------------------------------------------------------------------------------
-
-    def _send(
-        self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
-        earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
-    ) -> None:  # fmt: skip
-        """Put a message on its way; no receiver: the learner.
-
-        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
-        The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
-        """
-        # fate and travel time come from the functions that the batched engine uses, for one message
-        j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
-        now, ends = np.array([self.clock.now]), None if receiver is None else (_single(sender), _single(receiver))
-        message = j.message(leg, _single(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
-        message = message.only(None if first else j.exists(message))
-        if not message.user.size:
-            return
-        counts["messages_sent" if first else "messages_duplicated"] += 1
-        counts["bytes_sent"] += j.bytes[leg] * first
-        goes = j.faults.survives(message)
-        arriving = message.only(goes)
-        arrives = arriving.sent_s + j.travel(arriving)
-        if self.ledger.records:
-            self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
-        if not arrives.size:
-            counts["messages_lost"] += 1
-            return
-        if isinstance(payload, int) and payload >= 0 and "corrupted" in j.faults.effects:
-            label = np.array([payload], dtype=self._label_type)
-            payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
-        self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
-
-    def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
-        """Hand a message over, if its receiver is online."""
-        if receiver is None or self._is_online(receiver):
-            arrive(payload)
-        else:
-            self.ledger.counts["messages_undelivered"] += 1
-
-    def _deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Note a delivered message."""
-        to = None if receiver is None else _single(receiver)
-        labels = None if label < 0 else np.array([label])
-        now = np.array([self.clock.now])
-        self.ledger.delivered(kind, now, _single(sender), to, label=labels, late=np.array([late]))
-
-    def _is_online(self, user: int) -> bool:
-        """Whether a user is online now."""
-        online = self.journey.online(_single(user), np.array([self.clock.now]))
-        return online is None or bool(online[0])
 
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
@@ -349,31 +312,26 @@ class ProcessExchange(ExchangeRun):
         for user in self._cluster(prober):
             if user == prober:
                 continue
-            moment = float(self.journey.next_online(_single(prober), np.array([moment]))[0])
+            moment = float(self.journey.next_online(single(prober), np.array([moment]))[0])
             if moment == NEVER:
                 return
             yield self.clock.until(max(moment, self.clock.now))
-            self._send("probe", prober, user, partial(self._on_probe, prober, user), owner=user)
+            self.send_message("probe", prober, user, partial(self._on_probe, prober, user), owner=user)
             moment += self._every_s
 
     def _on_probe(self, prober: int, user: int, _: float) -> None:
         """A probe reaches a user, who replies with her noisy label."""
 
         def arrive(label: float) -> None:
-            self._deliver(REPLY, user, prober, label)
+            self.deliver(REPLY, user, prober, label)
             self.probed[user] = True
 
-        self._deliver(REQUEST, prober, user)
+        self.deliver(REQUEST, prober, user)
         if not self._roles.silent[user]:
-            self._send("confession", user, prober, arrive, owner=user, payload=self._users[user].noisy_label)
+            self.send_message("confession", user, prober, arrive, owner=user, payload=self._users[user].noisy_label)
 
     def _cluster(self, user: int) -> range:
         """The users of a user's cluster, numbered from the shard's first."""
         offsets = self._shard.offsets
         last = int(np.searchsorted(offsets, user, side="right"))
         return range(int(offsets[last - 1]), int(offsets[last]))
-
-
-def _single(user: int) -> NDArray[np.int32]:
-    """An array (1,) of one user, as `MessageTiming` takes users."""
-    return np.array([user], dtype=np.int32)

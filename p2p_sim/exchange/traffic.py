@@ -30,7 +30,7 @@ class Arrivals:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add(self, arrivals: "Arrivals") -> None:
-        """Take in more arrival times."""
+        """Count more arrival times, too."""
         self.times += arrivals.times
         self._merge(arrivals.values, arrivals.counts)
         if sum(piece.size for piece in self.times) > EXACT:
@@ -66,7 +66,7 @@ class Arrivals:
             self._merge(*np.unique(values, return_counts=True))
 
     def _merge(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Take in rounded times, ascending."""
+        """Add rounded times (V,), ascending, and how many there are of each to those counted so far."""
         if not values.size:
             return
         every, index = np.unique(np.concatenate([self.values, values]), return_inverse=True)
@@ -135,7 +135,7 @@ class Ledger:
         self._expired: list[Spans] = []
 
     def event(self, times: NDArray[np.float64]) -> None:
-        """Note events (m,) of the protocol, seconds."""
+        """Count events of the protocol that happened at the given times (m,), seconds."""
         if times.size:
             self.counts["protocol_events"] += times.size
             self._last = max(self._last, float(times.max()))
@@ -221,7 +221,7 @@ class Ledger:
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
-        """All delivered messages, if they were kept."""
+        """All delivered messages in order of time; a ValueError if they were not kept."""
         if self._log is None:
             raise ValueError("this exchange was not recorded")
         return Messages.join(self._log)

@@ -78,7 +78,7 @@ class Requests:
 
     @staticmethod
     def join(parts: "list[Requests]") -> "Requests":
-        """The requests of several shards."""
+        """The requests of several shards, shard by shard."""
         return Requests(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
@@ -98,7 +98,7 @@ class MessageTrace:
 
     @staticmethod
     def join(parts: "list[MessageTrace]") -> "MessageTrace":
-        """The trace of several shards."""
+        """One trace of several shards, shard by shard."""
         online = [part.online for part in parts if part.online is not None]
         requests = [part.requests for part in parts if part.requests is not None]
         return MessageTrace(
@@ -138,12 +138,12 @@ class Messages:
         return len(self.time_s)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> "Messages":
-        """The messages at the given rows."""
+        """The messages in the chosen rows, a mask (m,) or row numbers."""
         return Messages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @staticmethod
     def nothing() -> "Messages":
-        """No messages at all."""
+        """A table of messages without a row."""
         user = np.empty(0, np.int32)
         return Messages(
             time_s=np.empty(0), kind=np.empty(0, np.int8), sender=user, receiver=user, label=np.empty(0, np.int16),

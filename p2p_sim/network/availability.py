@@ -56,7 +56,7 @@ class Availability:
 
     @property
     def bytes(self) -> int:
-        """Memory held, bytes."""
+        """Memory of the arrays, bytes."""
         return self.indptr.nbytes + self.begin.nbytes + self.end.nbytes
 
     def online(self, users: Users, times: Floats) -> Bools:
@@ -106,7 +106,7 @@ class Availability:
 
 
 class AvailabilityLaw(Protocol):
-    """A law of who is online when."""
+    """A law from which the periods online of users are drawn."""
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
         """Draw a shard's periods from its own streams; None: everyone is always online.

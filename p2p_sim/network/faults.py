@@ -45,7 +45,7 @@ class InTransit:
 
     @property
     def sender(self) -> Integers:
-        """(m,) who sends; of a submission `user`."""
+        """Who sends each message, (m,), numbered from the shard's first user; of a submission it is `user`."""
         if self.leg == "submission":
             return self.user
         return cast(Ends, self.ends)[0]
@@ -187,7 +187,7 @@ class Faults:
         return ~self._any("lost", messages) if "lost" in self.effects else None
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,)."""
+        """Which messages some fault delivers twice, (m,)."""
         return self._any("duplicated", messages)
 
     def delay(self, times: Floats, messages: InTransit) -> None:

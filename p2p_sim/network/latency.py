@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class LatencyLaw(Protocol):
-    """A law of travel times."""
+    """A law from which the travel times of messages are drawn."""
 
     @property
     def mean(self) -> float:
@@ -42,11 +42,11 @@ class WithoutFile(Config):
     """A part of the network that its configuration says completely."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
+        """No file: the configuration says it all."""
         return []
 
     def load(self, places: tuple[Path, ...]) -> Self:
-        """The part itself."""
+        """The configuration itself, as it needs nothing from a file."""
         return self
 
 

@@ -68,7 +68,7 @@ class _Generated(WithoutFile, ABC):
     kind: str
 
     def build(self, source: OverlayInput) -> Overlay:
-        """Draw the overlay of one replicate."""
+        """Draw the overlay of all users of one replicate; an InputError if it would hold too many neighbours."""
         offsets, streams = source.cluster_offsets, source.streams
         sizes = np.diff(offsets)
         degrees = [self.expected_degree(int(n)) for n in sizes]

@@ -64,7 +64,7 @@ class Overlay:
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Neighbours of each user (n,)."""
+        """How many neighbours each user has, (n,)."""
         return np.diff(self.indptr)
 
     @property
@@ -88,6 +88,13 @@ class Overlay:
         parts = np.bincount(cluster_of(cluster_offsets)[first])
         return int(np.count_nonzero(parts > 1))
 
+    def distances(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Points:
+        """The distance between the users of each pair (m,), the square's side being 1; 0 where users have no place."""
+        if self.position is None:
+            return np.zeros(first.size)
+        gap = self.position[first] - self.position[second]
+        return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
+
     def shard(self, start: int, stop: int) -> "Overlay":
         """Users start..stop-1, who must be whole clusters, renumbered from 0, with no count of dropped edges."""
         begin, end = self.indptr[start], self.indptr[stop]
@@ -96,6 +103,7 @@ class Overlay:
         return Overlay(self.indptr[start : stop + 1] - begin, indices, position)
 
     def _component(self) -> NDArray[np.int32]:
+        """The number of the connected part that each user belongs to, (n,)."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import connected_components
 

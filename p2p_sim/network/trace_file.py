@@ -85,7 +85,7 @@ def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[floa
 
 
 def _number(cell: str) -> float | None:
-    """The cell as a finite number."""
+    """The finite number that is written in a cell; None: there is none."""
     try:
         number = float(cell)
     except ValueError:
