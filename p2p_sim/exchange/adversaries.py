@@ -119,7 +119,7 @@ class Roles:
 
     @property
     def constant(self) -> Bools:
-        """Whose answer is fixed, whatever her label."""
+        """Which users (m,) always answer with the same class, whatever their label."""
         return self.answer >= 0
 
     @staticmethod
@@ -149,6 +149,7 @@ class Roles:
             key = streams.uniforms(f"role-{purpose}", shard.index).at(np.arange(shard.size))
             return _first_of_each_cluster(shard, key, share, rank)
 
+        # each role is drawn by a purpose of its own, so that the share of one changes nobody's part in another
         coalition, sybil = config.coalition, some("sybil", config.sybil.share)
         rank = -degrees if coalition.choice == "degree" else None
         member = some("coalition", coalition.share, rank)
@@ -158,7 +159,7 @@ class Roles:
         answer[some("liar", config.liars.share)] = _CODE[config.liars.answer]
         answer[sybil] = _CODE[config.sybil.answer]
         prober = nobody
-        if config.sybil.probe_every_s is not None:
+        if config.sybil.probe_every_s is not None:  # the first of the adversary's users in each cluster asks
             prober = nobody.copy()
             users = np.flatnonzero(sybil)
             cluster = np.searchsorted(shard.offsets, users, side="right")
@@ -170,10 +171,10 @@ class Roles:
         if not (self.answer != -1).any():
             return payload
         labels = payload.astype(np.uint8)
-        given = np.where(self.constant, self.answer, labels).astype(np.uint8)
+        answers = np.where(self.constant, self.answer, labels).astype(np.uint8)
         inverted = self.answer == _CODE["inverted"]
-        given[inverted] = (labels[inverted] + 1) % num_classes
-        return given
+        answers[inverted] = (labels[inverted] + 1) % num_classes
+        return answers
 
 
 _CODE = {"noisy": -1, "inverted": -2, "zero": 0, "one": 1}
@@ -186,9 +187,9 @@ def _first_of_each_cluster(
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((key, cluster) if rank is None else (key, rank, cluster))
-    place = np.arange(shard.size) - np.repeat(shard.offsets[:-1], sizes)
+    position = np.arange(shard.size) - np.repeat(shard.offsets[:-1], sizes)
     chosen = np.zeros(shard.size, dtype=np.bool_)
-    chosen[order] = place < np.repeat(np.rint(share * sizes), sizes)
+    chosen[order] = position < np.repeat(np.rint(share * sizes), sizes)
     return chosen
 
 

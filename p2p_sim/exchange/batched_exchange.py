@@ -10,7 +10,7 @@ Where she asks several peers, all questions start at once, and she submits what 
 import gc
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import simpy
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.exchange_run import ExchangeRun, ReceivedLabels
 from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
-from p2p_sim.exchange.message_timing import NEVER, ExchangeRun, ReceivedLabels
+from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
@@ -34,9 +35,9 @@ LEG = {REQUEST: "request", REPLY: "reply", SUBMISSION: "submission", PROBE: "pro
 SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
 
 
-def message_kind(what: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
-    """The engine's number for a kind of message."""
-    return ((attempt * HOPS + hop) * COPIES + copy) * 8 + what
+def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
+    """One number for an event (START to CONFESSION) of an attempt, a copy and a hop, by which the engine sorts."""
+    return ((attempt * HOPS + hop) * COPIES + copy) * 8 + event
 
 
 class ShardExchange(ExchangeRun):
@@ -77,7 +78,7 @@ class ShardExchange(ExchangeRun):
         self.engine = Engine(self._handle)
 
     def run(self) -> Traffic:
-        """Run the exchange to its end."""
+        """Send and deliver all messages of the shard, and return how many there were."""
         users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
         self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
@@ -99,27 +100,28 @@ class ShardExchange(ExchangeRun):
         return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
-        """Deliver messages of one kind."""
-        rest, what = divmod(kind, 8)
+        """Hand messages of one kind (m,), at their times in seconds, to what handles their event."""
+        # the inverse of `message_kind`
+        rest, event = divmod(kind, 8)
         rest, copy = divmod(rest, COPIES)
         attempt, hop = divmod(rest, HOPS)
-        if what == START:
+        if event == START:
             self.ledger.event(times)
             self._send(users, times, 0)
             if self._questions is not None:
                 for question in range(1, self._questions.most):
                     asks = self._questions.numbers[users] > question
                     self._send(users[asks], times[asks], question * self._each)
-        elif what == REQUEST:
+        elif event == REQUEST:
             self._on_request(users, times, attempt, copy, hop)
-        elif what == REPLY:
+        elif event == REPLY:
             self._on_reply(users, times, attempt, copy)
-        elif what == SUBMISSION:
+        elif event == SUBMISSION:
             self._on_submission(kind, users, times)
-        elif what == TIMEOUT:
+        elif event == TIMEOUT:
             self._on_timeout(users, times, attempt)
         else:
-            self._on_probe(what, users, times)
+            self._on_probe(event, users, times)
 
     def _send(self, users: Users, times: Times, attempt: int) -> None:
         """Send the requests of an attempt; those that will not be answered expire, or fail where nothing expires."""
@@ -132,7 +134,7 @@ class ShardExchange(ExchangeRun):
             self._post(REQUEST, users, times, attempt=attempt, copy=copy, ends=ends, only=asks)
         if j.certain or path is None:
             return
-        hopeless = ~np.isfinite(j.answered(users, attempt, path)[0])
+        hopeless = ~np.isfinite(j.answered(users, attempt, path).time_s)
         users, times = users[hopeless], times[hopeless]
         if self._config.request_timeout_s is None:
             self.ledger.counts["failed"] += users.size
@@ -147,10 +149,12 @@ class ShardExchange(ExchangeRun):
             self._post(REPLY, users, times, attempt=attempt)
             return
         path = j.path(users, attempt)
+        # from `sender` to `node`, and from her on to `onward`
         sender, node = (users if hop == 0 else path[hop - 1]), path[hop]
         last = hop + 1 == j.hops
         onward = users if last else path[hop + 1]
-        users, times, sender, node, onward = self._met(j.online(node, times), users, times, sender, node, onward)
+        online = j.online(node, times)
+        users, times, sender, node, onward = self._met(online, [users, times, sender, node, onward])
         self.ledger.delivered(REQUEST, times, sender, node)
         serves = j.serves(node)
         if not last:
@@ -164,7 +168,8 @@ class ShardExchange(ExchangeRun):
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
         """A reply arrives: the first valid one counts."""
         j = self.journey
-        users, times = self._met(j.online(users, times), users, times)
+        users, times = self._met(j.online(users, times), [users, times])
+        # without records, faults or later attempts, peers and labels are looked up only for what reaches the learner
         peers = label = None
         if self.ledger.records or not self._once or self._contents is not None:
             peers = j.path(users, attempt)[-1]
@@ -188,8 +193,8 @@ class ShardExchange(ExchangeRun):
         late = times > j.sent(users, attempt) + j.timeout_s(attempt) if limited else None
         if j.copies == 1:
             return (None if late is None else ~late), late
-        first, which = j.answered(users, attempt, j.path(users, attempt))
-        return (times == first) & (which == copy), late
+        first = j.answered(users, attempt, j.path(users, attempt))
+        return (times == first.time_s) & (first.copy == copy), late
 
     def _on_timeout(self, users: Users, times: Times, attempt: int) -> None:
         """A request has expired: ask again, fall back, or give up."""
@@ -205,7 +210,7 @@ class ShardExchange(ExchangeRun):
         elif rule.fallback == "own_label":
             self._settle(users, back, attempt, self._payload[users], users, own=True)
         elif self._asking.answered and self._questions is not None:
-            self._submit_majority(self._questions.settle(users, back))
+            self._submit_majority(self._questions, self._questions.settle(users, back))
 
     def _settle(
         self,
@@ -223,27 +228,26 @@ class ShardExchange(ExchangeRun):
                 self._contents.held[users] = label
             self._submit(users, times, source, np.ones(users.size, dtype=np.bool_) if own else None)
             return
-        assert label is not None
-        assert source is not None
-        self._questions.reply(users, attempt // self._each, label, source, own)
-        self._submit_majority(self._questions.settle(users, times))
+        # where several are asked, `_on_reply` looks up every label and peer
+        self._questions.reply(users, attempt // self._each, cast(Payload, label), cast(Users, source), own)
+        self._submit_majority(self._questions, self._questions.settle(users, times))
 
-    def _submit_majority(self, done: Users) -> None:
+    def _submit_majority(self, questions: Questions, settled: Users) -> None:
         """Pass on what most peers replied, for users whose questions are all settled."""
-        assert self._questions is not None
-        users, label, source = self._questions.majority(done)
+        majority = questions.majority(settled)
+        users = majority.user
         if self._contents is not None:
-            self._contents.held[users] = label
-        self._submit(users, self._questions.last_s[users], source, self._questions.own[users])
+            self._contents.held[users] = majority.label
+        self._submit(users, questions.last_s[users], majority.peer, questions.own[users])
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
         """Pass a label on with probability θ, at once or in a batch at the deadline; no source: the first peer's."""
         j = self.journey
         goes = j.choices.keep[users]
-        if self._config.batch_submission:
-            assert self._config.deadline_s is not None
-            goes &= times <= self._config.deadline_s
-            times = np.full(users.size, self._config.deadline_s)
+        batch_s = self._config.batch_time_s
+        if batch_s is not None:
+            goes &= times <= batch_s
+            times = np.full(users.size, batch_s)
             online = j.online(users, times)
             goes = goes if online is None else goes & online
         users, times = users[goes], times[goes]
@@ -267,6 +271,7 @@ class ShardExchange(ExchangeRun):
 
     def _prober(self, prober: int) -> Actor:
         """One who asks everybody of her cluster, one after another while she is online, as a process of its own."""
+        # `moment`: when the next probe is due, or she is back to send it
         bounds, every = self._shard.offsets, self._every_s
         cluster = int(np.searchsorted(bounds, prober, side="right"))
 
@@ -280,29 +285,29 @@ class ShardExchange(ExchangeRun):
                 if moment == NEVER:
                     return
                 yield environment.timeout(max(moment - environment.now, 0.0))
-                other = np.array([user], dtype=np.int32)
-                self._post(PROBE, other, when, ends=(me, other))
+                target = np.array([user], dtype=np.int32)
+                self._post(PROBE, target, when, ends=(me, target))
                 moment += every
 
         return script
 
-    def _on_probe(self, what: int, users: Users, times: Times) -> None:
+    def _on_probe(self, event: int, users: Users, times: Times) -> None:
         """A probe reaches a user, or her answer the prober of her cluster."""
         j, bounds = self.journey, self._shard.offsets
         prober = self._probers[np.searchsorted(bounds, users, side="right") - 1]
-        receiver = users if what == PROBE else prober
-        users, times, prober, receiver = self._met(j.online(receiver, times), users, times, prober, receiver)
-        if what == PROBE:
+        receiver = users if event == PROBE else prober
+        users, times, prober = self._met(j.online(receiver, times), [users, times, prober])
+        if event == PROBE:
             self.ledger.delivered(REQUEST, times, prober, users)
             self._post(CONFESSION, users, times, ends=(users, prober), only=j.serves(users))
         else:
-            label = self._arrived(message_kind(what), users, users) if self.ledger.records else None
+            label = self._arrived(message_kind(event), users, users) if self.ledger.records else None
             self.ledger.delivered(REPLY, times, users, prober, label=label)
             self.probed[users] = True
 
     def _post(
         self,
-        what: int,
+        event: int,
         users: Users,
         times: Times,
         *,
@@ -313,14 +318,14 @@ class ShardExchange(ExchangeRun):
         only: NDArray[np.bool_] | None = None,
     ) -> None:
         """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
-        j, leg, kind = self.journey, LEG[what], message_kind(what, attempt, copy, hop)
+        j, leg, kind = self.journey, LEG[event], message_kind(event, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
         counts, duplicate = self.ledger.counts, copy % 2 == 1 and hop == 0
         if duplicate:
             messages = messages.only(j.exists(messages))
         counts["messages_duplicated" if duplicate else "messages_sent"] += messages.user.size
         counts["bytes_sent"] += 0 if duplicate else messages.user.size * j.bytes[leg]
-        goes = j.faults.kept(messages)
+        goes = j.faults.survives(messages)
         if goes is not None:
             counts["messages_lost"] += int(np.count_nonzero(~goes))
         arriving = messages.only(goes)
@@ -329,16 +334,16 @@ class ShardExchange(ExchangeRun):
         arrives = arriving.sent_s + j.travel(arriving)
         if self.ledger.records:  # attempts count from 0 for each question
             sent = replace(messages, attempt=j.in_question(attempt))
-            self.ledger.sent(SEEN_AS.get(what, what), sent, goes, arrives, self.source)
+            self.ledger.sent(SEEN_AS.get(event, event), sent, goes, arrives, self.source)
         self.engine.post(kind, arriving.user, arrives)
 
     def _arrived(self, kind: int, users: Users, source: Users) -> Payload:
         """What messages of a kind carry on arrival, (m, ...), if it was `source` (m,) whose label it is."""
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
-    def _met(self, online: NDArray[np.bool_] | None, *columns: Any) -> tuple[Any, ...]:
-        """The rows whose receiver is online."""
+    def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Of columns (m,) of messages, the rows whose receiver is online; the others are counted as undelivered."""
         if online is None:
             return columns
         self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))
-        return tuple(column[online] for column in columns)
+        return [column[online] for column in columns]

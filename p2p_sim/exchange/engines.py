@@ -5,7 +5,7 @@ A mechanism says what is exchanged; how it travels is decided here.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import PublicStreams, Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.message_timing import ExchangeRun
+from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.network_record import NetworkRecord, Unknown, realised
 from p2p_sim.exchange.peers import NO_REPLY, ONE_PEER, Asking, Peers, first_of_majority
 from p2p_sim.exchange.processes import ProcessExchange
@@ -30,22 +30,27 @@ from p2p_sim.privacy.exchange.majority_exchange import ELSEWHERE
 Finished = tuple[ExchangeRun, Traffic]
 
 
-def served(queue: list[Finished]) -> Iterator[Finished]:
+def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
     """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out.
 
     Args:
-        queue: finished exchanges, at least one.
+        queue: finished exchanges, at least one. bandwidth_bps: rate of the learner's link, bits a second.
     """
     journey = queue[0][0].journey
-    rate = journey.config.learner_bandwidth_bps
-    assert rate is not None
     arrivals = [exchange.arrivals for exchange, _ in queue]
-    left = departures(np.concatenate(arrivals), 8.0 * journey.bytes["submission"] / rate)
-    parts = np.split(left, np.cumsum([times.size for times in arrivals])[:-1])
+    departure_s = departures(np.concatenate(arrivals), 8.0 * journey.bytes["submission"] / bandwidth_bps)
+    parts = np.split(departure_s, np.cumsum([times.size for times in arrivals])[:-1])
     for (exchange, counts), part in zip(queue, parts, strict=True):
         exchange.arrivals = part
         end = max(counts.completion_time_s, float(part.max(initial=0.0)))
         yield exchange, replace(counts, completion_time_s=end)
+
+
+class Fetched(NamedTuple):
+    """Submissions: who submits, (m,) index in the population, ascending, and the payload (m, ...) that she fetched."""
+
+    user: NDArray[np.int64]
+    payload: NDArray[np.generic]
 
 
 def exchange_shard(
@@ -57,8 +62,8 @@ def exchange_shard(
     overlay: Overlay | None = None,
     hops: int = 1,
     asking: Asking = ONE_PEER,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
-    """One shard's submissions in pieces: who submits (index in the population, ascending), and what she fetched.
+) -> Iterator[Fetched]:
+    """One shard's submissions, drawn from their law, in blocks of users in ascending order.
 
     Args:
         shard: the users.
@@ -82,7 +87,7 @@ def exchange_shard(
             labels = np.stack(columns, axis=1)
             fetched = labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
         submitter += shard.start + block.start
-        yield submitter, fetched
+        yield Fetched(submitter, fetched)
 
 
 EngineName = Literal["events", "processes", "vectorised"]
@@ -111,6 +116,14 @@ class Submissions:
     realised: tuple[NetworkRecord, ...] | None = None
 
 
+class ShardAnswers(NamedTuple):
+    """A shard, the payload (m, ...) that each of its users answers when asked, and her role."""
+
+    shard: Shard
+    payload: Payload
+    roles: Roles
+
+
 class Growing:
     """Collects values of one type without holding them twice: grows in place where the expected number is exceeded.
 
@@ -134,7 +147,7 @@ class Growing:
         self._count = end
 
     def values(self) -> NDArray[Any]:
-        """All values; nothing may be appended afterwards."""
+        """All values that were appended, in their order; nothing may be appended afterwards."""
         self._array.resize((self._count, *self._array.shape[1:]), refcheck=False)
         return self._array
 
@@ -177,9 +190,9 @@ class Exchange:
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
         if self.engine == "vectorised":
-            for submitter, fetched in self._draw(population, network, shards):
-                users.append(submitter)
-                labels.append(fetched)
+            for block in self._draw(population, network, shards):
+                users.append(block.user)
+                labels.append(block.payload)
             return Submissions(users.values(), labels.values())
         # what each shard leaves behind, in their order; the law of the fetches, where it is not worked out
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
@@ -196,32 +209,30 @@ class Exchange:
                 messages.append(exchange.messages())
                 traces.append(exchange.trace())
         return Submissions(
-            users.values(),
-            labels.values(),
-            traffic,
-            Transcript(Messages.join(messages), MessageTrace.join(traces)) if record else None,
-            np.concatenate(times),
-            tuple(records),
+            user=users.values(),
+            payload=labels.values(),
+            traffic=traffic,
+            transcript=Transcript(Messages.join(messages), MessageTrace.join(traces)) if record else None,
+            arrival_s=np.concatenate(times),
+            realised=tuple(records),
         )
 
-    def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[tuple[Shard, Payload, Roles]]:
-        """Each shard with what its users answer, and their roles."""
+    def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
+        """Draw what the users of each shard answer, and the roles they play."""
         if self.adversaries != NOBODY:
             check_given(self.adversaries, population.source_rows or population.num_users)
         for shard in shards:
             truth = population.labels_of(shard)
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
             if self.adversaries == NOBODY:
-                yield shard, payload, Roles.without_adversaries(shard.size)
+                yield ShardAnswers(shard, payload, Roles.without_adversaries(shard.size))
                 continue
             row = population.rows_of(shard)
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
-            yield shard, roles.lie(payload, population.num_classes), roles
+            yield ShardAnswers(shard, roles.lie(payload, population.num_classes), roles)
 
-    def _draw(
-        self, population: People, network: Network, shards: Shards
-    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
-        """All submissions as one draw."""
+    def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Fetched]:
+        """All submissions, each block of users drawn at once instead of message by message."""
         for shard, payload, _ in self._answers(population, network, shards):
             yield from exchange_shard(
                 shard, payload, self.sampling_rate, network.streams,
@@ -230,7 +241,8 @@ class Exchange:
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
-        size = -(-self.randomizer.payload_bits // 8)
+        size = -(-self.randomizer.payload_bits // 8)  # whole bytes that hold the payload's bits
+        bandwidth_bps = network.config.learner_bandwidth_bps
         every_s = self.adversaries.sybil.probe_every_s or 1.0
         queue: list[Finished] = []
         for shard, payload, roles in self._answers(population, network, shards):
@@ -248,9 +260,9 @@ class Exchange:
                     asking=self.asking,
                 )  # fmt: skip
             counts = exchange.run()
-            if network.config.learner_bandwidth_bps is None:
+            if bandwidth_bps is None:
                 yield exchange, counts
             else:
                 queue.append((exchange, counts))
-        if queue:
-            yield from served(queue)
+        if queue and bandwidth_bps is not None:
+            yield from served(queue, bandwidth_bps)

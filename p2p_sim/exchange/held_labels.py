@@ -1,6 +1,6 @@
 """What users hold on their way through the batched engine: labels in messages, and replies to several questions."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,15 @@ from p2p_sim.network.event_queue import Times, Users
 from p2p_sim.network.faults import Faults, InTransit
 
 Payload = NDArray[Any]
+
+
+class Majority(NamedTuple):
+    """What users pass on who ask several peers: user (m,), the label that most of her peers gave her (m, as `label`),
+    and the first peer who gave it (m, as `peer`)."""
+
+    user: Users
+    label: Payload
+    peer: Users
 
 
 class MessageContents:
@@ -38,10 +47,11 @@ class MessageContents:
 
 
 class Questions:
-    """What users have of their questions, where they ask several peers.
+    """The replies to users' questions, where they ask several peers.
 
-    numbers: (m,) questions of each, most: the largest. labels, peers: (m, most) of each reply. settled: (m,) how many
-    are. last_s: when the last so far was, seconds. own: (m,) whether a reply is her own label, for want of another.
+    numbers: (m,) how many questions each user has; most: the largest number. labels, peers: (m, most) the label of each
+    reply and whose it is. settled: (m,) how many of her questions have a reply or are given up; last_s: (m,) when the
+    last of them was, seconds. own: (m,) whether a reply is her own label, for want of another.
     """
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
@@ -58,13 +68,13 @@ class Questions:
         return np.asarray(users[self.settled[users] == self.numbers[users]])
 
     def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note what came."""
+        """Note the labels (m,) that came in reply to a question, and whose they are; `own`: the users' own."""
         self.labels[users, question], self.peers[users, question] = labels, peers
         self.own[users] |= own
 
-    def majority(self, users: Users) -> tuple[Users, Payload, Users]:
-        """Those who have any reply, what most of theirs say, and who was the first to say so."""
+    def majority(self, users: Users) -> Majority:
+        """The plurality of the replies of each of the users who have any."""
         first = first_of_majority(self.labels[users])
         labels, peers = self.labels[users, first], self.peers[users, first]
         came = labels != NO_REPLY
-        return users[came], labels[came], peers[came]
+        return Majority(users[came], labels[came], peers[came])

@@ -1,4 +1,4 @@
-"""What becomes of a shard's messages, and what every engine that sends them leaves behind.
+"""What becomes of a shard's messages: when they travel, arrive, expire or get lost.
 
 Times and fates are pure functions of the user and her attempt, for any peer she might have asked.
 
@@ -7,10 +7,10 @@ fault elsewhere changes it. The event engine delivers messages by these function
 asks them what would have become of the peers a user did not draw.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams, Uniforms
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.peers import Choices, Peers
-from p2p_sim.exchange.traffic import Ledger, Traffic
-from p2p_sim.exchange.transcript import Messages, MessageTrace, Spans
 from p2p_sim.network.faults import Ends, InTransit
 from p2p_sim.network.network_config import GossipView, Network
 from p2p_sim.population.population import Shard
@@ -29,6 +27,25 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 NEVER = np.inf
 LEGS = ("request", "reply", "submission")
+
+
+class FirstReply(NamedTuple):
+    """The first valid reply to each request: time_s (m,) when it comes, NEVER if none does; copy (m,) its number."""
+
+    time_s: Floats
+    copy: NDArray[np.int8]
+
+
+class Trip(NamedTuple):
+    """The requests of users (m,) on their way out and one copy of each reply, by its number, on its way back.
+
+    answered_s: (m,) when the request reaches the peer who answers; back_s: (m,) when the reply comes in time; seconds,
+    NEVER where it does not.
+    """
+
+    copy: int
+    answered_s: Floats
+    back_s: Floats
 
 
 class MessageTiming:
@@ -107,7 +124,7 @@ class MessageTiming:
         return [self._peers.again(users, draw, times)]
 
     def serves(self, users: Users) -> Bools | None:
-        """Who answers and forwards requests; None: everybody."""
+        """Which of the users (m,) answer and forward requests; None: all of them."""
         return ~self.roles.silent[users] if self._silent else None
 
     # -- the timetable -----------------------------------------------------------------------------------------------
@@ -132,7 +149,7 @@ class MessageTiming:
         return times if self.availability is None else self.availability.next_online(users, times)
 
     def online(self, users: Users, times: Floats) -> Bools | None:
-        """Who is online; None: everybody."""
+        """Which of the users (m,) are online at their times (m,), seconds; None: all of them."""
         return None if self.availability is None else self.availability.online(users, times)
 
     # -- messages ----------------------------------------------------------------------------------------------------
@@ -155,7 +172,7 @@ class MessageTiming:
         )
 
     def travel(self, messages: InTransit) -> Floats:
-        """Travel times, seconds."""
+        """How long messages travel, (m,), seconds: latency, delays of faults, the sender's link and the distance."""
         m = messages
         if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:
             times = self.first_times[m.leg][m.user]
@@ -164,11 +181,8 @@ class MessageTiming:
         self.faults.delay(times, m)
         if self.config.bandwidth_bps:
             times += 8.0 * self.bytes[m.leg] / self.config.bandwidth_bps
-        if self.config.distance_s and m.ends is not None:
-            assert self.overlay is not None
-            assert self.overlay.position is not None
-            gap = self.overlay.position[m.ends[0]] - self.overlay.position[m.ends[1]]
-            times += self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
+        if self.config.distance_s and self.overlay is not None and m.ends is not None:
+            times += self.config.distance_s * self.overlay.distances(*m.ends)
         return times
 
     def exists(self, messages: InTransit) -> Bools:
@@ -176,21 +190,21 @@ class MessageTiming:
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
-    def answered(self, users: Users, attempt: int, path: list[Users]) -> tuple[Floats, NDArray[np.int8]]:
-        """When the first valid reply comes if the request takes this path, and which copy of it; NEVER if none does.
+    def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
+        """The first valid reply to an attempt of each user (m,) if her request takes this path.
 
         All in closed form, since nobody's messages depend on anybody else's.
         """
-        best, which = np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8)
-        for number, _, back in self.trips(users, attempt, path):
-            better = back < best
-            best[better], which[better] = back[better], number
-        return best, which
+        first = FirstReply(np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8))
+        for trip in self.trips(users, attempt, path):
+            earlier = trip.back_s < first.time_s
+            first.time_s[earlier], first.copy[earlier] = trip.back_s[earlier], trip.copy
+        return first
 
-    def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[tuple[int, Floats, Floats]]:
-        """For each copy of a reply: its number, when the request was answered, and when it comes back in time.
+    def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[Trip]:
+        """The way of an attempt's requests and replies, a trip for each copy of a reply.
 
-        NEVER stands where it does not. Without a path, peers are taken to be online and to answer, at distance 0.
+        Without a path, peers are taken to be online and to answer, at distance 0.
         """
         sent = self.sent(users, attempt)
         limit = sent + self.timeout_s(attempt)
@@ -202,7 +216,7 @@ class MessageTiming:
                 back = self._arrival(self.message("reply", users, reached, attempt, copy=number, ends=ends))
                 _drop(back, self.online(users, back))
                 back[back > limit] = NEVER
-                yield number, reached, back
+                yield Trip(number, reached, back)
 
     def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
         """When a copy of the request reaches the last one of its path, if she answers; else NEVER."""
@@ -224,9 +238,9 @@ class MessageTiming:
         In time, but for users (m,) of the shard whose submission is `late`: theirs must come after the deadline.
         """
         c = self.config
-        if c.batch_submission:
-            assert c.deadline_s is not None
-            ready, sent = times <= c.deadline_s, np.full(users.size, c.deadline_s)
+        batch_s = c.batch_time_s
+        if batch_s is not None:
+            ready, sent = times <= batch_s, np.full(users.size, batch_s)
             _drop(sent, ready)
             _drop(sent, self.online(users, sent))
         else:
@@ -235,7 +249,7 @@ class MessageTiming:
         for copy in range(self.copies):
             np.minimum(first, self._arrival(self.message("submission", users, sent, 0, copy=copy)), out=first)
         arrived: Bools = np.isfinite(first)
-        if c.deadline_s is not None and not c.batch_submission:
+        if c.deadline_s is not None and batch_s is None:
             arrived &= (first <= c.deadline_s) != (False if late is None else late[users])
         return arrived
 
@@ -244,11 +258,11 @@ class MessageTiming:
         times = messages.sent_s + self.travel(messages)
         if messages.copy % 2 and messages.hop == 0:
             _drop(times, self.exists(messages))
-        _drop(times, self.faults.kept(messages))
+        _drop(times, self.faults.survives(messages))
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
-        """The random numbers of messages at an address, for a purpose."""
+        """The random numbers of messages at an address (leg, copy, hop) and attempt, for a purpose such as latency."""
         key = (f"{purpose}-{address}", attempt)
         if key not in self._uniforms:
             self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
@@ -256,90 +270,6 @@ class MessageTiming:
 
 
 def _drop(times: Floats, keep: Bools | None) -> None:
+    """Set times (m,) to NEVER, in place, where a message does not get through; None: all get through."""
     if keep is not None:
         times[~keep] = NEVER
-
-
-@dataclass(frozen=True)
-class ReceivedLabels:
-    """Submissions that the learner takes.
-
-    user: (s,) who submitted each, index in the population, ascending. label: (s, ...). time_s: (s,) when each arrived,
-    seconds.
-    """
-
-    user: NDArray[np.int64]
-    label: NDArray[np.generic]
-    time_s: Floats
-
-
-class ExchangeRun(ABC):
-    """One shard's run, message by message.
-
-    Args:
-        shard: the users. network: opened. streams: the replicate's random streams.
-        roles: who does not follow the protocol; None: everybody does.
-        sampling_rate: θ. payload_bytes: of a label. record: keep every delivered message for a transcript.
-    """
-
-    def __init__(
-        self, shard: Shard, network: Network, streams: Streams, *, roles: Roles | None = None,
-        sampling_rate: float = 1.0, payload_bytes: int = 1, record: bool = False,
-    ) -> None:  # fmt: skip
-        self._shard, self._config = shard, network.config
-        self._roles = Roles.without_adversaries(shard.size) if roles is None else roles
-        self.journey = MessageTiming(
-            shard, network, streams, self._roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes
-        )
-        self.ledger = Ledger(shard.start, record)
-        self.source = self.journey.choices.peer
-        """Whose label a user passes on, (m,), if anything of hers arrives."""
-        self.fallback = np.zeros(shard.size, dtype=np.bool_)
-        """Who passes on her own label for want of a reply, (m,)."""
-        self.arrival = np.full(shard.size, NEVER)
-        """When a user's first submission reaches the learner, seconds, (m,)."""
-        self.probed = np.zeros(shard.size, dtype=np.bool_)
-        """Who told a prober her noisy label, (m,)."""
-
-    @abstractmethod
-    def run(self) -> Traffic:
-        """Run the exchange to its end."""
-
-    @abstractmethod
-    def submissions(self) -> ReceivedLabels:
-        """What arrived in time, in order of user, not of arrival: the learner's figure holds for one who sees a set."""
-
-    @property
-    def arrivals(self) -> Floats:
-        """When submissions come to the learner's link, seconds, in order of user."""
-        times: Floats = self.arrival[np.isfinite(self.arrival)]
-        return times
-
-    @arrivals.setter
-    def arrivals(self, times: Floats) -> None:
-        self.arrival[np.isfinite(self.arrival)] = times
-
-    @property
-    def in_time(self) -> NDArray[np.bool_]:
-        """Whose submission the learner takes, (m,)."""
-        return self.taken(self.arrival)
-
-    def taken(self, times: Floats) -> NDArray[np.bool_]:
-        """Which submissions that arrive at these times, seconds, the learner takes."""
-        limit = self._config.deadline_s
-        return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
-
-    def messages(self) -> Messages:
-        """All delivered messages, if they were recorded."""
-        return self.ledger.messages()
-
-    def trace(self) -> MessageTrace:
-        """What happened besides deliveries, if messages were recorded; attempts count from 0 for each question."""
-        sent, expired = self.ledger.noted()
-        each = self._config.on_timeout.attempts
-        sent = replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each))
-        online = self.journey.availability
-        if online is None:
-            return MessageTrace(sent, expired, None)
-        users = np.repeat(np.arange(self._shard.size, dtype=np.int32), np.diff(online.indptr))
-        return MessageTrace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))

@@ -8,6 +8,7 @@ the same one.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
 MOST_PAIRS = 250_000
-"""Pairs of organisations that may ask each other; a row names all that were shown a model."""
+"""Most pairs of organisations that may ask each other; a row of results names all who received a model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Delivered:
     asker, owner: (m,) organisations from 0.
     arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
     used: (m,) whether that was before the deadline, too.
-    shown: (m,) whether some copy of the model reached the asker at all, in time or late.
+    received: (m,) whether some copy of the model reached the asker at all, in time or late.
     offline: (N,) who was never there, or away when a message came to her.
     """
 
@@ -44,13 +45,27 @@ class Delivered:
     owner: Organisations
     arrival_s: Floats
     used: Bools
-    shown: Bools
+    received: Bools
     offline: Bools
     traffic: Traffic
     transcript: Transcript | None = None
 
 
-def neighbours(network: Network, organisations: int) -> tuple[Organisations, Organisations]:
+class AskingPairs(NamedTuple):
+    """Pairs of organisations (m,), numbered from 0: who asks, and who owns the model."""
+
+    asker: Organisations
+    owner: Organisations
+
+
+class Deliveries(NamedTuple):
+    """Messages that were delivered: pairs (d,), which pairs they belong to; time_s (d,), when, seconds."""
+
+    pairs: Pairs
+    time_s: Floats
+
+
+def neighbours(network: Network, organisations: int) -> AskingPairs:
     """All pairs (asker, owner) of different organisations that may ask each other.
 
     Raises:
@@ -63,9 +78,9 @@ def neighbours(network: Network, organisations: int) -> tuple[Organisations, Org
             f"network.overlay: {organisations} organisations are {count:,d} pairs; at most {MOST_PAIRS:,d} are allowed"
         )
     if overlay is not None:
-        return np.repeat(np.arange(organisations), overlay.degrees), overlay.indices.astype(np.int64)
+        return AskingPairs(np.repeat(np.arange(organisations), overlay.degrees), overlay.indices.astype(np.int64))
     asker, owner = np.divmod(np.arange(organisations**2), organisations)
-    return asker[asker != owner], owner[asker != owner]
+    return AskingPairs(asker[asker != owner], owner[asker != owner])
 
 
 def exchange_models(
@@ -82,10 +97,15 @@ def exchange_models(
     run.ask()
     transcript = Transcript(Messages.join([run.ledger.messages()])) if record else None
     used = np.isfinite(run.arrival) & (run.arrival <= (network.config.deadline_s or np.inf))
-    return Delivered(asker, owner, run.arrival, used, run.shown, run.offline, run.ledger.traffic(0), transcript)
+    return Delivered(
+        asker=asker, owner=owner, arrival_s=run.arrival, used=used, received=run.received, offline=run.offline,
+        traffic=run.ledger.traffic(0), transcript=transcript,
+    )  # fmt: skip
 
 
 class _ModelRun:
+    """The requests of all pairs as they go on: what came of those made so far, by pair."""
+
     def __init__(
         self,
         network: Network,
@@ -102,18 +122,19 @@ class _ModelRun:
         self.availability = network.shard_availability(Shard(0, 0, count, np.array([0, count])))
         self.offline = np.zeros(count, dtype=np.bool_)
         self.arrival = np.full(asker.size, np.inf)
-        self.shown = np.zeros(asker.size, dtype=np.bool_)
+        self.received = np.zeros(asker.size, dtype=np.bool_)
         self.faults = network.config.transit()
         self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
-        """All attempts, one after another."""
+        """Send the requests of all pairs, attempt by attempt; whoever has her model, or left, asks no more."""
         c, count = self.config, self.offline.size
         everybody = np.arange(count)
         start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)
         self.offline |= np.isinf(start)
         self.ledger.event(start[np.isfinite(start)])
         sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
+        # sent (m,): when each pair's next request is due; inf: its asker never comes online again
         for attempt in range(c.on_timeout.attempts):
             pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
             self.ledger.counts["fetches"] += pairs.size
@@ -135,24 +156,27 @@ class _ModelRun:
         limit = np.full(self.asker.size, np.inf)
         limit[pairs] = sent + self.config.timeout_s(attempt)
         for copy in range(self.copies):
-            asked, reached = self._travels(REQUEST, pairs, sent, attempt, copy)
-            self.ledger.delivered(REQUEST, reached, self._who(self.asker, asked), self._who(self.owner, asked))
+            requests = self._travels(REQUEST, pairs, sent, attempt, copy)
+            sender, receiver = self._who(self.asker, requests.pairs), self._who(self.owner, requests.pairs)
+            self.ledger.delivered(REQUEST, requests.time_s, sender, receiver)
             for duplicate in range(self.copies):
-                got, back = self._travels(REPLY, asked, reached, attempt, 2 * copy + duplicate)
+                number = 2 * copy + duplicate
+                got, back = self._travels(REPLY, requests.pairs, requests.time_s, attempt, number)
                 late = back > limit[got]
                 sender, receiver = self._who(self.owner, got), self._who(self.asker, got)
                 self.ledger.delivered(REPLY, back, sender, receiver, late=late)
                 self.ledger.counts["late_replies"] += int(np.count_nonzero(late))
-                self.shown[got] = True
+                self.received[got] = True
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
-    def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> tuple[Pairs, Floats]:
-        """Messages sent at the given times: the pairs whose copy was delivered, and when. Odd copies are duplicates."""
+    def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> Deliveries:
+        """Send a copy of a message of each pair at the given times; odd copies are the network's duplicates."""
         c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
-        ends = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
-        place = (ends[0][pairs], ends[1][pairs])
-        draw = self._draw(f"{kind}-{copy}", attempt)
-        messages = InTransit(leg, attempt, copy, 0, self.key[pairs], times, place, draw, self.network.latency)
+        sender, receiver = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
+        messages = InTransit(
+            leg=leg, attempt=attempt, copy=copy, hop=0, user=self.key[pairs], sent_s=times,
+            ends=(sender[pairs], receiver[pairs]), draw=self._draw(f"{kind}-{copy}", attempt), law=self.network.latency,
+        )  # fmt: skip
         if copy % 2:
             copied = self.faults.duplicated(messages)
             pairs, messages = pairs[copied], messages.only(copied)
@@ -164,30 +188,33 @@ class _ModelRun:
         if c.bandwidth_bps:
             times = times + 8.0 * sizes / c.bandwidth_bps
         times = times + self._distance(pairs)
-        kept, receiver = self.faults.kept(messages), messages.receiver
-        comes = np.ones(pairs.size, dtype=np.bool_) if kept is None else kept
+        # a message comes unless it is lost, and is delivered if its receiver is online then
+        survives = self.faults.survives(messages)
+        comes = np.ones(pairs.size, dtype=np.bool_) if survives is None else survives
         arrives = comes
         if self.availability is not None:
-            arrives = comes & self.availability.online(receiver, times)
+            arrives = comes & self.availability.online(messages.receiver, times)
         away = comes & ~arrives
-        self.offline[receiver[away]] = True
+        self.offline[messages.receiver[away]] = True
         counts["messages_lost"] += int(np.count_nonzero(~comes))
         counts["messages_undelivered"] += int(np.count_nonzero(away))
-        return pairs[arrives], times[arrives]
+        return Deliveries(pairs[arrives], times[arrives])
 
     def _distance(self, pairs: Pairs) -> Floats:
         """Travel time for the distance of each pair, seconds."""
         overlay = self.network.overlay
-        if not self.config.distance_s or overlay is None or overlay.position is None:
+        if not self.config.distance_s or overlay is None:
             return np.zeros(pairs.size)
-        gap = overlay.position[self.asker[pairs]] - overlay.position[self.owner[pairs]]
-        return self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
+        return self.config.distance_s * overlay.distances(self.asker[pairs], self.owner[pairs])
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
+        """The time itself for who is online, else when she comes back, seconds; inf: never."""
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
+        """Where an attempt's messages at an address take their random numbers from, by purpose."""
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
+        """The askers or the owners of some pairs, as the ledger numbers users."""
         return ends[pairs].astype(np.int32)

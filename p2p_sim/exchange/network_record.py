@@ -7,14 +7,16 @@ Users' own choices are what is left to chance.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.exchange.message_timing import NEVER, Bools, ExchangeRun, Floats, MessageTiming, Users
+from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, MessageTiming, Users
+from p2p_sim.network.availability import Availability
 from p2p_sim.network.network_config import CALIBRATED, GossipView
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Shard
@@ -43,12 +45,12 @@ class Capped:
 class FetchTable:
     """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
 
-    asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
+    requests: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
     empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
     """
 
     weights: "scipy.sparse.csr_array"
-    asked: "scipy.sparse.csr_array | None" = None
+    requests: "scipy.sparse.csr_array | None" = None
 
 
 @dataclass(frozen=True)
@@ -73,22 +75,23 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
         submitted: (m,) who passed on a fetched label.
         late: (m,) whose submission came after the deadline; None: nobody's.
     """
-    config = journey.config
+    config, overlay = journey.config, journey.overlay
+    # from what holds of any run to what the overlay alone decides
     beyond = [key for key in config.faults if key not in ACCOUNTED]
     if beyond:
         return Unknown(f"nobody has said what {beyond[0]} does", anything=True)
-    if journey.overlay is None and journey.availability is None:
+    if overlay is None and journey.availability is None:
         return Uniform()
     if config.deadline_s is not None and config.learner_bandwidth_bps is not None:
         return Unknown("what queues at the learner's link is in time or not, depending on the others")
     users = np.flatnonzero(submitted).astype(np.int32)
-    if journey.overlay is None:
+    if overlay is None:
         return Capped(_caps(journey, users, late))
     if journey.hops == 1:
-        return _neighbours(journey, users, late)
+        return _neighbours(journey, overlay, users, late)
     if journey.availability is not None or journey.serves(users) is not None or config.distance_s:
         return Unknown("random walks across users who may not forward")
-    return _walks(journey, users)
+    return _walks(journey, overlay, users)
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
@@ -100,6 +103,7 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
     which replies it could have come from, since an earlier one would have made it in time: 1, unless every attempt has
     one reply and a peer of its own.
     """
+    # sizes: of how many equally likely peers at least the label is that of one
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
     able = [_able(journey, users, attempt, late) for attempt in range(rule.attempts)]
     least = np.full(users.size, np.inf)
@@ -121,28 +125,28 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
     """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
-    assert journey.availability is not None
+    availability = cast(Availability, journey.availability)  # where all are always online, the law is uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
-    for _, reached, back in journey.trips(users, attempt, None):
-        valid = journey.arrives(users, back, late) & (back < NEVER)
+    for trip in journey.trips(users, attempt, None):
+        valid = journey.arrives(users, trip.back_s, late) & (trip.back_s < NEVER)
         for index in np.unique(cluster[valid]):
             rows = np.flatnonzero(valid & (cluster == index))
             members = np.arange(offsets[index], offsets[index + 1], dtype=np.int32)
             serves = journey.serves(members)
             members = members if serves is None else members[serves]
-            online = journey.availability.take(members).count_online(0, members.size, reached[rows])
+            online = availability.take(members).count_online(0, members.size, trip.answered_s[rows])
             count[rows] = np.maximum(count[rows], online)
     return count
 
 
-def _neighbours(journey: MessageTiming, users: Users, late: Bools | None) -> FetchLaw:
+def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
     """The law of users who ask a neighbour, in blocks of users."""
-    assert journey.overlay is not None
-    overlay, size = journey.overlay, journey.shard.size
+    size = journey.shard.size
     edges = int(_degrees(overlay, users).sum())
     if edges > LARGEST_TABLE:
         return Unknown(f"an overlay of {edges:,} edges")
+    # alike: an edge's weight does not depend on the neighbour, unless she is silent
     alike = journey.availability is None and journey.config.distance_s == 0
     even = alike and journey.serves(users) is None
     peers, weights = np.empty(edges, dtype=np.int32), np.empty(edges)
@@ -151,28 +155,36 @@ def _neighbours(journey: MessageTiming, users: Users, late: Bools | None) -> Fet
         block = users[first : first + BLOCK]
         row, peer = _edges(overlay, block)
         degree = _degrees(overlay, block)
+        # normalised to sum to one for each user; edges of weight 0 are left out
         weight = 1.0 / degree[row] if even else _edge_weights(journey, block, row, peer, late)
         total = np.bincount(row, weights=weight, minlength=block.size)
         weight /= np.maximum(total, np.finfo(float).tiny)[row]
         keep = weight > 0
         counts[block] = np.bincount(row[keep], minlength=block.size)
-        kept = int(np.count_nonzero(keep))
-        peers[filled : filled + kept], weights[filled : filled + kept] = peer[keep], weight[keep]
-        filled += kept
+        end = filled + int(np.count_nonzero(keep))
+        peers[filled:end], weights[filled:end] = peer[keep], weight[keep]
+        filled = end
     table = _table((weights[:filled], peers[:filled], counts), size)
-    return FetchTable(table, _asked(journey, overlay) if alike else None)
+    return FetchTable(table, _member_requests(journey, overlay) if alike else None)
 
 
-def _edges(overlay: Overlay, users: Users) -> tuple[NDArray[np.int64], Users]:
-    """Edges of some users: whose, as a position among them, and the neighbour."""
+class Edges(NamedTuple):
+    """Edges of some users: row (e,), the position of its user among them; peer (e,), the neighbour it leads to."""
+
+    row: NDArray[np.int64]
+    peer: Users
+
+
+def _edges(overlay: Overlay, users: Users) -> Edges:
+    """All edges of some users (m,), user by user."""
     degree = _degrees(overlay, users)
     row = np.repeat(np.arange(users.size), degree)
     first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])
-    return row, overlay.indices[first[row] + np.arange(row.size)]
+    return Edges(row, overlay.indices[first[row] + np.arange(row.size)])
 
 
 def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
-    """How many neighbours some users have."""
+    """How many neighbours each of the users has, (m,)."""
     return overlay.indptr[users + 1] - overlay.indptr[users]
 
 
@@ -182,21 +194,21 @@ def _edge_weights(
     """Edge by edge: what would have become of every request to a neighbour; weights that are not normalised."""
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
-    weight, open_, asked = np.zeros(asker.size), np.ones(users.size), np.zeros(asker.size, dtype=np.bool_)
+    weight, open_, has_answered = np.zeros(asker.size), np.ones(users.size), np.zeros(asker.size, dtype=np.bool_)
     for attempt in range(rule.attempts):
-        times = journey.answered(asker, attempt, [peer])[0]
-        answered = (times < NEVER) & ~asked
+        times = journey.answered(asker, attempt, [peer]).time_s
+        answered = (times < NEVER) & ~has_answered
         arrived = answered & journey.arrives(asker, times, late)
         weight[arrived] += open_[row[arrived]] / degree[row[arrived]]
         if rule.retry == "redraw":
             share = np.bincount(row[answered], minlength=users.size) / np.maximum(degree, 1)
             open_ *= 1.0 - share
         else:
-            asked |= answered  # the same peer is asked again only if she has not answered
+            has_answered |= answered  # the same peer is asked again only if she has not answered
     return weight
 
 
-def _asked(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
+def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
     """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
     late, lost on the way to the learner or not: nothing that happens to it depends on the neighbour."""
     members = np.flatnonzero(journey.roles.member).astype(np.int32)
@@ -224,10 +236,9 @@ def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
     return _table((weight, overlay.indices, overlay.degrees), overlay.num_users)
 
 
-def _walks(journey: MessageTiming, users: Users) -> FetchLaw:
+def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
     """Where the walks end: powers of the transition matrix, rows of those who submitted."""
-    assert journey.overlay is not None
-    overlay, size = journey.overlay, journey.shard.size
+    size = journey.shard.size
     step = _step(overlay)
     rows = scipy.sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
     for _ in range(journey.hops):
@@ -276,14 +287,15 @@ class NetworkRecord:
         """One entry for all users of a cluster of whom the same is known; the users must have one law."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
+        # an entry's kind: the number of its cluster, followed by a bit for each flag
         kind = np.repeat(np.arange(clusters) << len(FLAGS), np.diff(self.offsets))
-        for place, name in enumerate(FLAGS):
-            kind |= getattr(self, name).astype(np.int64) << place
+        for bit, name in enumerate(FLAGS):
+            kind |= getattr(self, name).astype(np.int64) << bit
         counts = np.bincount(kind, minlength=clusters << len(FLAGS))
-        kept = np.flatnonzero(counts)
-        known: dict[str, Any] = {name: (kept >> place & 1).astype(np.bool_) for place, name in enumerate(FLAGS)}
-        offsets = np.searchsorted(kept, np.arange(clusters + 1) << len(FLAGS))
-        return replace(self, **known, offsets=offsets, users=counts[kept])
+        kinds = np.flatnonzero(counts)
+        flags: dict[str, Any] = {name: (kinds >> bit & 1).astype(np.bool_) for bit, name in enumerate(FLAGS)}
+        offsets = np.searchsorted(kinds, np.arange(clusters + 1) << len(FLAGS))
+        return replace(self, **flags, offsets=offsets, users=counts[kinds])
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
@@ -296,15 +308,15 @@ def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecor
     # the moment of a submission may tell whose label it is: who was online, or near
     times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
     return NetworkRecord(
-        journey.shard,
-        fetched,
-        arrived & exchange.fallback,
-        ~roles.silent,
-        roles.constant,
-        roles.member,
-        exchange.probed,
-        law,
-        rule.attempts if rule.retry == "redraw" else 1,
-        times_tell,
-        journey.shard.offsets,
+        shard=journey.shard,
+        fetched=fetched,
+        own=arrived & exchange.fallback,
+        answers=~roles.silent,
+        constant=roles.constant,
+        member=roles.member,
+        probed=exchange.probed,
+        law=law,
+        draws=rule.attempts if rule.retry == "redraw" else 1,
+        times_tell=times_tell,
+        offsets=journey.shard.offsets,
     )

@@ -5,6 +5,7 @@ These are the draws of lines 5 and 9 of Algorithm 2.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,12 @@ class Peers:
         if self._hops > 1:
             return self.path(users, attempt)[-1]
         if self._view is not None:
-            return self._entry(users, attempt, times)
+            return self._entry(self._view, users, attempt, times)
         position = self._streams.uniforms("peer", self._shard.index, attempt).at(users)
         return self._neighbour(users, position) if self._overlay is not None else self._member(users, position)
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """Where a random walk is after each of its steps."""
+        """Where each user's random walk is after each of its steps: a list of arrays (m,), one a step."""
         node, path = users, []
         for hop in range(self._hops):
             position = self._streams.uniforms(f"walk-{hop}", self._shard.index, attempt).at(users)
@@ -86,13 +87,13 @@ class Peers:
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
         """The neighbour at a relative position in [0, 1) of each user's list; -1 too for user -1, who is nobody."""
-        assert self._overlay is not None
-        first = self._overlay.indptr[users]
-        degree = self._overlay.indptr[users + 1] - first
+        overlay = cast(Overlay, self._overlay)  # walks need one, and else who has none asks a member of her cluster
+        first = overlay.indptr[users]
+        degree = overlay.indptr[users + 1] - first
         alone = degree <= 0  # nobody's is not above 0
         edge = first + (position * degree).astype(np.int64)
         edge[alone] = 0
-        peer = np.take(self._overlay.indices, edge, mode="clip") if self._overlay.indices.size else users.copy()
+        peer = np.take(overlay.indices, edge, mode="clip") if overlay.indices.size else users.copy()
         peer[alone] = -1
         return peer
 
@@ -103,13 +104,12 @@ class Peers:
         within = position * (offsets[cluster + 1] - offsets[cluster])
         return within.astype(np.int32) + offsets[cluster].astype(np.int32)
 
-    def _entry(self, users: Users, attempt: int, times: Floats) -> Users:
+    def _entry(self, view: GossipView, users: Users, attempt: int, times: Floats) -> Users:
         """A random entry of each user's view as it is at the given times."""
-        assert self._view is not None
-        slot = self._streams.uniforms("view-slot", self._shard.index, attempt).at(users) * self._view.view_size
-        slot = np.floor(slot)
-        epoch = np.floor(times / self._view.refresh_s + slot / self._view.view_size)
-        number = (epoch * self._view.view_size + slot).astype(np.int64) * self._shard.size + users
+        slot = np.floor(self._streams.uniforms("view-slot", self._shard.index, attempt).at(users) * view.view_size)
+        # how often the entry was replaced: slot s is s/v of a refresh ahead of slot 0, so that one goes after another
+        epoch = np.floor(times / view.refresh_s + slot / view.view_size)
+        number = (epoch * view.view_size + slot).astype(np.int64) * self._shard.size + users
         return self._member(users, self._streams.uniforms("view", self._shard.index).at(number))
 
 
@@ -132,7 +132,7 @@ def _uniform_members(position: Floats, offsets: NDArray[np.int64], start: int, s
 
 
 NO_REPLY = -1
-"""Stands where a label would, had it come."""
+"""In arrays of labels: no reply came."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Asking:
 
     @property
     def several(self) -> bool:
-        """Whether anybody asks more than one peer."""
+        """Whether some users ask more than one peer."""
         return max(self.shares)[0] > 1
 
     @property
@@ -167,7 +167,7 @@ class Asking:
 
 
 ONE_PEER = Asking()
-"""The exchange of the clustering paper."""
+"""Every user asks one peer, as in the clustering paper."""
 
 
 def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:

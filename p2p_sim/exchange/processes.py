@@ -6,8 +6,8 @@ Draws and travel times are those of `MessageTiming`, which the batched engine us
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,36 +17,26 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.message_timing import NEVER, ExchangeRun, ReceivedLabels
-from p2p_sim.exchange.protocol import CheckedProtocol, LabelExchangeProtocol, Me, Protocol, Reply, Request, Steps
+from p2p_sim.exchange.exchange_run import ReceivedLabels
+from p2p_sim.exchange.message_timing import NEVER
+from p2p_sim.exchange.protocol import (
+    CheckedProtocol,
+    LabelExchangeProtocol,
+    Me,
+    PendingRequest,
+    Protocol,
+    Reply,
+    Request,
+    Steps,
+)
+from p2p_sim.exchange.single_messages import SingleMessages, single
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
-from p2p_sim.network.event_queue import Clock
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
 
-SEEN_AS = {
-    "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,
-    "submission": SUBMISSION,
-}  # fmt: skip
-"""The kind of a message on a leg, as an observer sees it."""
 
-
-@dataclass
-class PendingRequest:
-    """A request: numbers used before its question, which attempt it is (from 0), from and until when a reply counts
-    (seconds), the event that her process waits for, and when the first came in time (infinity: none did)."""
-
-    user: int
-    earlier: int
-    attempt: int
-    begin_s: float
-    deadline: float
-    reply: simpy.Event
-    answered_s: float = math.inf
-
-
-class ProcessExchange(ExchangeRun):
+class ProcessExchange(SingleMessages):
     """One shard's run of a protocol, message by message.
 
     Args:
@@ -62,20 +52,20 @@ class ProcessExchange(ExchangeRun):
     ) -> None:  # fmt: skip
         rate = protocol.sampling_rate if isinstance(protocol, LabelExchangeProtocol) else 1.0
         super().__init__(
-            shard, network, streams, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes, record=record
-        )
+            shard, network, streams, payload.dtype, roles=roles, sampling_rate=rate, payload_bytes=payload_bytes,
+            record=record, num_classes=num_classes,
+        )  # fmt: skip
         self._protocol = CheckedProtocol(protocol, num_classes, shard.size)
-        self._num_classes, self._every_s, self._streams = num_classes, probe_every_s, streams
+        self._every_s, self._streams = probe_every_s, streams
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
-        self._label_type = payload.dtype
         # label and arrival, seconds, by user and the number of her submission
         self._submitted = dict[tuple[int, int], tuple[float, float]]()
-        self.source, self.clock = self.source.copy(), Clock()
+        self.source = self.source.copy()
 
     def run(self) -> Traffic:
-        """Run every user's process to its end."""
+        """Run every user's process to its end, and return how many messages there were."""
         for me, start in zip(self._users, self.journey.start.tolist(), strict=True):
             if math.isfinite(start):
                 self.clock.process(self._life(me, start))
@@ -96,20 +86,20 @@ class ProcessExchange(ExchangeRun):
         return replace(
             super().trace(),
             requests=Requests(
-                np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
-                np.array([request.earlier for request in requests], dtype=np.int64),
-                np.array([request.attempt for request in requests], dtype=np.int64),
-                np.array([request.begin_s for request in requests]),
-                np.array([request.deadline for request in requests]),
-                np.array([request.answered_s for request in requests]),
+                user=np.array([request.user for request in requests], dtype=np.int64) + self._shard.start,
+                question=np.array([request.earlier for request in requests], dtype=np.int64),
+                attempt=np.array([request.attempt for request in requests], dtype=np.int64),
+                begin_s=np.array([request.begin_s for request in requests]),
+                deadline_s=np.array([request.deadline_s for request in requests]),
+                answered_s=np.array([request.answered_s for request in requests]),
             ),
         )
 
     def submissions(self) -> ReceivedLabels:
         times, owners = self.arrivals, np.array([user for user, _ in self._submitted], dtype=np.int64)
-        labels = np.array([label for label, _ in self._submitted.values()], dtype=self._label_type)
-        taken = self.taken(times)
-        return ReceivedLabels(owners[taken] + self._shard.start, labels[taken], times[taken])
+        labels = np.array([label for label, _ in self._submitted.values()], dtype=self.label_type)
+        accepted = self.accepts(times)
+        return ReceivedLabels(owners[accepted] + self._shard.start, labels[accepted], times[accepted])
 
     @property
     def arrivals(self) -> NDArray[np.float64]:
@@ -123,12 +113,13 @@ class ProcessExchange(ExchangeRun):
             self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
+        """A user's process: she waits until she starts, seconds, and then follows the protocol."""
         yield self.clock.until(start)
         self.ledger.event(np.array([start]))
         yield from self._protocol.user(me)
 
     def ask(self, user: int) -> simpy.Process:
-        """As `Me.ask`: a process whose value is the reply."""
+        """A process whose value is the reply to a question to a random peer, or None."""
         return self.clock.process(self._asking(user))
 
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
@@ -140,12 +131,12 @@ class ProcessExchange(ExchangeRun):
             self.ledger.counts["retries"] += int(attempt > 0)
             if attempt == 0 or rule.retry != "same_peer":  # whom she asks: hop by hop, as the network is now
                 now = np.array([self.clock.now])
-                path = [int(step[0]) for step in self.journey.drawn_path(_one(user), earlier + attempt, now)]
+                path = [int(step[0]) for step in self.journey.drawn_path(single(user), earlier + attempt, now)]
             reply: Reply | None = yield self._request(user, earlier, attempt, path)
             if reply is not None:
                 return reply
             # she goes on when she is online again, if ever
-            back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+            back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
             if back == NEVER:
                 self.ledger.counts["departed"] += 1
                 return None
@@ -154,79 +145,88 @@ class ProcessExchange(ExchangeRun):
         return Reply(self._users[user].noisy_label, user, own=True) if rule.fallback == "own_label" else None
 
     def submit(self, user: int, reply: Reply | int) -> None:
-        """As `Me.submit`: at once, or in a batch at the network's deadline."""
-        given = reply if isinstance(reply, Reply) else Reply(reply, user)
-        self._protocol.check_submitted(given)
-        if not self._config.batch_submission:
-            self._submit(user, given)
-        elif self.clock.now <= (self._config.deadline_s or 0.0):
-            self.clock.at(self._config.deadline_s or 0.0, lambda: self._submit(user, given))
+        """Pass a label on to the learner, at once or in a batch at the network's deadline."""
+        submission = reply if isinstance(reply, Reply) else Reply(reply, user)
+        self._protocol.check_submitted(submission)
+        batch_s = self._config.batch_time_s
+        if batch_s is None:
+            self._submit(user, submission)
+        elif self.clock.now <= batch_s:
+            self.clock.at(batch_s, lambda: self._submit(user, submission))
 
     def _submit(self, user: int, reply: Reply) -> None:
-        if self._config.batch_submission and not self._is_online(user):
+        """Send a label to the learner; a batch leaves out users who are offline when it is sent."""
+        if self._config.batch_submission and not self.is_online(user):
             return
         number = self._number(user, "submission")
         self.source[user] = reply.source
         self.fallback[user] |= reply.own
+        arrive = partial(self._on_submission, user, number)
         for copy in range(self.journey.copies):
-            self._send("submission", user, None, lambda label: self._on_submission(user, number, label),
-                       owner=user, attempt=number, copy=copy, payload=reply.label)  # fmt: skip
+            self.send_message(
+                "submission", user, None, arrive, owner=user, attempt=number, copy=copy, payload=reply.label
+            )
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
         """A label reaches the learner; of the network's copies the first counts."""
-        self._deliver(SUBMISSION, user, None, label)
+        self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
             self._submitted[user, number] = label, self.clock.now
             self.arrival[user] = min(self.arrival[user], self.clock.now)
 
     def send(self, sender: int, peer: int, payload: float) -> None:
-        """As `Me.send`."""
+        """Send a label or a number to a peer, unasked; whoever answers requests receives it."""
         self._protocol.check_sent(peer, payload)
         number = self._number(sender, "push")
-        for copy in range(self.journey.copies):
-            self._send("push", sender, peer, lambda label: self._on_push(sender, peer, label),
-                       owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload)  # fmt: skip
 
-    def _on_push(self, sender: int, peer: int, payload: float) -> None:
-        self._deliver(REQUEST, sender, peer, payload)
-        if not self._roles.silent[peer]:
-            self._protocol.answer(self._users[peer], Request(sender, payload))
+        def arrive(payload: float) -> None:
+            self.deliver(REQUEST, sender, peer, payload)
+            if not self._roles.silent[peer]:
+                self._protocol.answer(self._users[peer], Request(sender, payload))
+
+        for copy in range(self.journey.copies):
+            self.send_message(
+                "push", sender, peer, arrive, owner=sender, earlier=number + 1, attempt=-1, copy=copy, payload=payload
+            )
 
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """As `Me.coin`; submissions of the label exchange are drawn beforehand, as the other engines need them."""
+        """Whether a coin shows heads, drawn anew at each toss.
+
+        Submissions of the label exchange are drawn beforehand, as the other engines need them.
+        """
         self._protocol.check_coin(name, probability)
         if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
             return bool(self.journey.choices.keep[user])
         number = self._number(user, f"coin {name}")
-        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(_one(user))
+        uniform = self._streams.uniforms(f"protocol/{name}", self._shard.index, number).at(single(user))
         return bool(uniform[0] < probability)
 
     def random_peer(self, user: int) -> int | None:
-        """As `Me.random_peer`."""
+        """A random user whom this one may ask, drawn anew; None if there is nobody."""
         draw = self._number(user, "request")
-        peer = int(self.journey.drawn_path(_one(user), draw, np.array([self.clock.now]))[-1][0])
+        peer = int(self.journey.drawn_path(single(user), draw, np.array([self.clock.now]))[-1][0])
         return peer if peer >= 0 else None
 
     def neighbours(self, user: int) -> NDArray[np.int32]:
-        """As `Me.neighbours`."""
+        """Whom a user may ask, ascending: neighbours on the overlay, else her cluster, herself included."""
         overlay = self.journey.overlay
         if overlay is not None:
             return np.sort(overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]])
         return np.array(self._cluster(user), dtype=np.int32)
 
-    def _number(self, user: int, what: str, numbers: int = 1) -> int:
+    def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
         """How often a user has done something before: which of the random numbers for it is the next."""
-        before = self._times_before[user, what]
-        self._times_before[user, what] = before + numbers
+        before = self._times_before[user, purpose]
+        self._times_before[user, purpose] = before + numbers
         return before
 
     def online(self, user: int) -> simpy.Event:
-        """As `Me.online`."""
-        back = float(self.journey.next_online(_one(user), np.array([self.clock.now]))[0])
+        """An event at once if a user is online, else when she comes back, if ever."""
+        back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """As `Me.wait`."""
+        """An event some seconds from now, after all else that happens then."""
         self._protocol.check_wait(seconds)
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
@@ -235,25 +235,37 @@ class ProcessExchange(ExchangeRun):
     def _request(self, user: int, earlier: int, attempt: int, path: list[int]) -> simpy.Event:
         """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
         deadline = self.clock.now + self._config.timeout_s(attempt)
-        question = PendingRequest(user, earlier, attempt, self.clock.now, deadline, self.clock.event())
+        question = PendingRequest(
+            user, earlier, attempt, begin_s=self.clock.now, deadline_s=deadline, reply=self.clock.event()
+        )
         self.questions.append(question)
         self.ledger.counts["fetches"] += 1
         if self._config.request_timeout_s is not None:
             # a timer comes after all messages of its instant, so that a reply exactly at the deadline counts
-            self.clock.at(question.deadline, partial(self._expire, question), timer=True)
+            self.clock.at(question.deadline_s, partial(self._expire, question), timer=True)
         if path[0] >= 0:
             for copy in range(self.journey.copies):
                 self._forward(user, question, copy, [user, *path])
         return question.reply
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
-        self._send("request", path[hop], path[hop + 1], lambda _: self._on_request(user, question, copy, path, hop),
-                   owner=user, earlier=question.earlier, attempt=question.attempt, copy=copy, hop=hop)  # fmt: skip
+        """Send a request from one user of its path to the next."""
+        self.send_message(
+            "request",
+            path[hop],
+            path[hop + 1],
+            lambda _: self._on_request(user, question, copy, path, hop),
+            owner=user,
+            earlier=question.earlier,
+            attempt=question.attempt,
+            copy=copy,
+            hop=hop,
+        )
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
         """A request arrives: it is forwarded on its walk, or answered."""
         node = path[hop + 1]
-        self._deliver(REQUEST, path[hop], node)
+        self.deliver(REQUEST, path[hop], node)
         if self._roles.silent[node]:
             return
         if hop + 2 < len(path):
@@ -264,73 +276,33 @@ class ProcessExchange(ExchangeRun):
             return
         # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
-            self._send("reply", node, user, lambda arrived: self._on_reply(user, question, node, arrived), owner=user,
-                       earlier=question.earlier, attempt=question.attempt, copy=number, payload=label)  # fmt: skip
+            self.send_message(
+                "reply",
+                node,
+                user,
+                lambda arrived: self._on_reply(user, question, node, arrived),
+                owner=user,
+                earlier=question.earlier,
+                attempt=question.attempt,
+                copy=number,
+                payload=label,
+            )
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
         """A reply arrives: the first in time counts."""
-        late = self._config.request_timeout_s is not None and self.clock.now > question.deadline
+        late = self._config.request_timeout_s is not None and self.clock.now > question.deadline_s
         self.ledger.counts["late_replies"] += int(late)
-        self._deliver(REPLY, node, user, label, late)
+        self.deliver(REPLY, node, user, label, late)
         if not question.reply.triggered:
             self.ledger.counts["answered"] += 1
             question.answered_s = self.clock.now
             question.reply.succeed(Reply(int(label), node))
 
     def _expire(self, question: PendingRequest) -> None:
+        """End a request that no reply has settled: the event's value is None."""
         if not question.reply.triggered:
-            self.ledger.expired(_one(question.user), np.array([self.clock.now]))
+            self.ledger.expired(single(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)
-
-    # -- messages ----------------------------------------------------------------------------------------------------
-
-    def _send(
-        self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
-        earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
-    ) -> None:  # fmt: skip
-        """Put a message on its way; no receiver: the learner.
-
-        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
-        The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
-        """
-        j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
-        now, ends = np.array([self.clock.now]), None if receiver is None else (_one(sender), _one(receiver))
-        message = j.message(leg, _one(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
-        message = message.only(None if first else j.exists(message))
-        if not message.user.size:
-            return
-        counts["messages_sent" if first else "messages_duplicated"] += 1
-        counts["bytes_sent"] += j.bytes[leg] * first
-        goes = j.faults.kept(message)
-        arriving = message.only(goes)
-        arrives = arriving.sent_s + j.travel(arriving)
-        if self.ledger.records:
-            self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
-        if not arrives.size:
-            counts["messages_lost"] += 1
-            return
-        if isinstance(payload, int) and payload >= 0 and "corrupted" in j.faults.effects:
-            label = np.array([payload], dtype=self._label_type)
-            payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
-        self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
-
-    def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
-        """Hand a message over, if its receiver is online."""
-        if receiver is None or self._is_online(receiver):
-            arrive(payload)
-        else:
-            self.ledger.counts["messages_undelivered"] += 1
-
-    def _deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Note a delivered message."""
-        to = None if receiver is None else _one(receiver)
-        shown = None if label < 0 else np.array([label])
-        now = np.array([self.clock.now])
-        self.ledger.delivered(kind, now, _one(sender), to, label=shown, late=np.array([late]))
-
-    def _is_online(self, user: int) -> bool:
-        online = self.journey.online(_one(user), np.array([self.clock.now]))
-        return online is None or bool(online[0])
 
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
@@ -340,28 +312,26 @@ class ProcessExchange(ExchangeRun):
         for user in self._cluster(prober):
             if user == prober:
                 continue
-            moment = float(self.journey.next_online(_one(prober), np.array([moment]))[0])
+            moment = float(self.journey.next_online(single(prober), np.array([moment]))[0])
             if moment == NEVER:
                 return
             yield self.clock.until(max(moment, self.clock.now))
-            self._send("probe", prober, user, partial(self._on_probe, prober, user), owner=user)
+            self.send_message("probe", prober, user, partial(self._on_probe, prober, user), owner=user)
             moment += self._every_s
 
     def _on_probe(self, prober: int, user: int, _: float) -> None:
-        self._deliver(REQUEST, prober, user)
-        if not self._roles.silent[user]:
-            told = partial(self._on_confession, prober, user)
-            self._send("confession", user, prober, told, owner=user, payload=self._users[user].noisy_label)
+        """A probe reaches a user, who replies with her noisy label."""
 
-    def _on_confession(self, prober: int, user: int, label: float) -> None:
-        self._deliver(REPLY, user, prober, label)
-        self.probed[user] = True
+        def arrive(label: float) -> None:
+            self.deliver(REPLY, user, prober, label)
+            self.probed[user] = True
+
+        self.deliver(REQUEST, prober, user)
+        if not self._roles.silent[user]:
+            self.send_message("confession", user, prober, arrive, owner=user, payload=self._users[user].noisy_label)
 
     def _cluster(self, user: int) -> range:
+        """The users of a user's cluster, numbered from the shard's first."""
         offsets = self._shard.offsets
         last = int(np.searchsorted(offsets, user, side="right"))
         return range(int(offsets[last - 1]), int(offsets[last]))
-
-
-def _one(user: int) -> NDArray[np.int32]:
-    return np.array([user], dtype=np.int32)

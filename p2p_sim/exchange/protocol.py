@@ -1,5 +1,6 @@
 """What a protocol is: what a user does from her start on, and how she answers. No true label is in reach of it."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator
@@ -48,6 +49,24 @@ class Request:
     payload: float | None = None
 
 
+@dataclass
+class PendingRequest:
+    """A request that a user's process waits for, or waited for, numbered from the shard's first user.
+
+    earlier: how many attempts at earlier questions she had counted. attempt: which one this is at its question, from 0.
+    begin_s, deadline_s: from and until when a reply counts, seconds. reply: the event that her process waits for.
+    answered_s: when the first reply came in time, seconds; infinity: none did.
+    """
+
+    user: int
+    earlier: int
+    attempt: int
+    begin_s: float
+    deadline_s: float
+    reply: simpy.Event
+    answered_s: float = math.inf
+
+
 class Protocol(ABC):
     """The behaviour of all users; what belongs to one of them is in `me` and in her process.
 
@@ -78,7 +97,7 @@ class Protocol(ABC):
 
 
 class Surroundings(Interface):
-    """What carries out what users do; each method is `Me`'s of that name, for the user of a number."""
+    """What carries out the steps of users: each method does for a user, by number, what `Me` does under its name."""
 
     clock: Clock
 
@@ -105,7 +124,7 @@ class Me:
 
     @property
     def now(self) -> float:
-        """The time, seconds."""
+        """The time by the simulation's clock, seconds from its start."""
         return float(self._exchange.clock.now)
 
     @property
@@ -215,24 +234,24 @@ class CheckedProtocol(Protocol):
         return label
 
     def check_submitted(self, reply: Reply) -> None:
-        """Refuse a label that is none, or whose source is nobody."""
+        """Refuse a submission whose label is no class, or whose source is no user of the shard."""
         self._require(is_whole(reply.label, self._num_classes), f"me.submit: must be {self._labels}", reply.label)
         source = f"me.submit: the source must be 0 to {self._users - 1}"
         self._require(is_whole(reply.source, self._users), source, reply.source)
 
     def check_sent(self, peer: int, payload: float) -> None:
-        """Refuse what is sent to nobody, or is no number."""
+        """Refuse a payload that is no finite number, or whose receiver is no user of the shard."""
         self._require(is_whole(peer, self._users), f"me.send: peer must be 0 to {self._users - 1}", peer)
         self._require(is_number(payload), "me.send: payload must be a label or a finite number", payload)
 
     def check_coin(self, name: str, probability: float) -> None:
-        """Refuse a coin without a name, or with a probability that is none."""
+        """Refuse a coin whose name is no text, or whose probability is not a number from 0 to 1."""
         self._require(isinstance(name, str), "me.coin: name must be a text", name)
         right = is_number(probability) and 0 <= probability <= 1
         self._require(right, "me.coin: probability must be 0 to 1", probability)
 
     def check_wait(self, seconds: float) -> None:
-        """Refuse a time that is none."""
+        """Refuse to wait for anything but a number of seconds, at least 0."""
         self._require(is_number(seconds) and seconds >= 0, "me.wait: seconds must be at least 0", seconds)
 
     @property

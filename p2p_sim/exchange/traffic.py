@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.transcript import LEARNER, REQUEST, Messages, Sent, Spans
+from p2p_sim.exchange.transcript import LEARNER, REQUEST, Messages, MessageTrace, Sent, Spans
 from p2p_sim.network.faults import InTransit
 
 EXACT = 2**22
@@ -29,10 +29,10 @@ class Arrivals:
     values: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def add(self, other: "Arrivals") -> None:
-        """Take in others."""
-        self.times += other.times
-        self._merge(other.values, other.counts)
+    def add(self, arrivals: "Arrivals") -> None:
+        """Count more arrival times, too."""
+        self.times += arrivals.times
+        self._merge(arrivals.values, arrivals.counts)
         if sum(piece.size for piece in self.times) > EXACT:
             self._round()
 
@@ -66,12 +66,12 @@ class Arrivals:
             self._merge(*np.unique(values, return_counts=True))
 
     def _merge(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Take in rounded times, ascending."""
+        """Add rounded times (V,), ascending, and how many there are of each to those counted so far."""
         if not values.size:
             return
-        every, place = np.unique(np.concatenate([self.values, values]), return_inverse=True)
+        every, index = np.unique(np.concatenate([self.values, values]), return_inverse=True)
         weights = np.concatenate([self.counts, counts]).astype(np.float64)  # exact: below 2**53
-        self.values, self.counts = every, np.bincount(place, weights).astype(np.int64)
+        self.values, self.counts = every, np.bincount(index, weights).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Traffic:
     departed: int = 0
     completion_time_s: float = 0.0
 
-    def __add__(self, other: "Traffic") -> "Traffic":
-        both = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        both["completion_time_s"] = max(self.completion_time_s, other.completion_time_s)
+    def __add__(self, traffic: "Traffic") -> "Traffic":
+        both = {f.name: getattr(self, f.name) + getattr(traffic, f.name) for f in fields(self)}
+        both["completion_time_s"] = max(self.completion_time_s, traffic.completion_time_s)
         return Traffic(**both)
 
 
@@ -135,7 +135,7 @@ class Ledger:
         self._expired: list[Spans] = []
 
     def event(self, times: NDArray[np.float64]) -> None:
-        """Note events (m,) of the protocol, seconds."""
+        """Count events of the protocol that happened at the given times (m,), seconds."""
         if times.size:
             self.counts["protocol_events"] += times.size
             self._last = max(self._last, float(times.max()))
@@ -160,16 +160,17 @@ class Ledger:
             self.counts["learner_messages"] += times.size
         if self._log is None:
             return
+        # -1 stands for no label; users get their index in the population
         carried = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
         first, none = np.int32(self._first), np.full(times.size, LEARNER, dtype=np.int32)
         self._log.append(
             Messages(
-                times.copy(),
-                np.full(times.size, kind, dtype=np.int8),
-                sender + first,
-                none if receiver is None else receiver + first,
-                carried,
-                np.zeros(times.size, dtype=np.bool_) if late is None else late,
+                time_s=times.copy(),
+                kind=np.full(times.size, kind, dtype=np.int8),
+                sender=sender + first,
+                receiver=none if receiver is None else receiver + first,
+                label=carried,
+                late=np.zeros(times.size, dtype=np.bool_) if late is None else late,
             )
         )
 
@@ -194,30 +195,33 @@ class Ledger:
         shard, whose label she passes on.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
-        coming = np.full(size, np.inf)
+        coming = np.full(size, np.inf)  # lost, unless it goes
         coming[slice(None) if goes is None else goes] = arrives
+        # whose label it is: a submission carries the label of whoever answered its sender, a reply the sender's own
         owner = source[messages.user] if learner else messages.sender
         none = np.full(size, -1, dtype=np.int32)
         self._sent.append(
             Sent(
-                np.full(size, kind, dtype=np.int8),
-                (messages.sender + first).astype(np.int32),
-                np.full(size, LEARNER, dtype=np.int32) if learner else (messages.receiver + first).astype(np.int32),
-                np.full(size, messages.attempt, dtype=np.int16),
-                messages.sent_s.copy(),
-                coming,
-                np.full(size, messages.hop > 0, dtype=np.bool_),
-                np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
-                none if kind == REQUEST else (owner + first).astype(np.int32),
+                kind=np.full(size, kind, dtype=np.int8),
+                sender=(messages.sender + first).astype(np.int32),
+                receiver=(
+                    np.full(size, LEARNER, dtype=np.int32) if learner else (messages.receiver + first).astype(np.int32)
+                ),
+                attempt=np.full(size, messages.attempt, dtype=np.int16),
+                sent_s=messages.sent_s.copy(),
+                arrives_s=coming,
+                forwarded=np.full(size, messages.hop > 0, dtype=np.bool_),
+                duplicate=np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
+                whose=none if kind == REQUEST else (owner + first).astype(np.int32),
             )
         )
 
-    def noted(self) -> tuple[Sent, Spans]:
-        """Messages as they were sent, and requests that expired, if messages were kept."""
-        return Sent.join(self._sent), Spans.join(self._expired)
+    def trace(self) -> MessageTrace:
+        """Messages as they were sent, and requests that expired, if messages were kept; who was online is not noted."""
+        return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
-        """All delivered messages, if they were kept."""
+        """All delivered messages in order of time; a ValueError if they were not kept."""
         if self._log is None:
             raise ValueError("this exchange was not recorded")
         return Messages.join(self._log)

@@ -37,7 +37,10 @@ class Sent:
         """All messages of several lists, list by list."""
         user, time = np.empty(0, np.int32), np.empty(0)
         flag = np.empty(0, np.bool_)
-        nothing = Sent(np.empty(0, np.int8), user, user, np.empty(0, np.int16), time, time, flag, flag, user)
+        nothing = Sent(
+            kind=np.empty(0, np.int8), sender=user, receiver=user, attempt=np.empty(0, np.int16), sent_s=time,
+            arrives_s=time, forwarded=flag, duplicate=flag, whose=user,
+        )  # fmt: skip
         columns = zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)
         return Sent(*map(np.concatenate, columns))
 
@@ -75,7 +78,7 @@ class Requests:
 
     @staticmethod
     def join(parts: "list[Requests]") -> "Requests":
-        """The requests of several shards."""
+        """The requests of several shards, shard by shard."""
         return Requests(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
@@ -95,7 +98,7 @@ class MessageTrace:
 
     @staticmethod
     def join(parts: "list[MessageTrace]") -> "MessageTrace":
-        """The trace of several shards."""
+        """One trace of several shards, shard by shard."""
         online = [part.online for part in parts if part.online is not None]
         requests = [part.requests for part in parts if part.requests is not None]
         return MessageTrace(
@@ -135,16 +138,17 @@ class Messages:
         return len(self.time_s)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> "Messages":
-        """The messages at the given rows."""
+        """The messages in the chosen rows, a mask (m,) or row numbers."""
         return Messages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @staticmethod
     def nothing() -> "Messages":
-        """No messages at all."""
+        """A table of messages without a row."""
         user = np.empty(0, np.int32)
         return Messages(
-            np.empty(0), np.empty(0, np.int8), user, user, np.empty(0, np.int16), np.empty(0, dtype=np.bool_)
-        )
+            time_s=np.empty(0), kind=np.empty(0, np.int8), sender=user, receiver=user, label=np.empty(0, np.int16),
+            late=np.empty(0, dtype=np.bool_),
+        )  # fmt: skip
 
     @staticmethod
     def join(parts: "list[Messages]") -> "Messages":

@@ -245,7 +245,7 @@ class Organisations(Deployment):
         wanted = np.isin(asker, self.learners) & np.isin(owner, self.senders)
         sizes = np.array([8 * sum(w.size for m in sent.get(k, ()) for w in m.coefficients) for k in range(count)])
         trade = exchange_models(opened, asker[wanted], owner[wanted], sizes, record)
-        for k, o in zip(trade.asker[trade.shown].tolist(), trade.owner[trade.shown].tolist(), strict=True):
+        for k, o in zip(trade.asker[trade.received].tolist(), trade.owner[trade.received].tolist(), strict=True):
             for model in sent[o]:
                 run.ledger.show(fingerprint(model.coefficients), k)
         came = tuple(tuple(trade.owner[trade.used & (trade.asker == k)].tolist()) for k in range(count))

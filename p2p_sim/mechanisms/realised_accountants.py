@@ -51,7 +51,7 @@ class Cluster:
         self.sources, self.revealed, self.submissions, self.members = counts
         if isinstance(self.law, FetchTable):
             self.weights = _square(self.law.weights, part)
-            self.requests = None if self.law.asked is None else _square(self.law.asked, part)
+            self.requests = None if self.law.requests is None else _square(self.law.requests, part)
         if isinstance(self.law, Capped):
             self.caps = self.law.caps[part]
 

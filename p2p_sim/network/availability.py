@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Availability:
 
     @property
     def bytes(self) -> int:
-        """Memory held, bytes."""
+        """Memory of the arrays, bytes."""
         return self.indptr.nbytes + self.begin.nbytes + self.end.nbytes
 
     def online(self, users: Users, times: Floats) -> Bools:
@@ -83,10 +83,12 @@ class Availability:
 
     @cached_property
     def _halvings(self) -> int:
+        """Steps of a binary search among the periods of the user who has most of them."""
         return int(np.diff(self.indptr).max(initial=0)).bit_length()
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
         """Each user's first period that ends after her time; her number of the next user's first if none does."""
+        # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
         for _ in range(self._halvings):
             middle = (low + high) // 2
@@ -104,7 +106,7 @@ class Availability:
 
 
 class AvailabilityLaw(Protocol):
-    """A law of who is online when."""
+    """A law from which the periods online of users are drawn."""
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
         """Draw a shard's periods from its own streams; None: everyone is always online.
@@ -115,6 +117,13 @@ class AvailabilityLaw(Protocol):
                 horizon changes nothing before a shorter one. Joining, leaving and traces know no horizon.
         """
         ...
+
+
+class Stay(NamedTuple):
+    """From when until when each user of a shard takes part, joins and leaves (m,), seconds; inf: she never leaves."""
+
+    joins: Floats
+    leaves: Floats
 
 
 class _Membership(WithoutFile):
@@ -136,8 +145,8 @@ class _Membership(WithoutFile):
                 raise ValueError(f"{share} and {time} go together: give both (the share above 0) or neither")
         return self
 
-    def _joined_and_left(self, shard: Shard, streams: Streams) -> tuple[Floats, Floats]:
-        """When each user of the shard joins and leaves."""
+    def _stay(self, shard: Shard, streams: Streams) -> Stay:
+        """Draw when each user of the shard joins and leaves."""
         joins, leaves = np.zeros(shard.size), np.full(shard.size, np.inf)
         if self.join_window_s is not None:
             rng = streams.generator("availability-join", shard.index)
@@ -147,7 +156,7 @@ class _Membership(WithoutFile):
             rng = streams.generator("availability-leave", shard.index)
             gone, stay = rng.random(shard.size) < self.leave_share, rng.standard_exponential(shard.size)
             leaves[gone] = joins[gone] + stay[gone] * self.leave_mean_s
-        return joins, leaves
+        return Stay(joins, leaves)
 
 
 class Always(_Membership):
@@ -159,7 +168,8 @@ class Always(_Membership):
         """One period a user; None if nobody joins late or leaves."""
         if self.join_window_s is None and self.leave_mean_s is None:
             return None
-        return Availability.of(np.arange(shard.size), *self._joined_and_left(shard, streams), shard.size)
+        stay = self._stay(shard, streams)
+        return Availability.of(np.arange(shard.size), stay.joins, stay.leaves, shard.size)
 
 
 class OnOff(_Membership):
@@ -188,40 +198,43 @@ class OnOff(_Membership):
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
         """Periods up to the horizon; an InputError says if they would be more than 10,000 a user."""
-        change, on = self._changes(shard, streams, horizon_s)
+        rng = streams.generator("availability", shard.index)
+        begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
+        change = self._changes(begins_on, rng, horizon_s)
         begun = change[:, :-1] <= horizon_s
-        online = begun & (on[:, None] ^ (np.arange(begun.shape[1]) % 2 == 1))
+        # periods on and off take turns: those of even number are like the first
+        online = begun & (begins_on[:, None] ^ (np.arange(begun.shape[1]) % 2 == 1))
         user, begin, end = np.nonzero(online)[0], change[:, :-1][online], change[:, 1:][online]
         end[end > horizon_s] = np.inf
-        joins, leaves = self._joined_and_left(shard, streams)
-        return Availability.of(user, np.maximum(begin, joins[user]), np.minimum(end, leaves[user]), shard.size)
+        stay = self._stay(shard, streams)
+        begin, end = np.maximum(begin, stay.joins[user]), np.minimum(end, stay.leaves[user])
+        return Availability.of(user, begin, end, shard.size)
 
-    def _changes(self, shard: Shard, streams: Streams, horizon_s: float) -> tuple[Floats, Bools]:
-        """When each user changes between on and off (shard.size, R), from 0 beyond the horizon; who begins on.
+    def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
+        """When each of the users (m,) changes between on and off, seconds: (m, R), from 0 beyond the horizon.
 
         Every round draws one period for everyone, needed or not, so that a user's draws depend on nobody else's.
         """
-        rng = streams.generator("availability", shard.index)
-        cycle = self.mean_on_s + self.mean_off_s
-        begins_on = rng.random(shard.size) < self.mean_on_s / cycle
-        most = min(MOST_OF_USER, MOST_OF_SHARD // shard.size)
+        size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
+        most = min(MOST_OF_USER, MOST_OF_SHARD // size)
+        # a Weibull period is scale times E**(1/shape), E standard exponential; its mean is scale times Γ(1 + 1/shape)
         power = 1.0 / (self.shape or 1.0)
         scales = np.array([self.mean_off_s, self.mean_on_s]) / math.gamma(1.0 + power)
-        on, changes = begins_on, [np.zeros(shard.size)]
+        on, changes = begins_on, [np.zeros(size)]
         while changes[-1].min() <= horizon_s:
             if horizon_s > most * cycle or len(changes) > 2 * most:
                 raise InputError(
                     f"{KEY}: mean_on_s = {self.mean_on_s:g} and mean_off_s = {self.mean_off_s:g} are too short: "
                     f"{horizon_s:g} s would need more than {most} periods a user"
                 )
-            periods = rng.standard_exponential(shard.size)
+            periods = rng.standard_exponential(size)
             if self.shape is not None:
                 np.power(periods, power, out=periods)
             periods *= scales[on.astype(np.intp)]
             periods += changes[-1]
             changes.append(periods)
             on = ~on
-        return np.stack(changes, axis=1), begins_on
+        return np.stack(changes, axis=1)
 
 
 @dataclass(frozen=True)
@@ -234,7 +247,7 @@ class RecordedPeriods:
     recorded: Availability
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """The shard's part; nothing is random."""
+        """The recorded periods that the shard's users follow; nothing is random."""
         return self.recorded.take(np.arange(shard.start, shard.stop) % (len(self.recorded.indptr) - 1))
 
 
@@ -248,7 +261,7 @@ class AvailabilityTrace(Config):
     Looked for beside the scenario file, in the data directory, then here."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The file."""
+        """Where the recorded trace is, the only file this law reads."""
         return [find_named(self.path, places, f"{KEY}.path")]
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:

@@ -22,7 +22,7 @@ SOON, LAST = 1, 2
 
 
 class Moment(simpy.Event):
-    """Something that happens at an absolute time."""
+    """An event of SimPy that happens at an absolute time, seconds."""
 
     def __init__(self, clock: "Clock", time: float, order: int) -> None:
         super().__init__(clock)
@@ -121,6 +121,7 @@ class Engine:
         return float(self._environment.now)
 
     def _advance(self) -> Generator[simpy.Event, None, None]:
+        """The process that moves the clock from window to window and delivers each, until nothing is queued."""
         while self._ring[SLOTS]:
             self._refill()
             for index in range(SLOTS):
@@ -134,7 +135,7 @@ class Engine:
         self._width, self._advancing = 0.0, False
 
     def _deliver(self, index: int) -> None:
-        """All causal rounds of one window."""
+        """Deliver the messages of one window, and those that they give rise to within it, round by round."""
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
             for kind in sorted(batches):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,19 +45,17 @@ class InTransit:
 
     @property
     def sender(self) -> Integers:
-        """(m,) who sends; of a submission `user`."""
+        """Who sends each message, (m,), numbered from the shard's first user; of a submission it is `user`."""
         if self.leg == "submission":
             return self.user
-        assert self.ends is not None
-        return self.ends[0]
+        return cast(Ends, self.ends)[0]
 
     @property
     def receiver(self) -> Integers:
         """(m,) who is to receive the message; -1: the learner, or nobody because the sender has no neighbour."""
         if self.leg == "submission":
             return np.full(self.user.size, LEARNER)
-        assert self.ends is not None
-        return self.ends[1]
+        return cast(Ends, self.ends)[1]
 
     def uniform(self, purpose: str) -> Floats:
         """(m,) in [0, 1): each message's own random number for a purpose, the same whenever it is asked for."""
@@ -68,12 +66,14 @@ class InTransit:
         return self.law.quantile(self.uniform(purpose))
 
     def only(self, rows: Bools | None) -> "InTransit":
-        """Those of some rows (m,); None: all."""
+        """The messages of the chosen rows (m,); None: all of them."""
         if rows is None:
             return self
         ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
-        place = self.leg, self.attempt, self.copy, self.hop
-        return InTransit(*place, self.user[rows], self.sent_s[rows], ends, self.draw, self.law)
+        return InTransit(
+            leg=self.leg, attempt=self.attempt, copy=self.copy, hop=self.hop,
+            user=self.user[rows], sent_s=self.sent_s[rows], ends=ends, draw=self.draw, law=self.law,
+        )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
         """These messages with random numbers of other purposes, which begin with a prefix."""
@@ -139,7 +139,7 @@ class Loss(NetworkFault):
     share: float
 
     def lost(self, messages: InTransit) -> Bools:
-        """Each with probability `share`."""
+        """Which messages are lost, (m,): each with probability `share`, independently."""
         return messages.uniform("loss") < self.share
 
 
@@ -150,7 +150,7 @@ class Duplication(NetworkFault):
     share: float
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Each with probability `share`."""
+        """Which messages are delivered twice, (m,): each with probability `share`, independently."""
         return messages.uniform("duplicate") < self.share
 
 
@@ -178,16 +178,16 @@ class Faults:
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
         self._of = {effect: [pair for pair in faults if pair[1].defines(effect)] for effect in EFFECTS}
         self.effects = frozenset(effect for effect, of in self._of.items() if of)
-        """Those of `EFFECTS` that occur."""
+        """The names in `EFFECTS` of which some fault has a method."""
         self.ask_ends = any(prefix for prefix, _ in faults)
         """Whether a fault may ask who sends and who receives."""
 
-    def kept(self, messages: InTransit) -> Bools | None:
+    def survives(self, messages: InTransit) -> Bools | None:
         """Which messages no fault loses, (m,); None: all."""
         return ~self._any("lost", messages) if "lost" in self.effects else None
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,)."""
+        """Which messages some fault delivers twice, (m,)."""
         return self._any("duplicated", messages)
 
     def delay(self, times: Floats, messages: InTransit) -> None:
@@ -201,26 +201,27 @@ class Faults:
             times += late
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
-        """What is left of the payload (m, ...) on arrival."""
+        """The payload (m, ...) as it arrives, after every fault that changes payloads."""
         for prefix, fault in self._of["corrupted"]:
-            left = fault.corrupted(messages.named(prefix), payload.copy(), num_classes)
-            _check(fault, "corrupted", left, payload.shape, payload.dtype.type)
-            if left.ndim == 1 and left.dtype == np.uint8 and left.size and left.max() >= num_classes:
+            arriving = fault.corrupted(messages.named(prefix), payload.copy(), num_classes)
+            _check(fault, "corrupted", arriving, payload.shape, payload.dtype.type)
+            if arriving.ndim == 1 and arriving.dtype == np.uint8 and arriving.size and arriving.max() >= num_classes:
                 name = _name(fault, "corrupted")
-                raise InputError(f"{name}: corrupted must give labels below {num_classes}, not {left.max()}")
-            if left.dtype.kind == "f" and not np.isfinite(left).all():
+                raise InputError(f"{name}: corrupted must give labels below {num_classes}, not {arriving.max()}")
+            if arriving.dtype.kind == "f" and not np.isfinite(arriving).all():
                 raise InputError(f"{_name(fault, 'corrupted')}: corrupted must give finite numbers")
-            payload = left
+            payload = arriving
         return payload
 
     def _any(self, effect: str, messages: InTransit) -> Bools:
-        found = np.zeros(messages.user.size, dtype=np.bool_)
+        """Which messages any fault with this effect hits, (m,)."""
+        hits = np.zeros(messages.user.size, dtype=np.bool_)
         for prefix, fault in self._of[effect]:
             hit = getattr(fault, effect)(messages.named(prefix))
             if prefix:
-                _check(fault, effect, hit, found.shape, np.bool_)
-            found |= hit
-        return found
+                _check(fault, effect, hit, hits.shape, np.bool_)
+            hits |= hit
+        return hits
 
 
 def _name(fault: NetworkFault, effect: str) -> str:
@@ -228,7 +229,8 @@ def _name(fault: NetworkFault, effect: str) -> str:
     return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"
 
 
-def _check(fault: NetworkFault, effect: str, found: Any, shape: tuple[int, ...], kind: type) -> None:
-    right = isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)
-    wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(found)}"
+def _check(fault: NetworkFault, effect: str, returned: Any, shape: tuple[int, ...], kind: type) -> None:
+    """Refuse what a plug-in's method returned unless it is an array of this shape and kind of number."""
+    right = isinstance(returned, np.ndarray) and returned.shape == shape and np.issubdtype(returned.dtype, kind)
+    wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(returned)}"
     require(_name(fault, effect), right, wanted)

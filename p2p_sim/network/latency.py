@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class LatencyLaw(Protocol):
-    """A law of travel times."""
+    """A law from which the travel times of messages are drawn."""
 
     @property
     def mean(self) -> float:
@@ -42,11 +42,11 @@ class WithoutFile(Config):
     """A part of the network that its configuration says completely."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
+        """No file: the configuration says it all."""
         return []
 
     def load(self, places: tuple[Path, ...]) -> Self:
-        """The part itself."""
+        """The configuration itself, as it needs nothing from a file."""
         return self
 
 
@@ -152,9 +152,9 @@ class Recorded:
 
     def quantile(self, u: Floats) -> Floats:
         """Recorded value number floor(u m), from 0 in ascending order, at u in [0, 1), seconds."""
-        place = (u * len(self.values)).astype(np.int64)
-        np.minimum(place, len(self.values) - 1, out=place)  # u just below 1 rounds up to m
-        return self.values[place]
+        rank = (u * len(self.values)).astype(np.int64)
+        np.minimum(rank, len(self.values) - 1, out=rank)  # u just below 1 rounds up to m
+        return self.values[rank]
 
 
 class LatencyTrace(Config):
@@ -166,7 +166,7 @@ class LatencyTrace(Config):
     looked for beside the scenario file, in the data directory, then here."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The file."""
+        """Where the recorded travel times are, the only file this law reads."""
         return [find_named(self.path, places, "network.latency.path")]
 
     def load(self, places: tuple[Path, ...]) -> Recorded:
@@ -193,7 +193,8 @@ def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.fl
     [1.0, 2.0, 6.0]
     """
     order = np.argsort(arrivals, kind="stable")
-    place = np.arange(arrivals.size) * service_s
-    left = np.empty_like(arrivals)
-    left[order] = np.maximum.accumulate(arrivals[order] - place) + place + service_s  # Lindley's recursion, unrolled
-    return left
+    service_before_s = np.arange(arrivals.size) * service_s
+    departure_s = np.empty_like(arrivals)
+    # Lindley's recursion, unrolled
+    departure_s[order] = np.maximum.accumulate(arrivals[order] - service_before_s) + service_before_s + service_s
+    return departure_s

@@ -185,8 +185,13 @@ class NetworkConfig(Config):
         return self.peers.length if isinstance(self.peers, RandomWalk) else 1
 
     @property
+    def batch_time_s(self) -> float | None:
+        """When all users submit at once, seconds; None: each submits as soon as she has her label."""
+        return self.deadline_s if self.batch_submission else None
+
+    @property
     def churns(self) -> bool:
-        """Whether users can be offline."""
+        """Whether users may be offline at some time."""
         return self.availability != ALWAYS
 
     @property
@@ -221,7 +226,7 @@ class NetworkConfig(Config):
             )
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Files the network is described by."""
+        """All files that describe the network, where they were found."""
         return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]
 
 
@@ -251,7 +256,7 @@ class Network:
         return Network(config, config.latency.load(places), config.availability.load(places), overlay, streams)
 
     def shard_overlay(self, shard: Shard) -> Overlay | None:
-        """The overlay among a shard's users."""
+        """The overlay among a shard's users, numbered from 0; None: everybody may ask anybody of her cluster."""
         return None if self.overlay is None else self.overlay.shard(shard.start, shard.stop)
 
     def degrees(self, shard: Shard) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -43,12 +43,22 @@ MOST_NEIGHBOURS = 10**8
 """Entries that a generated overlay may hold (400 MB); beyond them a run would end for lack of memory."""
 
 
+class DrawnGraph(NamedTuple):
+    """The graph of a shard, its users numbered from 0.
+
+    edges: (m, 2), each once. position: (n, 2) in the unit square; None: users have no place.
+    """
+
+    edges: Pairs
+    position: Points | None
+
+
 class CompleteOverlay(WithoutFile):
     """Every user may ask every user of her cluster, herself included, as in the papers; no graph is stored."""
 
     kind: Literal["complete"] = "complete"
 
-    def build(self, given: OverlayInput) -> None:
+    def build(self, source: OverlayInput) -> None:
         """No overlay: the cluster is all that need be known."""
 
 
@@ -57,9 +67,9 @@ class _Generated(WithoutFile, ABC):
 
     kind: str
 
-    def build(self, given: OverlayInput) -> Overlay:
-        """Draw the overlay of one replicate."""
-        offsets, streams = given.cluster_offsets, given.streams
+    def build(self, source: OverlayInput) -> Overlay:
+        """Draw the overlay of all users of one replicate; an InputError if it would hold too many neighbours."""
+        offsets, streams = source.cluster_offsets, source.streams
         sizes = np.diff(offsets)
         degrees = [self.expected_degree(int(n)) for n in sizes]
         right = all(is_number(degree) and degree >= 0 for degree in degrees)
@@ -72,7 +82,7 @@ class _Generated(WithoutFile, ABC):
                 f"at most {MOST_NEIGHBOURS:.0g} are allowed"
             )
         drawn = ((s.size, self._draw(s, streams.generator("overlay", s.index))) for s in shards(offsets))
-        return side_by_side([from_pairs(size, *part) for size, part in drawn])
+        return side_by_side([from_pairs(size, graph.edges, graph.position) for size, graph in drawn])
 
     def _at_fault(self, method: str) -> str:
         """What a message begins with: the package and the method of a plug-in, and the key."""
@@ -83,8 +93,8 @@ class _Generated(WithoutFile, ABC):
         """Neighbours of a user of a cluster of `size`, on average."""
 
     @abstractmethod
-    def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, Points | None]:
-        """Edges of a shard, users numbered from its start, and positions."""
+    def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
+        """Draw the graph among the users of a shard."""
 
 
 class GraphOverlay(_Generated):
@@ -99,14 +109,15 @@ class GraphOverlay(_Generated):
     kind: str
     exchangeable: ClassVar[bool] = False
 
-    def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, None]:
+    def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
         seeds = rng.integers(2**63, size=len(shard.offsets) - 1)
         spans = zip(shard.offsets[:-1].tolist(), shard.offsets[1:].tolist(), seeds.tolist(), strict=True)
         parts = [begin + self._checked(self.graph(end - begin, seed), end - begin) for begin, end, seed in spans]
         edges = np.concatenate(parts) if len(parts) > 1 else parts[0]
         if self.exchangeable:
-            return edges, None
-        return np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))[edges], None
+            return DrawnGraph(edges, None)
+        user = np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))  # a random user of the cluster by node
+        return DrawnGraph(user[edges], None)
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
         """The edges, if they are distinct and join different nodes of the cluster: privacy is accounted for on them."""
@@ -217,11 +228,12 @@ class GeometricOverlay(_Generated):
         return (size - 1) * share_within(self._reach(size))
 
     def _reach(self, size: int) -> float:
+        """The largest distance between neighbours in a cluster of `size` users, the square's side being 1."""
         if self.radius is not None:
             return self.radius
         return radius_of(min((self.mean_degree or 0.0) / max(size - 1, 1), 1.0))
 
-    def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, Points]:
+    def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
         from scipy.spatial import cKDTree
 
         points = rng.random((shard.size, 2))
@@ -229,7 +241,7 @@ class GeometricOverlay(_Generated):
         for begin, end in zip(shard.offsets[:-1].tolist(), shard.offsets[1:].tolist(), strict=True):
             near = cKDTree(points[begin:end]).query_pairs(self._reach(end - begin), output_type="ndarray")
             parts.append(begin + near.astype(np.int64))
-        return np.concatenate(parts), points
+        return DrawnGraph(np.concatenate(parts), points)
 
 
 OverlayConfig = Annotated[
@@ -256,6 +268,7 @@ def radius_of(share: float) -> float:
 
 
 def _everybody(size: int) -> Pairs:
+    """Every pair of different nodes, (m, 2): the edges of the complete graph."""
     return np.stack(np.triu_indices(size, k=1), axis=1)
 
 

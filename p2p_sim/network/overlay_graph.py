@@ -59,27 +59,27 @@ class Overlay:
 
     @property
     def num_users(self) -> int:
-        """n."""
+        """How many users the overlay has, n."""
         return len(self.indptr) - 1
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Neighbours of each user (n,)."""
+        """How many neighbours each user has, (n,)."""
         return np.diff(self.indptr)
 
     @property
     def isolated(self) -> int:
-        """Users without a neighbour."""
+        """How many users have no neighbour."""
         return int(np.count_nonzero(self.degrees == 0))
 
     @property
     def components(self) -> int:
-        """Connected parts; at least one a cluster."""
+        """How many connected parts the overlay has; every cluster is at least one."""
         return int(self._component().max(initial=-1)) + 1
 
     @property
     def bytes(self) -> int:
-        """Memory of the arrays."""
+        """Memory of the arrays, bytes."""
         return self.indptr.nbytes + self.indices.nbytes + (0 if self.position is None else self.position.nbytes)
 
     def disconnected_clusters(self, cluster_offsets: Offsets) -> int:
@@ -87,6 +87,13 @@ class Overlay:
         first = np.unique(self._component(), return_index=True)[1]
         parts = np.bincount(cluster_of(cluster_offsets)[first])
         return int(np.count_nonzero(parts > 1))
+
+    def distances(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Points:
+        """The distance between the users of each pair (m,), the square's side being 1; 0 where users have no place."""
+        if self.position is None:
+            return np.zeros(first.size)
+        gap = self.position[first] - self.position[second]
+        return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
 
     def shard(self, start: int, stop: int) -> "Overlay":
         """Users start..stop-1, who must be whole clusters, renumbered from 0, with no count of dropped edges."""
@@ -96,6 +103,7 @@ class Overlay:
         return Overlay(self.indptr[start : stop + 1] - begin, indices, position)
 
     def _component(self) -> NDArray[np.int32]:
+        """The number of the connected part that each user belongs to, (n,)."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import connected_components
 
@@ -107,7 +115,7 @@ class Overlay:
 
 
 def cluster_of(cluster_offsets: Offsets) -> NDArray[np.int64]:
-    """Cluster of each user (n,)."""
+    """The cluster of each user (n,), numbered from 0."""
     return np.repeat(np.arange(len(cluster_offsets) - 1), np.diff(cluster_offsets))
 
 
@@ -150,24 +158,24 @@ class FileOverlay(Config):
     looked for beside the scenario file, in the data directory, then here."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The file."""
+        """Where the file of edges is, the only one this overlay reads."""
         return [find_named(self.path, places, "network.overlay.path")]
 
-    def build(self, given: OverlayInput) -> Overlay:
+    def build(self, source: OverlayInput) -> Overlay:
         """Read the overlay of one replicate.
 
         Raises:
             InputError: for a missing or malformed file, an unknown user, or when no edge lies within a cluster.
         """
-        num_users = int(given.cluster_offsets[-1])
-        source_rows = given.source_rows or num_users
-        [path] = self.files(given.places)
+        num_users = int(source.cluster_offsets[-1])
+        source_rows = source.source_rows or num_users
+        [path] = self.files(source.places)
         edges = read_edges(path, source_rows)
         user = np.full(source_rows, -1, dtype=np.int64)
-        user[np.arange(num_users) if given.row is None else given.row] = np.arange(num_users)
+        user[np.arange(num_users) if source.row is None else source.row] = np.arange(num_users)
         pairs = user[edges]
         pairs = pairs[(pairs >= 0).all(axis=1)]
-        cluster = cluster_of(given.cluster_offsets)[pairs]
+        cluster = cluster_of(source.cluster_offsets)[pairs]
         pairs = pairs[cluster[:, 0] == cluster[:, 1]]
         if len(pairs) == 0:
             raise InputError(
@@ -214,9 +222,9 @@ def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
         raise InputError(f"network.overlay.path = {str(path)!r}: is not a text file ({error.reason})") from None
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         line = line.partition("#")[0]
-        if found := _TWO_IDS.fullmatch(line):
-            yield _user(found[1], path, number, source_rows)
-            yield _user(found[2], path, number, source_rows)
+        if ids := _TWO_IDS.fullmatch(line):
+            yield _user(ids[1], path, number, source_rows)
+            yield _user(ids[2], path, number, source_rows)
         elif line.strip():
             _malformed(path, number, f"{line.strip()[:60]!r} is not two ids, separated by white space or a comma")
 
@@ -253,11 +261,13 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
 
 
 def _user(text: str, path: Path, line: int, source_rows: int) -> int:
+    """The user whose id is written there; an InputError names the line if nobody has it."""
     if _NUMBER.fullmatch(text) and (user := int(text)) < source_rows:
         return user
     allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"
     _malformed(path, line, f"{text[:60]!r} is no user; {allowed}")
 
 
-def _malformed(path: Path, line: int, what: str) -> NoReturn:
-    raise InputError(f"network.overlay.path = {str(path)!r}: line {line}: {what}")
+def _malformed(path: Path, line: int, problem: str) -> NoReturn:
+    """Refuse the file, naming the line and its problem."""
+    raise InputError(f"network.overlay.path = {str(path)!r}: line {line}: {problem}")

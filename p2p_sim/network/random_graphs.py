@@ -63,19 +63,14 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
             later = _merged(later, pairs[~refused])
         else:
             first = pairs[~refused]
-        if free.size and not _joinable(free, (first, later), size, degree):
-            return None
+        # the try has failed if no two nodes with free ends may be joined; more than `degree` nodes never all are joined
+        nodes = np.unique(free)
+        if 0 < nodes.size <= degree:
+            smaller, larger = np.triu_indices(nodes.size, k=1)
+            pairs = _keys(nodes[smaller], nodes[larger], size)
+            if (_within(pairs, first) | _within(pairs, later)).all():
+                return None
     return _merged(first, later)
-
-
-def _joinable(free: NDArray[np.int32], edges: tuple[Integers, ...], size: int, degree: int) -> bool:
-    """Whether some two different nodes with free ends have no edge yet."""
-    nodes = np.unique(free)
-    if nodes.size > degree:  # nobody has so many neighbours
-        return True
-    one, other = np.triu_indices(nodes.size, k=1)
-    pairs = _keys(nodes[one], nodes[other], size)
-    return not bool(np.any([_within(pairs, some) for some in edges], axis=0).all())
 
 
 def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random.Generator) -> Pairs:
@@ -103,48 +98,49 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     if size <= 4 * degree:
         return _rewired_in_turn(start, end, moved, size, rng)
     at_first = _keys(start, end, size)
-    ring, kept, taken = np.sort(at_first), np.sort(np.delete(at_first, moved)), np.zeros(0, dtype=np.int64)
+    ring, unmoved, rewired = np.sort(at_first), np.sort(np.delete(at_first, moved)), np.zeros(0, dtype=np.int64)
+    # each round draws a new end for every edge still to be moved, and moves those whose new pair is free
     for _ in range(_ROUNDS):
         drawn = rng.integers(size, size=moved.size)
         pairs = _keys(start[moved], drawn, size)
-        fresh = (start[moved] != drawn) & _first_of_each(pairs) & ~_within(pairs, ring) & ~_within(pairs, taken)
-        taken = _merged(taken, pairs[fresh])
+        fresh = (start[moved] != drawn) & _first_of_each(pairs) & ~_within(pairs, ring) & ~_within(pairs, rewired)
+        rewired = _merged(rewired, pairs[fresh])
         moved = moved[~fresh]
         if not moved.size:
             break
-    return _split(_merged(kept, np.concatenate([taken, at_first[moved]])), size)
+    return _split(_merged(unmoved, np.concatenate([rewired, at_first[moved]])), size)
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
-    """A small ring, its edges moved one after another."""
+    """The edges (m, 2) of a small ring after its `moved` edges are moved one after another; ends are (m,)."""
     joined = np.eye(size, dtype=np.bool_)
     joined[start, end] = joined[end, start] = True
-    for one, old in zip(start[moved].tolist(), end[moved].tolist(), strict=True):
-        possible = np.flatnonzero(~joined[one])
+    for node, old in zip(start[moved].tolist(), end[moved].tolist(), strict=True):
+        possible = np.flatnonzero(~joined[node])
         if possible.size:
             new = possible[rng.integers(possible.size)]
-            joined[one, old] = joined[old, one] = False
-            joined[one, new] = joined[new, one] = True
+            joined[node, old] = joined[old, node] = False
+            joined[node, new] = joined[new, node] = True
     return np.argwhere(np.triu(joined, k=1))
 
 
-def _keys(one: NDArray[np.integer], other: NDArray[np.integer], size: int) -> Integers:
-    """The smaller node times size, plus the larger, of each pair."""
-    keys = np.minimum(one, other).astype(np.int64)
+def _keys(first: NDArray[np.integer], second: NDArray[np.integer], size: int) -> Integers:
+    """A number for each pair of nodes (m,): the smaller node times size, plus the larger."""
+    keys = np.minimum(first, second).astype(np.int64)
     keys *= size
-    keys += np.maximum(one, other)
+    keys += np.maximum(first, second)
     return np.asarray(keys)
 
 
 def _split(keys: Integers, size: int) -> Pairs:
-    """The pairs (m, 2) of these keys."""
+    """The pairs (m, 2) whose keys these are, the smaller node first: the inverse of `_keys`."""
     pairs = np.empty((keys.size, 2), dtype=np.int64)
     np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
 
 
 def _first_of_each(keys: Integers) -> Bools:
-    """Where a key stands that does not stand further ahead."""
+    """Which keys (m,) are the first of their value: False where an earlier key is equal."""
     order = np.argsort(keys, kind="stable")
     first = np.ones(keys.size, dtype=np.bool_)
     first[order[1:]] = keys[order[1:]] != keys[order[:-1]]
@@ -152,15 +148,15 @@ def _first_of_each(keys: Integers) -> Bools:
 
 
 def _within(keys: Integers, ascending: Integers) -> Bools:
-    """Which keys are among others."""
+    """Which keys (m,) occur in an ascending array."""
     if not ascending.size:
         return np.zeros(keys.size, dtype=np.bool_)
-    place = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)
-    return np.asarray(ascending[place] == keys)
+    position = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)
+    return np.asarray(ascending[position] == keys)
 
 
 def _merged(ascending: Integers, more: Integers) -> Integers:
-    """Both, ascending."""
+    """An ascending array and more keys in one ascending array."""
     if not more.size:
         return ascending
     merged = np.concatenate([ascending, more])

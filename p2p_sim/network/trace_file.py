@@ -17,7 +17,7 @@ MOST = 1e9
 
 @dataclass(frozen=True)
 class TraceTable:
-    """Columns of a trace.
+    """Columns of numbers that were read from a trace.
 
     path: the file. line: (m,) where each row ends, counted from 1. columns: (m,) numbers in [0, 1e9] by name.
     """
@@ -27,7 +27,7 @@ class TraceTable:
     columns: dict[str, NDArray[np.float64]]
 
     def take(self, rows: NDArray[np.intp]) -> "TraceTable":
-        """The given rows."""
+        """A table of the chosen rows (k,), in their order."""
         return TraceTable(self.path, self.line[rows], {name: column[rows] for name, column in self.columns.items()})
 
 
@@ -48,6 +48,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
+            # the first row that is not blank names the columns
             header = [cell.strip() for cell in next((row for row in reader if row), [])]
             where = _positions(header, names, f"{key} = {str(path)!r}")
             for row in reader:
@@ -68,12 +69,13 @@ def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[
         return {header[0]: 0}
     for name in names:
         if header.count(name) != 1:
-            given = ", ".join(map(repr, header)) or "nothing"
-            raise InputError(f"{context}: must have one column {name!r} in its header line, which has {given}")
+            header_names = ", ".join(map(repr, header)) or "nothing"
+            raise InputError(f"{context}: must have one column {name!r} in its header line, which has {header_names}")
     return {name: header.index(name) for name in names}
 
 
 def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[float]:
+    """The numbers of a row in the columns `where`; an InputError that begins with `context` if a cell is none."""
     for name, i in where.items():
         cell = row[i].strip() if i < len(row) else ""
         number = _number(cell)
@@ -83,7 +85,7 @@ def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[floa
 
 
 def _number(cell: str) -> float | None:
-    """The cell as a finite number."""
+    """The finite number that is written in a cell; None: there is none."""
     try:
         number = float(cell)
     except ValueError:

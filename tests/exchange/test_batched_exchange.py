@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.message_timing import ExchangeRun, MessageTiming
+from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.message_timing import FirstReply, MessageTiming
 from p2p_sim.network import event_queue as engine_room
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.event_queue import Engine
@@ -73,7 +74,7 @@ MISTAKES: dict[str, tuple[Case, type, str, Callable]] = {
         small(request_timeout_s=1.0),
         MessageTiming,
         "answered",
-        lambda right: lambda self, users, *rest: (np.full(users.size, np.inf), np.zeros(users.size, np.int8)),
+        lambda right: lambda self, users, *rest: FirstReply(np.full(users.size, np.inf), np.zeros(users.size, np.int8)),
     ),
     "late replies count": (
         small(request_timeout_s=1.0),

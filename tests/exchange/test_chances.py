@@ -76,7 +76,7 @@ def test_losses_of_different_messages_are_independent():
     sent = np.zeros(users.size)
     legs = [(leg, attempt) for leg in ("request", "reply") for attempt in (0, 1)]
     kept = [
-        journey.faults.kept(journey.message(leg, users, sent, attempt, copy=copy))
+        journey.faults.survives(journey.message(leg, users, sent, attempt, copy=copy))
         for leg, attempt in legs
         for copy in (0, 1)
     ]

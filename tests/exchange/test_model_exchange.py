@@ -31,7 +31,7 @@ def test_over_perfect_links_everybody_gets_every_model_in_one_round_trip():
     done = run(**CONSTANT)
     assert done.arrival_s.tolist() == [1.0] * 20
     assert done.used.all()
-    assert done.shown.all()
+    assert done.received.all()
     assert not done.offline.any()
     t = done.traffic
     assert (t.fetches, t.answered, t.failed, t.messages_sent, t.messages_delivered) == (20, 20, 0, 40, 40)
@@ -46,7 +46,7 @@ def test_a_slow_link_takes_the_time_of_its_bytes():
 
 def test_what_comes_after_the_deadline_is_seen_but_not_used():
     done = run(deadline_s=0.9, **CONSTANT)
-    assert done.shown.all()
+    assert done.received.all()
     assert not done.used.any()
     nobody = run(deadline_s=0.1, start_window_s=1e6, **CONSTANT)
     assert (nobody.traffic.fetches, nobody.traffic.messages_sent) == (0, 0)
@@ -92,7 +92,9 @@ def test_the_transcript_holds_every_delivered_message_and_no_label():
     assert (m.label == -1).all()
     replies = m.select(m.kind == 2)
     assert {*zip(replies.receiver.tolist(), replies.sender.tolist(), strict=True)} == {
-        (a, o) for a, o, seen in zip(done.asker.tolist(), done.owner.tolist(), done.shown.tolist(), strict=True) if seen
+        (a, o)
+        for a, o, seen in zip(done.asker.tolist(), done.owner.tolist(), done.received.tolist(), strict=True)
+        if seen
     }
     assert done.traffic.late_replies == np.count_nonzero(m.late) > 0
 
@@ -117,7 +119,7 @@ def test_the_same_as_one_event_a_message(name):
     pairs, payload = list(zip(asker.tolist(), owner.tolist(), strict=True)), [100 + k for k in range(11)]
     done, plain = exchange_models(network, asker, owner, np.array(payload)), PlainModels(network, 11, pairs, payload)
     assert done.arrival_s == pytest.approx([plain.arrival.get(pair, np.inf) for pair in pairs], abs=1e-6)
-    assert done.shown.tolist() == [pair in plain.shown for pair in pairs]
+    assert done.received.tolist() == [pair in plain.shown for pair in pairs]
     assert set(np.flatnonzero(done.offline).tolist()) == plain.offline
     t = done.traffic
     counted = {key: getattr(t, key) for key in plain.counts}

@@ -78,9 +78,9 @@ def accountant(cluster: PlainCluster, alpha: float, coalition: bool) -> Accounta
     known_bits = np.array([user.known for user in users])
     if not coalition:
         return FetchDistribution(weights, alpha, rates, known=known_bits)
-    if law.asked is None:
+    if law.requests is None:
         return None
-    asked = law.asked.toarray()[np.ix_(cluster.place, cluster.place)]
+    asked = law.requests.toarray()[np.ix_(cluster.place, cluster.place)]
     member = np.array([user.member for user in users])
     weights[member] = 0.0
     rates[member] = 0.0

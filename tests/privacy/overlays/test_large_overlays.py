@@ -41,7 +41,7 @@ def test_sparse_tables_are_the_dense_ones_to_the_last_bit(overlay, silent):
         found, exchange = facts(Case(config, (9, 6, 2), 0.7, seed, roles))
         journey, law = exchange.journey, found.law
         assert isinstance(law, FetchTable)
-        assert law.asked is not None
+        assert law.requests is not None
         graph = journey.overlay
         step = np.zeros((17, 17))
         for i in range(17):
@@ -49,7 +49,7 @@ def test_sparse_tables_are_the_dense_ones_to_the_last_bit(overlay, silent):
             step[i, near] = 1.0 / near.size
         asked = step * (journey.roles.member[:, None] & ~journey.roles.silent)
         sums = np.array([np.bincount(np.zeros(17, dtype=int), row)[0] for row in asked])
-        assert np.array_equal(law.asked.toarray(), asked / np.where(sums, sums, 1.0)[:, None])
+        assert np.array_equal(law.requests.toarray(), asked / np.where(sums, sums, 1.0)[:, None])
         weights = step * (found.fetched[:, None] & ~journey.roles.silent)
         sums = np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
         assert np.abs(law.weights.toarray() - weights / sums).max() < 1e-15

@@ -64,7 +64,7 @@ def test_members_who_ask_those_who_do_not_answer_ask_others_the_more():
         facts = study(case)
         overlay, [member] = case.network.shard_overlay(case.shard), np.flatnonzero(facts.member)
         near = overlay.indices[overlay.indptr[member] : overlay.indptr[member + 1]]
-        row = facts.law.asked.toarray()[member]
+        row = facts.law.requests.toarray()[member]
         assert row[near[facts.answers[near]]] == pytest.approx(1 / np.count_nonzero(facts.answers[near]))
         assert not row[~facts.answers].any()
 
@@ -76,7 +76,7 @@ def test_forgetting_members_who_submit_nothing_is_caught():
         case = Case(NetworkConfig(overlay=RegularOverlay(degree=2)), (4,), 0.5, seed, COALITION)
         facts = study(case)
         seen = sparse.csr_array(facts.law.weights.multiply(facts.member[:, None]))
-        forgetful = replace(facts, law=replace(facts.law, asked=seen))
+        forgetful = replace(facts, law=replace(facts.law, requests=seen))
         [claim] = cluster_privacy([forgetful], RandomizedResponse(0.2, 2), 0.4)
         found |= coalition_truth(case, facts, claim.coalition.epsilon_upper) > 0.45
     assert found

@@ -1,0 +1,96 @@
+"""Messages one at a time: how the processes of users send and receive them, each an event of its own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.streams import Streams
+from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
+from p2p_sim.network.event_queue import Clock
+from p2p_sim.network.network_config import Network
+from p2p_sim.population.population import Shard
+
+SEEN_AS = {
+    "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,
+    "submission": SUBMISSION,
+}  # fmt: skip
+"""The kind of a message on a leg, as an observer sees it."""
+
+
+class SingleMessages(ExchangeRun):
+    """A run whose messages are sent and delivered one by one, at their times on a clock.
+
+    Args:
+        shard, network, streams, roles, sampling_rate, payload_bytes, record: as in `ExchangeRun`.
+        label_type: the type of a label in an array. num_classes: K.
+    """
+
+    def __init__(
+        self, shard: Shard, network: Network, streams: Streams, label_type: np.dtype[Any], *, roles: Roles | None,
+        sampling_rate: float, payload_bytes: int, record: bool, num_classes: int,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            shard, network, streams, roles=roles, sampling_rate=sampling_rate, payload_bytes=payload_bytes,
+            record=record,
+        )  # fmt: skip
+        self.clock, self.label_type, self._num_classes = Clock(), label_type, num_classes
+
+    def send_message(
+        self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
+        earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
+    ) -> None:  # fmt: skip
+        """Put a message on its way; no receiver: the learner.
+
+        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
+        The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
+        """
+        # fate and travel time come from the functions that the batched engine uses, for one message
+        j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
+        now, ends = np.array([self.clock.now]), None if receiver is None else (single(sender), single(receiver))
+        message = j.message(leg, single(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
+        message = message.only(None if first else j.exists(message))
+        if not message.user.size:
+            return
+        counts["messages_sent" if first else "messages_duplicated"] += 1
+        counts["bytes_sent"] += j.bytes[leg] * first
+        goes = j.faults.survives(message)
+        arriving = message.only(goes)
+        arrives = arriving.sent_s + j.travel(arriving)
+        if self.ledger.records:
+            self.ledger.sent(SEEN_AS[leg], replace(message, attempt=attempt), goes, arrives, self.source)
+        if not arrives.size:
+            counts["messages_lost"] += 1
+            return
+        if isinstance(payload, int) and payload >= 0 and "corrupted" in j.faults.effects:
+            label = np.array([payload], dtype=self.label_type)
+            payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
+        self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
+
+    def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
+        """Hand a message over, if its receiver is online."""
+        if receiver is None or self.is_online(receiver):
+            arrive(payload)
+        else:
+            self.ledger.counts["messages_undelivered"] += 1
+
+    def deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
+        """Note that a message of a kind was delivered; no receiver: the learner; label -1: it carries none."""
+        to = None if receiver is None else single(receiver)
+        labels = None if label < 0 else np.array([label])
+        now = np.array([self.clock.now])
+        self.ledger.delivered(kind, now, single(sender), to, label=labels, late=np.array([late]))
+
+    def is_online(self, user: int) -> bool:
+        """Whether a user is online at the clock's time."""
+        online = self.journey.online(single(user), np.array([self.clock.now]))
+        return online is None or bool(online[0])
+
+
+def single(user: int) -> NDArray[np.int32]:
+    """An array (1,) of one user, as `MessageTiming` takes users."""
+    return np.array([user], dtype=np.int32)
