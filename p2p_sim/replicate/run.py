@@ -193,14 +193,14 @@ def prepare(case: Replicate) -> Prepared:
         return Prepared(people, *set_up(case, people))
 
 
-class Surroundings(NamedTuple):
+class RunSurroundings(NamedTuple):
     """What a case's users meet: the mechanism with its parameters fixed, and the network."""
 
     mechanism: Deployment
     network: Network
 
 
-def set_up(case: Replicate, people: People) -> Surroundings:
+def set_up(case: Replicate, people: People) -> RunSurroundings:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
@@ -217,7 +217,7 @@ def set_up(case: Replicate, people: People) -> Surroundings:
         settled = settled.with_oracle_values(population_heterogeneity(people)[0])
     mechanism = settled.deployed(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
-    return Surroundings(mechanism, Network.open(scenario.network, nodes, case.streams, case.places))
+    return RunSurroundings(mechanism, Network.open(scenario.network, nodes, case.streams, case.places))
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
@@ -242,14 +242,14 @@ def complete(case: Replicate, exchanged: Completed) -> Result:
     )  # fmt: skip
 
 
-class Measured(NamedTuple):
+class MeasuredRun(NamedTuple):
     """A release, measured. stated: its row and the statements of it. privacy: the learner's bound for each cluster."""
 
     stated: StatedRow
     privacy: tuple[PrivacyBound, ...]
 
 
-def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Measured:
+def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> MeasuredRun:
     """Account for a release, learn from it, and collect the figures in a row."""
     with one_thread():
         accounted = account(case, people, mechanism, outcome)
@@ -260,7 +260,7 @@ def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Out
         case, (people, mechanism), outcome,
         accounted=accounted, learned=learned, guesses=guessed, statement=record.identifier(terms),
     )  # fmt: skip
-    return Measured(StatedRow(row, terms), accounted.learner)
+    return MeasuredRun(StatedRow(row, terms), accounted.learner)
 
 
 def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.network_summary import network_output, oddities
@@ -133,7 +134,9 @@ def test_the_eavesdropper_sees_what_is_lost_later(found):
 @pytest.mark.parametrize("network", ["lossy", "churn", "queue"])
 def test_the_coverage_curve_ends_at_the_effective_sampling_rate(found, network):
     seen = found(network)
-    _, share = figures._rising(seen.submitted_s, 100.0)
+    figure = Figure()
+    figures._stairs(figure.subplots(), seen.submitted_s, 100.0, None)
+    share = figure.axes[0].lines[0].get_ydata()
     assert share[-1] == record(seen)["effective_sampling_rate"] == seen.submissions.sum() / USERS
     assert np.all(np.diff(share) >= 0)
     assert seen.deadline_s is None or seen.submitted_s[np.isfinite(seen.submitted_s)].max() <= seen.deadline_s

@@ -233,13 +233,14 @@ def test_workers_give_the_rows_of_one_process():
 
 @pytest.mark.parametrize(("total", "fault"), [(4, "twice"), (4, "left out")])
 def test_a_shard_that_is_counted_twice_or_left_out_is_noticed(small_shards, monkeypatch, total, fault):
-    right = split_replicate._range
+    right = split_replicate._share
     by = 1 if fault == "twice" else -1
 
-    def moved(n: int, i: int, count: int) -> tuple[int, int]:
-        return right(n, i, count)[0], right(n, i, count)[1] + by * (i == 0)
+    def moved(n: int, i: int, count: int) -> range:
+        shards = right(n, i, count)
+        return range(shards.start, shards.stop + by * (i == 0))
 
-    monkeypatch.setattr(split_replicate, "_range", moved)
+    monkeypatch.setattr(split_replicate, "_share", moved)
     [[done]] = SplitShards(Serial()).run(iter([(task(scenario()),)]), perform)
     assert done.row is None
     assert "do not have every user once" in done.error
