@@ -142,3 +142,15 @@ def test_root_brackets_the_crossing(guess):
     for cliff in (lambda x: 100.0 if x < 1.0 else 0.0, lambda x: 1.0 + 1e-12 if x < 1.0 else 1e-300):
         low, high = root(cliff, 1.0, 0.0, 4.0, first=(guess, cliff(guess)), slope=-3.0, precision=1e-9)
         assert low < 1.0 <= high <= low * (1.0 + 2e-9)
+
+
+def test_small_clusters_with_many_submissions_are_covered_to_the_end():
+    """Fewer than 100 users leave b = 0 for the last attempt; ε of m = 1 is above that of all zeros here."""
+    exchange, delta = ClusterExchange(84, 0.18090653478800497, 6649, 0.7982538849639687), 0.00043847147077600695
+    bracket = exchange.epsilon(delta)
+    assert exchange.revealed == 0
+    assert not exchange.tabulated
+    evaluator = DeltaEvaluator(exchange, math.log(delta))
+    assert evaluator.at(0, bracket.upper).upper < delta
+    assert evaluator.at(1, bracket.upper).upper <= delta < evaluator.at(1, 0.54906).lower
+    assert exchange.satisfies(bracket.upper, delta)
