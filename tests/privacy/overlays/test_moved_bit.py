@@ -6,8 +6,8 @@ import pytest
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.moved_bit import DenseTable, MovedLaw
-from p2p_sim.privacy.overlays.moved_bit_offsets import Offsets
-from p2p_sim.privacy.overlays.moved_bit_slots import SlotLaws
+from p2p_sim.privacy.overlays.moved_bit_offsets import Offsets, SlotPlan
+from p2p_sim.privacy.overlays.moved_bit_slots import SlotLaws, Slots
 from p2p_sim.privacy.overlays.moved_bit_targets import LargestDivergence, MovedBitSearch
 from p2p_sim.privacy.overlays.shifted_pairs import Shift, ShiftLaw, product
 from p2p_sim.privacy.overlays.symmetric_pairs import amplified_delta
@@ -241,3 +241,32 @@ def test_known_users_and_members_cost_more():
     known = FetchDistribution(weights, 0.2, 0.3, known=some).user_delta(100, 0.5)
     members = FetchDistribution(weights, 0.2, 0.3, members=some).user_delta(100, 0.5)
     assert 0.0 < plain < known < members
+
+
+def one_submission(shifts, rate, stay, moved, ratio, up):
+    """The divergence, given X, of the submission of a single user with p = 1/2: shifts if v's bit is one, or J's was."""
+    alone, instead = shifts
+    total = max(0.0, stay + moved - ratio if up else 1.0 - ratio * (stay + moved)) * (1.0 - rate)
+    for sign in (1.0, -1.0):
+        q = stay * (1.0 + 2.0 * sign * alone) + moved * (1.0 + 2.0 * sign * instead)
+        total += 0.5 * rate * max(0.0, q - ratio if up else 1.0 - ratio * q)
+    return total
+
+
+@pytest.mark.parametrize("kappa", [0.1, 0.25])
+@pytest.mark.parametrize("rate", [1.0, 0.9, 0.5])
+def test_a_choice_that_falls_in_one_slot_alone_shows_no_more_than_slots_seen_independently(kappa, rate):
+    """An eighth of the columns is heavy, v among them. Slots that are seen as often as chosen would be 2.8% below."""
+    size, heavy, weight = 800, 100, 0.006
+    rows = np.full((1, size), (1.0 - heavy * weight) / (size - heavy))
+    rows[:, :heavy] = weight
+    offsets = Offsets(rows, np.full(1, rate))
+    offset = float(offsets.entries[0, 0])
+    plan = SlotPlan(offsets.largest, kappa, 0.0, wide_users=0, variance=1.0, moved_share=0.5, grid=offset / 100.0)
+    laws = Slots(offsets, plan, np.full(1, weight), np.full(1, rate), np.array([0])).laws(0.5, 0.5)
+    for stay, moved, ratio in ((0.6, 0.6, 1.2), (0.55, 0.55, 1.1), (0.5, 0.5, 1.0)):
+        for up in (True, False):
+            [bound] = laws.divergence(np.array([stay]), np.array([moved]), ratio, up=up)
+            # J has the offset of a light column, 0, or that of a heavy one, which undoes v's
+            light, same = (one_submission((weight, shift), rate, stay, moved, ratio, up) for shift in (offset, 0.0))
+            assert bound >= 7.0 / 8.0 * light + 1.0 / 8.0 * same
