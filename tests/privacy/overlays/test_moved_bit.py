@@ -244,7 +244,7 @@ def test_known_users_and_members_cost_more():
 
 
 def one_submission(shifts, rate, stay, moved, ratio, up):
-    """The divergence, given X, of the submission of a single user with p = 1/2: shifts if v's bit is one, or J's was."""
+    """The divergence, given X, of a submission with p = 1/2; shifts: if v's bit is one, and if J's was moved."""
     alone, instead = shifts
     total = max(0.0, stay + moved - ratio if up else 1.0 - ratio * (stay + moved)) * (1.0 - rate)
     for sign in (1.0, -1.0):
