@@ -252,4 +252,5 @@ def _draw(axes: Axes, panel: Marks, named: bool) -> None:
     axes.set_yticks(range(len(names)), [textwrap.fill(name, 20) for name in names] if named else [""] * len(names))
     axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="loss of accuracy", title=panel.title)
     if few:
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(groups))
+        columns = len(groups) if sum(map(len, map(str, groups))) <= 40 else 2  # as many as there is room for
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
