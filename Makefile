@@ -86,6 +86,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m analysis.privacy_tables
 	$(BIN)/python -m analysis.closed_form
 	$(BIN)/python -m analysis.ask_several
+	$(BIN)/python -m analysis.protocols
 	$(BIN)/python -m analysis.validation
 	$(BIN)/python -m analysis.shipped
 	$(BIN)/python -m analysis.certificates
