@@ -58,7 +58,7 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
-    """The scenario that a browser asks for, on the event engine.
+    """The scenario that a browser asks for, on the event engine; one that names processes keeps these.
 
     Raises:
         InputError: there is no such scenario, it does not fit, or it names files.
@@ -86,7 +86,8 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         set_key(tree, key, value)
     if folder is None:
         _check_no_file(tree)
-    tree["engine"] = "events"
+    if tree.get("engine") != "processes":  # which protocols other than the label exchange need
+        tree["engine"] = "events"
     scenario = Scenario.from_tree(tree) if folder is None else Scenario.from_tree(tree, folder)
     if refusal := _refusal(getattr(scenario.population, "users", None)):
         raise InputError(refusal)

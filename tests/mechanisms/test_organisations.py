@@ -12,13 +12,13 @@ import p2p_sim
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.metrics import measured, predict
+from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import Combination
 from p2p_sim.mechanisms.outcome import ByCluster
 from p2p_sim.population.population import Examples, Population
 from p2p_sim.privacy.spending_ledger import ReleaseLedger
 from p2p_sim.privacy.where_bounds_hold import Situation
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import organisations
 from p2p_sim.replicate.run import prepare
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.release_export import export_transcript

@@ -8,9 +8,9 @@ import pytest
 import p2p_sim
 from p2p_sim.audit.organisations_attack import audit_organisations
 from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import order_of
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import organisations
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, pphtl, pst
 
