@@ -36,7 +36,7 @@ OWN_COLUMNS: dict[str, Column] = {
     column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns
 }
 """The columns of a row that hold parameters of p2p-sim's own mechanisms, by name."""
-MODEL_VERSION = 7
+MODEL_VERSION = 8
 """Raised whenever the same scenario would give other rows."""
 
 
