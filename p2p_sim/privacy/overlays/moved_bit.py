@@ -1,26 +1,28 @@
 """The target's bit hidden by the others' bits and by the submissions together: the theorem for any fetch law.
 
-`docs/theorem.md` has the proof, in five steps. User i submits with probability θ_i, and then the noisy bit of user j
-with probability W_ij. v is the target, p_i = Σ_(j≠v) W_ij b_j for the others' noisy bits b. The result: for every data
-set, every L and every choice of M, the worst |C| and the worse direction of
+User i submits with probability θ_i, and then the noisy bit of user j with probability W_ij. The target is v. Given the
+others' noisy bits b, let p_i = Σ_(j≠v) W_ij b_j: a submission of user i is 1 with probability p_i if v's noisy bit is 0
+(the law Q0), and p_i + W_iv if it is 1 (the law Q1). `docs/theorem.md` proves in five steps that for every data set
 
-    δ(ε) <= c · ( strays(L) + missed + Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) ).
+    δ(ε) <= c · ( strays(L) + missed + Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
+
+for every L and every function M, with c and r of step 5, in the worse direction and for the worst |C| of step 1.
 
 1. *Known ones*, `DenseTable.known_ones`. A bit of a user with label 1 is 1 for sure with some probability, else
-   Bernoulli(α): which, is revealed. So a data set is a set C of ones among the hidden users, at most half of them,
-   while the other bits are all Bernoulli(α). |C| lies in a range, and of the others so many are revealed that H bits
-   are left hidden. X of these are ones, and which, is uniform among all sets of X, whatever X is.
-2. *A moved bit*, `MovedLaw`. Q0 is the law of the others' bits and the submissions if v's bit is 0. Q1, if it is 1,
-   sets one more hidden bit, J, to one with probability M(X). Whichever M is, the bound holds; it is chosen by dynamic
-   programming. S(x) is the density of what was moved, from x-1 ones to x.
-3. *Bands*, `DenseTable.bands`. Given X = x, p_i lies in a band [low, high], but for users who stray.
-4. *Slots*, `moved_bit_slots.Slots`. Λ_main and Λ_side, the likelihood ratios of Q1 to Q0 of the submissions, given X
-   and a band, if nothing was moved and if a bit was. Each is a law on a grid. J is averaged over all N+1 columns in
-   place of the H hidden others, which costs a factor (N+1)/H.
+   Bernoulli(α). Reveal which of the two. So a data set is a set C of users whose bits are known to be 1, at most half
+   of the hidden users, and all other bits are Bernoulli(α). |C| lies in a range; so many of the others are revealed
+   that H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users is equally likely.
+2. *A moved bit*, `MovedLaw`. If v's bit is 1, one more hidden bit, that of a user J, is set to 1 with probability M(X).
+   This makes the number of ones hide v's bit. Every M gives a bound, and dynamic programming picks one. S(x) is the
+   density of the data in which the bit was moved: from x-1 ones to x.
+3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users but the *strays*.
+4. *Slots*, `moved_bit_slots.Slots`. Λ_main and Λ_side are the likelihood ratios of the submissions under Q1 to those
+   under Q0, given X and a band: Λ_main if no bit was moved, Λ_side if one was. Each has its law on a grid. J is one of
+   H users, but is averaged over all N+1 columns, which multiplies the bound by (N+1)/H at most.
 5. *The flip of the target*, `symmetric_pairs.amplified_delta`: c = 1-α-αe^ε, r = ((1-α)e^ε - α)/c.
 
 `MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction.
-In the code `up` is HS_r(Q1 | Q0), else HS_r(Q0 | Q1); `move_chances` is M, `stay` 1-M, and `moved` S.
+In the code `up` means HS_r(Q1 | Q0), else it is HS_r(Q0 | Q1); `move_chances` is M, `stay` 1-M, and `moved` S.
 """
 
 import math
@@ -50,7 +52,7 @@ _USUAL = 8.0
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Data sets with `least` to `most` known ones, of which H = `hidden` bits of others are left."""
+    """Step 1: all data sets in which `least` to `most` bits are known to be 1. H = `hidden` bits remain hidden."""
 
     least: int
     most: int
@@ -59,9 +61,9 @@ class KnownOnes:
 
 @dataclass(frozen=True, eq=False)
 class Bands:
-    """low, high: (K,) with low <= p_i <= high for all users i who do not stray, given X = x.
+    """Step 3: for each number x of ones among the hidden bits, an interval that holds p_i of every user but the strays.
 
-    ones: (K,) values x. law: (K,) their probabilities.
+    ones: (K,) the values x, ascending. law: (K,) Pr[X = x], rounded up. low, high: (K,) the intervals' ends.
     """
 
     ones: NDArray[np.int64]
@@ -72,13 +74,13 @@ class Bands:
 
 @dataclass(frozen=True, eq=False)
 class DenseTable:
-    """Steps 1 and 3: the rows of a table of fetch probabilities, which all targets have in common.
+    """Steps 1 and 3: the fetch probabilities of those who submit. All targets have them in common.
 
     Args:
-        rows: (R, N+1), the entries of those whose labels may be seen, for the users whose bits are hidden.
-        known_mass: (R,) the rest of their rows: what they fetch from users whose bits are known.
-        rates: (R,) θ_i, probabilities that their labels are seen. flip_prob: α in (0, 1/2].
-        revealed: so many of the hidden bits may be revealed besides, whichever these are.
+        rows: (R, N+1) W_ij: for each user who may submit, the probabilities of fetching each user whose bit is hidden.
+        known_mass: (R,) the rest of each row: the probability of fetching from a user whose bit is known.
+        rates: (R,) θ_i, the probability that the user's submission is seen. flip_prob: α in (0, 1/2].
+        revealed: how many of the hidden bits may be revealed besides, whichever these are.
     """
 
     rows: Floats
@@ -90,17 +92,17 @@ class DenseTable:
 
     @property
     def others(self) -> int:
-        """N, hidden users besides a target."""
+        """N: how many users with a hidden bit there are besides a target."""
         return int(self.rows.shape[1]) - 1
 
     @cached_property
     def offsets(self) -> Offsets:
-        """u_ij = W_ij less the median of row i, which the side slots are shifted by."""
+        """u_ij = W_ij less the median of row i: what the side slots of step 4 are shifted by."""
         return Offsets(self.rows, self.rates)
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Step 1: ranges c <= |C| <= c' that together hold 0 to N/2; each leaves H = N - c' bits hidden."""
+        """Step 1: ranges c to c' of |C| that cover 0 to N/2, ascending. Each leaves H = N - c' bits hidden."""
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
             return []
@@ -110,17 +112,24 @@ class DenseTable:
         return [KnownOnes(a, b + more, self.others - b - more) for a, b in zip(starts, ends, strict=True)]
 
     def strays(self, log_stray: float) -> float:
-        """Step 3: all strays together cost 2e^-L Σ_i θ_i max_j W_ij, -L = log_stray; 0 where all rows are even."""
+        """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for -L = `log_stray`.
+
+        It is 0 where the entries of each row are equal, since then p_i is known and nobody strays.
+        """
         return 0.0 if self._even else 2.0 * math.exp(log_stray) * self.exposure
 
     def bands(self, known_ones: KnownOnes, log_stray: float) -> Bands:
-        """Step 3: bands with Pr[p_i outside | X = x] <= 2e^-L for every user i and every x, -L = log_stray."""
+        """Step 3: bands with Pr[p_i outside | X = x] <= 2e^-L for every user i and every x, for -L = `log_stray`."""
         if (known_ones, log_stray) not in self._bands:
             self._bands[known_ones, log_stray] = self._make_bands(known_ones, log_stray)
         return self._bands[known_ones, log_stray]
 
     def _make_bands(self, known_ones: KnownOnes, log_stray: float) -> Bands:
-        """max(least sum, mean - t) <= p_i <= min(largest sum, mean + t), over all rows i and all places of C."""
+        """The bands: max(least sum, mean - t) to min(largest sum, mean + t), the widest over all rows and all sets C.
+
+        p_i is a sum of x + |C| entries of row i. The sums are those of the least and of the largest so many entries,
+        and hold for sure; the mean and t (`_deviation`) are those of x entries drawn without replacement.
+        """
         hidden, alpha = known_ones.hidden, self.flip_prob
         # X ~ Bin(H, α), but for tails that `MovedBit.missed` charges.
         first, last = bernstein_window(hidden * alpha, hidden * alpha * (1.0 - alpha), hidden, LOG_TAIL)
@@ -128,13 +137,14 @@ class DenseTable:
         law = binomial_pmf(first, last, hidden, alpha) * (1.0 + 1e-9)
         sums, size = self._sums, self.rows.shape[1]
         total = sums[:, -1:]
-        # For certain p_i sums c + x of the least, or c' + x of the largest, entries.
+        # For sure: p_i is at least the sum of the c + x least entries, and at most that of the c' + x largest ones.
         least = sums[:, known_ones.least + ones]
         most = total - sums[:, size - np.minimum(known_ones.most + ones, size)]
         if self._even:
             low, high = least, most
         else:
-            # The mean ± t: known ones at the least entries, known zeros at the largest, or the other way round.
+            # But for strays: the mean ± t. The mean is least if the known ones have the c least entries and the hidden
+            # bits the next H, so that revealed zeros have the largest; and it is largest the other way round.
             start = sums[:, [known_ones.least]]
             low = start + (sums[:, [known_ones.least + hidden]] - start) * (ones / hidden)
             high = total - sums[:, [hidden + 1]] + (sums[:, [hidden + 1]] - sums[:, [1]]) * (ones / hidden)
@@ -145,15 +155,18 @@ class DenseTable:
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
     def _deviation(self, hidden: int, ones: NDArray[np.int64], exponent: float) -> Floats:
-        """t: by how much x entries drawn without replacement deviate from their mean, but with probability e^-L.
+        """t: the sum of x entries drawn without replacement exceeds its mean by more with probability e^-L at most.
 
-        Hoeffding's t is the range times sqrt(x L/2), Bernstein's a + sqrt(a² + 2 L x variance), a = range · L/3. Both
-        hold for draws with replacement, whose moment generating functions are no smaller (Hoeffding 1963). The zeros
-        may be drawn in place of the ones: H - x for x. The variance of some of the entries is at most that of all,
-        times how many more these are.
+        It is the smaller one of Hoeffding's t, range · sqrt(x L/2), and Bernstein's, a + sqrt(a² + 2 L x variance) with
+        a = range · L/3. Both are proved for draws with replacement, and hold without (Hoeffding 1963). To draw x ones
+        is to draw H - x zeros, so that the smaller number counts. The H entries are a part of the row's N+1, and their
+        variance is at most (N+1)/H times that of the row.
+
+        Args:
+            exponent: L.
 
         Returns:
-            (R, K), by rows and by `ones`. exponent: L.
+            (R, K), for each row and each x of `ones`.
         """
         width, variance = self._range, np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
         drawn = np.minimum(ones, hidden - ones)
@@ -164,19 +177,19 @@ class DenseTable:
 
     @cached_property
     def _sums(self) -> Floats:
-        """Sums of the k least entries of each row, (R, N+2)."""
+        """[i, k]: the sum of the k least entries of row i, for k from 0 to N+1; (R, N+2)."""
         sums = np.zeros((self.rows.shape[0], self.rows.shape[1] + 1))
         np.cumsum(np.sort(self.rows, axis=1), axis=1, out=sums[:, 1:])
         return sums
 
     @cached_property
     def _range(self) -> Floats:
-        """The largest less the least entry of each row, (R, 1)."""
+        """The largest entry of each row less its least one, (R, 1)."""
         return np.asarray(self.rows.max(axis=1) - self.rows.min(axis=1))[:, None]
 
     @cached_property
     def exposure(self) -> float:
-        """Σ_i θ_i max_j W_ij, rounded up: at most so many users show the target's bit or that of one other user."""
+        """Σ_i θ_i max_j W_ij, rounded up: a bound on the expected number of users who submit one given user's bit."""
         return float(self.rates @ self.rows.max(axis=1)) * (1.0 + 1e-9)
 
     @cached_property
@@ -187,7 +200,7 @@ class DenseTable:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Values x that share one band, by their indices, and the laws of its slots."""
+    """Consecutive values x that share one band: their indices in `Bands.ones`, and the laws of the band's slots."""
 
     inside: slice
     laws: SlotLaws
@@ -195,9 +208,10 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MovedLaw:
-    """Step 2, Q1 against Q0: for b with x ones Q1 has the density Pr[b] ( (1-M(x)) Λ_main + S(x) Λ_side ).
+    """Step 2: the divergence of Q1 and Q0. At bits b with x ones, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side.
 
-    M may be any function of x in each direction. moved_share: what share of the shift is best moved, about.
+    M may be any function of x, and another one in each direction. moved_share: which share of v's effect on the
+    submissions is best turned into a moved bit, about, in [0, 1]; it only guides the choice of M.
     """
 
     known_ones: KnownOnes
@@ -209,12 +223,15 @@ class MovedLaw:
 
     @cached_property
     def _moved_weights(self) -> Floats:
-        """S(x) / M(x-1) = x (1-α) / ((H-x+1) α): Pr[X = x-1] / Pr[X = x], times how many bits could be set."""
+        """S(x) / M(x-1) = Pr[X = x-1] / Pr[X = x] = x (1-α) / ((H-x+1) α), for each x of `bands.ones`, (K,)."""
         x = self.bands.ones
         return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
-        """Σ_x Pr[X = x] HS_ratio given x, of Q1 from Q0 if up, else of Q0 from Q1. move_chances: (K,) M(x)."""
+        """Σ_x Pr[X = x] · HS_ratio given X = x, rounded up: of Q1 from Q0 if `up`, else of Q0 from Q1.
+
+        move_chances: (K,) M(x) for each x of `bands.ones`.
+        """
         moved = np.append(0.0, move_chances[:-1]) * self._moved_weights * (1.0 + (1e-12 if up else -1e-12))
         stay = 1.0 - move_chances
         parts = [block.laws.divergence(stay[block.inside], moved[block.inside], ratio, up=up) for block in self.blocks]
@@ -223,19 +240,23 @@ class MovedLaw:
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
     def proportional_chances(self) -> Floats:
-        """M(x) = z (H-x) / (H (1-α)), z the share that is moved: each bit is set with one probability."""
+        """M(x) = z (H-x) / (H (1-α)), z = `moved_share`, (K,): each hidden 0 is set to 1 with the same probability."""
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """The M(x) of least divergence among a few values, for a ratio near this one."""
+        """M(x) for each x, (K,): about the ones of least divergence at this ratio, found once for similar ratios."""
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         if (power, up) not in self._best:
             self._best[power, up] = self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
         return self._best[power, up]
 
     def _optimise(self, ratio: float, up: bool) -> Floats:
-        """Dynamic programming: rest_x(M(x-1)) = min over M(x) of Pr[X = x] HS_x(M(x-1), M(x)) + rest_(x+1)(M(x))."""
+        """The M(x), (K,), among some `_CHANCES` values that minimise the divergence, by dynamic programming over x.
+
+        rest_x(m) is the least sum of the terms from x on if M(x-1) = m. Since S(x) depends on M(x-1),
+        rest_x(m) = min over M(x) of Pr[X = x] HS_x(m, M(x)) + rest_(x+1)(M(x)).
+        """
         if self.moved_share == 0.0:
             return np.zeros(self.bands.ones.size)
         chances = np.append(0.0, np.geomspace(min(0.01, self.moved_share / 4.0), 1.0, _CHANCES))
@@ -260,9 +281,11 @@ class MovedLaw:
 
 @dataclass(frozen=True, eq=False)
 class MovedBit:
-    """All steps together, for one target, or for several bounded at once, whichever data set it is and for any L:
+    """All steps together, for one target or for several that are bounded at once.
 
-    HS_ratio <= table.strays(-L) + missed + the largest `divergence` over the known ones, in both directions.
+    For every data set, every L and both directions, the hockey-stick divergence HS_ratio of the submissions' laws for
+    the two values of a target's noisy bit is at most table.strays(-L) + missed(ratio) + the largest `divergence` over
+    the ranges of known ones.
     """
 
     table: DenseTable
@@ -270,21 +293,23 @@ class MovedBit:
     _laws: dict[tuple[int, float], MovedLaw] = field(default_factory=dict, init=False, repr=False)
 
     def divergence(self, ratio: float, known_ones: int, log_stray: float, *, up: bool, enough: float = 0.0) -> float:
-        """(N+1)/H · min over M of Σ_x Pr[X = x] HS_ratio given x: between Q1 and Q0 if nobody strays.
+        """Upper bound of HS_ratio between Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
 
-        J is one of H users, and the law of the second slots is averaged over all N+1 columns; hence the factor, which
-        is 1 where there are no side slots. M is the best one only if M in proportion to the zeros gives more than
-        `enough`. known_ones: an index into `table.known_ones`. log_stray: -L.
+        J is one of H users, while the law of the second side slots is averaged over all N+1 columns: hence the factor,
+        which is 1 without side slots. `proportional_chances` is tried for M first, and `best_chances` only if that
+        gives more than `enough`.
+
+        Args:
+            known_ones: which range of `table.known_ones`, by its index. log_stray: -L.
         """
         law = self._law(known_ones, log_stray)
-        factor = 1.0 if self.slots.plan.grid == 1.0 else (self.table.others + 1.0) / law.known_ones.hidden
+        factor = (self.table.others + 1.0) / law.known_ones.hidden if self.slots.plan.has_side_slots else 1.0
         bound = factor * law.divergence(law.proportional_chances(), ratio, up)
         return bound if bound <= enough else min(bound, factor * law.divergence(law.best_chances(ratio, up), ratio, up))
 
-    @property
-    def missed(self) -> float:
-        """Probability of the values x that are left out, under either law."""
-        return 8.0 * tail_mass(LOG_TAIL)
+    def missed(self, ratio: float) -> float:
+        """What values x outside the window and offsets that count as 0 add to a divergence in either direction."""
+        return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 
     def _law(self, known_ones: int, log_stray: float) -> MovedLaw:
         if (known_ones, log_stray) not in self._laws:
@@ -296,7 +321,10 @@ class MovedBit:
         return self._laws[known_ones, log_stray]
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
-        """Speed only: runs of values x, each with the band from the least low to the largest high end of theirs."""
+        """Speed only: runs of values x that share one band, which holds those of all its x, and its slots.
+
+        width_share: the run's length as a share of the mean of X.
+        """
         mean = float(bands.law @ bands.ones)
         deviation = math.sqrt(mean * (1.0 - self.table.flip_prob))
         width, start = max(1, round(width_share * mean)), 0

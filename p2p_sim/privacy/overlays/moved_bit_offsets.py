@@ -1,8 +1,9 @@
-"""Step 4 of the theorem, what all targets of a table share: offsets u_ij = W_ij - m_i, and how wide their slots are.
+"""Step 4 of the theorem, what all targets of a table share: the offsets u_ij = W_ij - m_i, and how wide slots are.
 
-`moved_bit_slots` says what a slot is: a user's choice falls in a side slot with probability κ, and shows 1 with a
-probability that is shifted by ±u_ij/κ. A larger κ costs less there and more in the main slot. `Offsets.plan` picks κ in
-the Gaussian limit; any plan is valid. Offsets are rounded up to few values (`OffsetBins`), and columns to few classes.
+`moved_bit_slots` defines slots: a user's choice falls in a side slot with probability κ, and then shows 1 with a
+probability that is shifted by ±u_ij/κ under Q1. A larger κ makes this shift smaller, and that of the main slot larger.
+Any κ is valid, and `Offsets.plan` picks one by the variances in the Gaussian limit. Speed only: offsets are rounded up
+to few values (`OffsetBins`), and columns are treated alike in few classes (`ColumnClasses`).
 """
 
 import itertools
@@ -19,25 +20,25 @@ from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, Shift, ShiftLaw, product
 
 WIDE = (0.3, 0.45)
-"""κ that are tried for users with a large offset."""
+"""κ that are tried for users with a large offset. A user has two side slots, so that κ < 1/2."""
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
-"""κ that are tried for the others."""
+"""κ that are tried for the other users."""
 _BINS = (5, 2)
-"""Steps to which offsets are rounded up, below the limit and above."""
+"""How many values offsets are rounded up to, of those up to the limit and of those above it."""
 _CLASSES = 8
-"""Columns are treated alike in at most so many classes."""
+"""How many classes of columns there are at most."""
 _FINE = 4.0
-"""Points of the grid in one standard deviation of a side slot's loss."""
+"""Points of the grid in one standard deviation of the loss that a side slot shows."""
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SlotPlan:
-    """How choices are split into slots.
+    """How users' choices are split into slots.
 
-    limit: larger offsets have wide slots. kappa, wide: κ for the others, and for wide slots. wide_users: how many have
-    these. variance: that of the log likelihood ratio, about. moved_share: what share of the shift is best moved.
-    grid: step of the grid of side slots' losses; 1 if there are no side slots.
+    limit: larger offsets have wide slots. kappa, wide: κ for the others, and for wide slots. wide_users: how many users
+    have these at most, for any two columns. variance: that of the log likelihood ratio, about. moved_share: what share
+    of the shift is best moved. grid: step of the grid of side slots' losses; without side slots it is not used.
     """
 
     limit: float
@@ -48,9 +49,16 @@ class SlotPlan:
     moved_share: float
     grid: float
 
+    @property
+    def has_side_slots(self) -> bool:
+        """Whether any user's choice may fall in a side slot."""
+        return self.kappa > 0.0 or self.wide_users > 0
+
 
 class ColumnClasses(NamedTuple):
-    """counts: (C, 2, B) that no column of a class exceeds. shares: (C,) of the columns that are of each class."""
+    """Columns in C classes. counts: (C, 2, B), as in `OffsetBins`, the largest of any column of the class. shares:
+    (C,),
+    the share of all columns that is of the class."""
 
     counts: Ints
     shares: Floats
@@ -60,8 +68,8 @@ class ColumnClasses(NamedTuple):
 class OffsetBins:
     """Offsets rounded up to few values.
 
-    ends: (B,) these, ascending. counts: (2, B, N) for each column, how many offsets above 0, and below, are larger than
-    each bin's start.
+    ends: (B,) these values, ascending; a bin reaches from the end before it, or from 0. counts: (2, B, N) for each
+    column, how many users have an offset above 0 (first) or below 0 (second) that is larger than the bin's start.
     """
 
     ends: Floats
@@ -82,10 +90,10 @@ class OffsetBins:
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Offsets u_ij of a table's entries.
+    """The offsets u_ij = W_ij - m_i of a table's entries, m_i the median of row i.
 
     Args:
-        rows: (R, N), entries of users' rows. rates: (R,).
+        rows: (R, N) W_ij, for each user who may submit and each user with a hidden bit. rates: (R,) θ_i.
     """
 
     rows: Floats
@@ -94,31 +102,50 @@ class Offsets:
     _averages: dict[tuple[float, ...], ShiftLaw] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
+    def _exact_entries(self) -> Floats:
+        """W_ij - m_i, (R, N); 0 for users who never submit."""
+        return np.asarray((self.rows - np.median(self.rows, axis=1, keepdims=True)) * (self.rates > 0.0)[:, None])
+
+    @cached_property
+    def _least_size(self) -> float:
+        """Offsets up to this size count as 0: rounding in a table makes equal entries differ by as much."""
+        return 1e-13 * float(self.rows.max(initial=0.0))
+
+    @cached_property
     def entries(self) -> Floats:
-        """u_ij = W_ij - m_i, (R, N)."""
-        entries = self.rows - np.median(self.rows, axis=1, keepdims=True)
-        entries[np.abs(entries) <= 1e-13 * self.rows.max(initial=0.0)] = 0.0
-        return entries
+        """u_ij = W_ij - m_i, (R, N), those of at most `_least_size` as 0."""
+        return np.where(np.abs(self._exact_entries) > self._least_size, self._exact_entries, 0.0)
+
+    @cached_property
+    def neglected(self) -> float:
+        """Σ_i θ_i · 2 max_j |u_ij| over offsets that count as 0: how far Q1 is, in total variation, from what is
+        used.
+        """
+        sizes = np.abs(self._exact_entries)
+        largest = np.where(sizes <= self._least_size, sizes, 0.0).max(axis=1, initial=0.0)
+        return 2.0 * float(self.rates @ largest) * (1.0 + 1e-9)
 
     @cached_property
     def sizes(self) -> Floats:
-        """Sizes of the offsets that are not 0, ascending."""
+        """|u_ij| of all offsets that are not 0, ascending."""
         sizes = np.abs(self.entries).ravel()
         return np.sort(sizes[sizes > 0.0])
 
     @property
     def largest(self) -> float:
-        """The largest size of an offset."""
+        """The largest |u_ij|."""
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """The plan with the least variance; one that moves nothing if no plan has room. Any plan is valid.
+        """The plan of slots with the least variance of the loss; one that moves nothing if no plan has room. Any plan
+        is valid.
 
-        With the variance own of the main slots, and `hiding` of the moved bit, the best share to move is
-        own/(own + hiding), and leaves the variance own · hiding/(own + hiding).
+        If the main slots have the variance own, and the moved bit hides with the variance `hiding`, the best share to
+        move is own/(own + hiding), and leaves the variance own · hiding/(own + hiding).
 
         Args:
-            weights, rates: (F,) of a target's fetchers. spread: 1/p + 1/(1-p), about. hiding: 1/(N α (1-α)).
+            weights, rates: (F,) W_iv and θ_i of the users who may fetch from the target. spread: 1/p + 1/(1-p), about,
+                for their p_i. hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
@@ -130,13 +157,18 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """Plans by κ, in the Gaussian limit: the main slots' variance, and the moved bit's with the side slots'."""
-        # Most wide slots of two columns; the mean column's sums of squares of smaller and larger offsets.
+        """A plan for each κ with room for the shifts, larger offsets than `limit` having wide slots; variances as
+        in `plan`.
+        """
+        # The mean column's sums of squares of smaller and larger offsets.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        wide_users = min(int(np.sort(np.count_nonzero(large, axis=0))[-2:].sum()), self.rows.shape[0])
+        # In a class of columns as many users with the largest offsets above 0 have wide slots as in any column, and as
+        # many with the largest ones below 0; and so for v and for J.
+        signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
+        wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
         energy, rate = float(rates @ weights**2), float(rates.max())
         for kappa, wide in itertools.product(_KAPPAS if within else (0.0,), WIDE if wide_users else (0.0,)):
@@ -151,7 +183,7 @@ class Offsets:
             )
 
     def bins(self, limit: float) -> OffsetBins:
-        """The offsets rounded up to few values, which are up to the limit or above it."""
+        """The offsets rounded up to few values, none of which joins offsets up to the limit with larger ones."""
         if limit not in self._bins:
             parts = []
             for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
@@ -165,12 +197,13 @@ class Offsets:
         return self._bins[limit]
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """Law of a side slot of all users: Π_i of the pairs (p, p + sign · u_i/κ), p in [low, high].
+        """The likelihood ratio of one column's side slots, over all users: Π_i of the pairs (p, p + sign · u_i/κ).
 
-        Each is seen with θκ/(1-θκ), as if slots were seen independently: as the second one; the first one needs less.
+        Every p_i is in [low, high]. Each slot is seen with probability θκ/(1-θκ): slots are seen independently, and the
+        second one of a user then needs this, the first one less.
 
         Args:
-            counts: (2, B) of users by the sign and the size of their offset, as in `OffsetBins`. sign: 1 of the first
+            counts: (2, B) of users, as in `OffsetBins`. sign: 1 of the first
                 slot, -1 of the second.
         """
         ends, rate, shifts = self.bins(plan.limit).ends.tolist(), float(self.rates.max()), []
@@ -184,14 +217,14 @@ class Offsets:
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """Λ_second averaged over J: Σ_classes share · (law of the class)."""
+        """The law of Λ_second averaged over J, every p_i in [low, high]: Σ_classes share · (law of the class)."""
         key = (plan.limit, plan.kappa, plan.wide, low, high)
         if key not in self._averages:
             self._averages[key] = self._mixture(plan, low, high)
         return self._averages[key]
 
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """Σ_classes share · (law of the class), on one range of grid points."""
+        """Σ_classes share · (law of the class), on one range of grid points; `LAW_SHOWN` if a class has no room."""
         classes = self.bins(plan.limit).classes
         laws = [self.slot(plan, counts, sign=-1.0, low=low, high=high) for counts in classes.counts]
         if not all(law.law.any() for law in laws):

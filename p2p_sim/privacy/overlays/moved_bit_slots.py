@@ -11,16 +11,21 @@ slot*, and shows which, else in the *main slot*; each slot shows 1 with her p_i,
     second   θ_i κ          0                               -u_iJ/κ
 
 To forget the slots gives the laws of the submissions. A choice falls in one slot alone. Let the three slots be seen
-independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ): keep the first one if it is
-seen, else the second, else the main one, and each is kept as often as above. So that view shows no less.
+independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). Keep the first one if it is
+seen, else the second, else the main one: then each is kept as often as in the table. So that view shows no less.
 
 Each slot of all users is a product of pairs (Bernoulli(p), Bernoulli(p + shift)) with p in a band,
 `shifted_pairs.product`. With M and S of `moved_bit`, the likelihood ratio of Q1 to Q0 is
 
     (1-M) Λ_main + S Λ_side,   Λ_side = Λ_first Λ_second,
 
-of independent variables. Users with an offset above a limit have slots of `WIDE` each, whatever κ is. `Offsets` has
-what all targets share, `Slots` the slots of a target; both take larger pairs where that is cheaper.
+of independent variables.
+
+A user has *wide* slots, with one κ of `WIDE`, if her offset to v or to J ranks among the largest in size, else narrow
+ones, with κ of `SlotPlan`. As many ranks count as any column has offsets above `SlotPlan.limit`. Of a pair with a given
+u the narrow slot shows no less than the wide one, which sees it more often with a smaller shift; so a bound may take
+either for a side slot, but has to charge every wide main slot. `Offsets` has what all targets share, `Slots` the slots
+of a target.
 """
 
 import math
@@ -32,20 +37,22 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.overlays.moved_bit_offsets import WIDE, Ints, Offsets, SlotPlan
-from p2p_sim.privacy.overlays.shifted_pairs import NOTHING_SEEN, Shift, ShiftLaw, product
+from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, NOTHING_SEEN, Shift, ShiftLaw, product
 
 WIDER = (0.25, 0.45)
-"""κ that are tried where a smaller one does not fit a band."""
+"""κ that are tried where that of the plan leaves no room in a band."""
 _LADDER = (1.2, 1.5)
-"""For side slots, the low and the high end of a band are widened to ladders with these ratios."""
+"""Speed only: side slots' bands are widened to ends that are powers of these, for p and for 1-p, so that few differ."""
 _WEIGHTS = 8
-"""Different weights of fetchers that are kept apart."""
+"""How many values the weights W_iv are rounded up to at most."""
 _LEAST, _MOST = 1e-200, 1e100
-"""Ratios of laws are formed from numbers in this range: a smaller ratio only raises a bound."""
+"""Ratios at which a law's curve is read are kept in this range: a curve falls, so that a smaller ratio only raises
+it.
+"""
 
 
 class SideRatios(NamedTuple):
-    """Probabilities under Q0 of values of Λ_side, and these likelihood ratios."""
+    """The law of Λ_side under Q0: the probabilities of its values, and the values, which are likelihood ratios."""
 
     probabilities: Floats
     ratios: Floats
@@ -53,14 +60,15 @@ class SideRatios(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SlotLaws:
-    """Λ_main and Λ_side for all values p_i of one band, as laws under Q0."""
+    """The laws of Λ_main and Λ_side under Q0, which hold for all p_i of one band."""
 
     main: ShiftLaw
     side: ShiftLaw
 
     @cached_property
     def rough(self) -> SideRatios:
-        """Three ratios with the mean and variance of the side law's loss, which only choose M: they bound nothing.
+        """Speed only: three values in place of the side law, with its loss's mean and variance. They bound nothing, but
+        are used to choose M.
 
         Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the moments of a Gaussian up to the
         fifth. The ratios are scaled to the mean 1.
@@ -105,12 +113,22 @@ class SlotLaws:
         return np.minimum(inside @ side.probabilities + self.side.lost[0], self.main.below(threshold))
 
 
+class Room(NamedTuple):
+    """main_low: the least p that main slots take; negative where there is no room. side_high: the most that sides
+    take.
+    """
+
+    main_low: float
+    side_high: float
+
+
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """The slots for one target, or for several bounded at once: larger weights and offsets have larger curves.
+    """Main and side slots for one target, or for several that are bounded at once by the largest weights and offsets.
 
     Args:
-        weights, rates: (F,) of the target's fetchers, or larger ones. columns: the targets among the table's columns.
+        weights, rates: (F,) W_iv and θ_i of the users who may fetch from the target, or the k-th largest of any target.
+        columns: the targets, by their columns in the table.
     """
 
     offsets: Offsets
@@ -122,28 +140,22 @@ class Slots:
     _main_shifts: dict[tuple[float, float], list[Shift]] = field(default_factory=dict, init=False, repr=False)
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """Λ_main and Λ_side for p_i in [low, high]; where that has no room for the side slots, these are wider, or show
-        all that they may."""
-        # The plan, else wider side slots.
-        plan, wide = self.plan, WIDE[-1] if self.plan.wide_users else 0.0
+        """Λ_main and Λ_side for p_i in [low, high]: of the plan, else of wider side slots, else of slots that show
+        Q1.
+        """
+        plan = self.plan
+        if not plan.has_side_slots:
+            return SlotLaws(self._main(low, high, plan.kappa, plan.wide), NOTHING_SEEN)
+        wide = WIDE[-1] if plan.wide_users else 0.0
         for candidate in (plan, *(replace(plan, kappa=more if plan.kappa else 0.0, wide=wide) for more in WIDER)):
-            side, least = self._side(candidate, low, high), self._room(candidate, low)
-            if side is not None and least >= 0.0:
-                return SlotLaws(self._main(least, high, candidate.kappa, candidate.wide), side)
-        # Else κ_i = |u_i|: her side slots show which law it is, with probability at most Σ_i θ_i (|u_iv| + |u_iJ|).
-        sums = self.offsets.rates @ np.abs(self.offsets.entries)
-        apart = 1.0 - float(self.offsets.rates.max()) * min(self.offsets.largest, 1.0)  # as if seen independently
-        chance = float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9)
-        chance = chance / apart if chance < apart else 1.0
-        side = ShiftLaw(np.array([1.0 - chance]), 0, 1.0, (chance, chance))
-        few, many = min(plan.limit, 0.25), min(self.offsets.largest, 0.25)
-        low, high = max(0.0, low - 2.0 * many), min(1.0, high / (1.0 - 2.0 * many))
-        return SlotLaws(self._main(low, high, few, many), side)
+            room = self._room(candidate, low, high)
+            side = self._side(candidate, low, room.side_high) if room.main_low >= 0.0 else None
+            if side is not None:
+                return SlotLaws(self._main(room.main_low, high, candidate.kappa, candidate.wide), side)
+        return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """Λ_side = Λ_first Λ_second, averaged over J; None where p is not in [low, high] with room for the shifts."""
-        if not self.offsets.sizes.size or plan.moved_share == 0.0:
-            return NOTHING_SEEN
+        """Λ_side = Λ_first Λ_second, averaged over J, for p in [low, high]; None where a shift would lead above 1."""
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         key = (plan.kappa, plan.wide, low, high)
         if key not in self._first:
@@ -152,33 +164,61 @@ class Slots:
         first, second = self._first[key], self.offsets.average(plan, low, high)
         return first.times(second) if first.law.any() and second.law.any() else None
 
-    def _room(self, plan: SlotPlan, low: float) -> float:
-        """The least p of main slots, (low - κ (p_first + p_second)) / (1 - 2κ); negative where there is no room.
+    def _room(self, plan: SlotPlan, low: float, high: float) -> Room:
+        """Ends of the slots' bands such that (1-2κ) p_main + κ (p_first + p_second) = p for every p in [low, high].
 
-        p is at least `low` over all slots. A side slot has the same p, or u/κ, the least with room for a shift -u/κ,
-        which leaves less for the main slot.
+        Below: a side slot has p, or u/κ if that is more, the least with room for a shift by -u/κ; the main slot has the
+        rest. Above: the main slot has p, or 1 - W_iv/(1-2κ) if that is less, the largest with room for its shift; the
+        side slots have the rest.
         """
-        least, entries = low, self.offsets.entries
+        entries, weight = self.offsets.entries, float(self.weights.max()) * (1.0 + 1e-9)
+        # The largest shift downward of the first slots, by u_iv < 0, and of the second ones, by -u_iJ < 0.
         falls = (max(0.0, -float(entries[:, self.columns].min())), max(0.0, float(entries.max())))
-        largest = self.offsets.largest if plan.wide_users else 0.0
-        for kappa, most in ((plan.kappa, plan.limit), (plan.wide, largest)):
-            needed = [max(kappa * low, min(fall, most) * (1.0 + 1e-9)) for fall in falls]
-            if max(needed) > kappa * low:
-                least = min(least, (low - sum(needed)) / (1.0 - 2.0 * kappa))
-        return least
+        slots = [(plan.kappa, plan.limit)] if plan.kappa else []
+        slots += [(plan.wide, self.offsets.largest)] if plan.wide_users else []
+        main_low, side_high = low, high
+        for place, (kappa, _) in enumerate(slots, start=1):
+            # A wide slot may be charged as a narrow one, and then needs the room of that.
+            least = [max(low, *(min(fall, most) / share for share, most in slots[:place])) for fall in falls]
+            if max(least) > low:
+                main_low = min(main_low, (low - kappa * sum(least) * (1.0 + 1e-9)) / (1.0 - 2.0 * kappa))
+            rest = max(0.0, high - 1.0 + weight / (1.0 - 2.0 * kappa)) * (1.0 + 1e-9)
+            side_high = max(side_high, high + rest * (1.0 - 2.0 * kappa) / (2.0 * kappa))
+        return Room(main_low, min(side_high, 1.0))
+
+    def _shown(self, low: float, high: float) -> SlotLaws:
+        """Λ_main and Λ_side where no side slot has room: one slot of κ_i = |W_iv - W_iJ| shows which law it is.
+
+        It is seen with probability at most Σ_i θ_i (|u_iv| + |u_iJ|). A part of the choices besides, shifted under
+        neither law, makes what is left to the main slot the same for all users, or for all with a large offset.
+        """
+        sums = self.offsets.rates @ np.abs(self.offsets.entries)
+        chance = min(1.0, float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9))
+        few, many = self.plan.limit, self.offsets.largest
+        # The main slot's p is (p - κ)/(1-κ) to p/(1-κ), κ <= 2 many, and has to leave room for W_iv/(1-κ).
+        if high + float(self.weights.max()) > 1.0 - 2.0 * many:
+            return SlotLaws(LAW_SHOWN, LAW_SHOWN)
+        side = ShiftLaw(np.array([1.0 - chance]), 0, 1.0, (chance, chance))
+        return SlotLaws(self._main(max(0.0, low - 2.0 * many), high / (1.0 - 2.0 * many), few, many), side)
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
-        """Λ_main = Π_i of the pairs (p, p + W_iv/(1-2κ)), each seen with θ_i (1-2κ)/(1-2θ_i κ), p in [low, high]."""
+        """Λ_main = Π_i of the pairs (p, p + W_iv/(1-2κ)), each seen with θ_i (1-2κ)/(1-2θ_i κ), p in [low, high].
+
+        Larger shifts d may be charged. Then p <= 1-d do: their pair gives that of any larger p as a post-processing.
+        """
         if (kappa, wide) not in self._main_shifts:
             self._main_shifts[kappa, wide] = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
         shifts = self._main_shifts[kappa, wide]
-        return product([replace(shift, low=low, high=min(high, 1.0 - shift.shift)) for shift in shifts])
+        most = [1.0 - shift.shift for shift in shifts]
+        bands = zip(shifts, most, strict=True)
+        return product([replace(shift, low=min(low, end), high=min(high, end)) for shift, end in bands])
 
     def _shifts(self, share: float, narrow: float) -> list[Shift]:
-        """The main slots of the target's fetchers, 1-2κ = `share`, or `narrow` for as many as have wide side slots.
+        """The main slots of the target's fetchers, without their bands: they are seen with the share 1-2κ of choices.
 
-        Who has these is not known: the fetchers with the largest weights are charged for them. Their p need no band
-        yet. Weights are rounded up to `_WEIGHTS` values.
+        It is `share` of users with narrow side slots and `narrow` of those with wide ones. Who these are is not known:
+        the largest weight is charged for each of them, and the largest ones again for the others. Weights are rounded
+        up to `_WEIGHTS` values.
         """
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
@@ -200,10 +240,13 @@ class Slots:
 
 
 def _seen_alone(rate: float, share: float) -> float:
-    """θ s/(1 - θ(1-s)), rounded up: how often a slot must be seen independently to be kept with θ s."""
+    """θs/(1 - θ(1-s)) for s = `share`, rounded up: how often the main slot is seen, for it to be kept with θs.
+
+    It is kept only where neither side slot is seen, which has probability 1 - θ(1-s).
+    """
     return min(1.0, rate * share / (1.0 - rate * (1.0 - share)) * (1.0 + 1e-12))
 
 
 def _lowered(value: float, ratio: float) -> float:
-    """The value, or the next smaller one of a ladder."""
+    """The largest power of `ratio` that is at most `value`; 0 for very small values."""
     return ratio ** math.floor(math.log(value) / math.log(ratio)) if value > 1e-6 else 0.0

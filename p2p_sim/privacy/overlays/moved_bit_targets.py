@@ -108,7 +108,7 @@ class MovedBitSearch:
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
         """missed + max over known ones and directions of the divergence; ends at the first that exceeds the limit."""
-        worst, missed = 0.0, self.bound.missed
+        worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
         for case in self.cases:
             divergence = self.bound.divergence(

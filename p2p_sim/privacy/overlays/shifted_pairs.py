@@ -5,8 +5,9 @@ second; low <= p <= high. Her pair is a post-processing of three outcomes: 1 wit
 probability (1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both. A larger |d| of
 the same sign, a larger rate and a wider band give a pair with a larger curve.
 
-Users with one pair are counted: how many show 1, and how many 0. Their likelihood ratios are then put on the grid,
-between the points kg and (k+1)g with the same total under both laws, which only spreads the ratio (Blackwell).
+Of users with the same pair it counts how many show 1, and how many 0. Each pair of counts has a likelihood ratio, whose
+probability is split between the two points kg and (k+1)g of the grid next to its logarithm, so that its totals under
+both laws remain. Such a split only spreads the ratio, and raises all divergences (Blackwell).
 
 Rounding: bands narrower than `_SAME` count as one p, others are widened by `_WIDER`, and outcomes that are less likely
 than `_RARE` show the law itself. So no probability is off by more than 1e-8 of itself, nor a law, in which at most
@@ -228,24 +229,26 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
 
 
 def _lost(log_silent: float) -> float:
-    """1 - e^log_silent, rounded up."""
+    """1 - e^log_silent, rounded up: the probability that some user shows the law itself."""
     return -math.expm1(log_silent) * (1.0 + 1e-12)
 
 
 def _share(part: float, rest: float) -> float:
-    """part/(part + rest), 0 if there is no part."""
+    """part/(part + rest), and 0 where `part` is 0, also if both are."""
     return part / (part + rest) if part > 0.0 else 0.0
 
 
 def _odds(part: float, rest: float) -> float:
-    """part/rest, 0 if there is no part, infinite if there is nothing else."""
+    """part/rest; 0 where `part` is 0, infinite where only `rest` is."""
     if part == 0.0:
         return 0.0
     return part / rest if rest > 0.0 else math.inf
 
 
 def _window(count: int, first: float, second: float) -> Floats:
-    """Values that Bin(count, p) nearly always has, for p = `first` and p = `second`; in a row, none left out."""
+    """Consecutive values that hold Bin(count, p) but for a probability of e^`LOG_TAIL`, for p = `first` and
+    `second`.
+    """
     ends = [bernstein_window(count * p, count * p * (1.0 - p), count, LOG_TAIL) for p in (first, second)]
     return np.arange(min(end[0] for end in ends), max(end[1] for end in ends) + 1, dtype=np.float64)
 

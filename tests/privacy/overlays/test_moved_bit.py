@@ -1,5 +1,7 @@
 """A moved bit in dense fetch distributions: against enumeration, and beside the exact figures of one cluster."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -270,3 +272,88 @@ def test_a_choice_that_falls_in_one_slot_alone_shows_no_more_than_slots_seen_ind
             # J has the offset of a light column, 0, or that of a heavy one, which undoes v's
             light, same = (one_submission((weight, shift), rate, stay, moved, ratio, up) for shift in (offset, 0.0))
             assert bound >= 7.0 / 8.0 * light + 1.0 / 8.0 * same
+
+
+def submissions(chances: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """The law of all users' submissions, (3^R,): each shows 1 or 0, or nothing."""
+    law = np.ones(1)
+    for chance, rate in zip(chances, rates, strict=True):
+        law = np.outer(law, [rate * chance, rate * (1.0 - chance), 1.0 - rate]).ravel()
+    return law
+
+
+def some_rows(rng: np.random.Generator) -> np.ndarray:
+    """Rows of 1 to 4 users over 5 to 30 columns, some of which are heavier or lighter for some of the users."""
+    rows = np.ones((rng.integers(1, 5), rng.integers(5, 31)))
+    for column in rows.T:
+        column[rng.random(column.size) < rng.choice([0.1, 0.5])] *= rng.choice([0.6, 0.8, 1.2, 2.0])
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def share_of_the_slots_bound(seed: int) -> float:
+    """The largest divergence, averaged over J, as a share of the bound; p_i at random, or at the ends of the band."""
+    rng = np.random.default_rng(seed)
+    rows = some_rows(rng)
+    users, size = rows.shape
+    rates, target = np.full(users, rng.choice([1.0, 0.9, 0.4])), int(rng.integers(size))
+    offsets, low = Offsets(rows, rates), float(rng.uniform(0.0, 1.0 - rows[:, target].max()))
+    limits = [offsets.largest, *np.quantile(offsets.sizes, [0.3, 0.9])] if offsets.sizes.size else [0.0]
+    spread, hiding = 1.0 / rng.uniform(0.2, 0.5) + 1.0, 5.0 / size
+    plans = [plan for limit in limits for plan in offsets._plans(limit, rows[:, target], rates, spread, hiding)]
+    high = float(rng.choice([low, min(1.0, low + 0.1)]))
+    least, most = np.maximum(low, rows.T), np.minimum(high, 1.0 - rows[:, target])
+    if not plans or (least > most).any():
+        return 0.0
+    plan = replace(plans[rng.integers(len(plans))], moved_share=0.5, grid=0.01)
+    laws = Slots(offsets, plan, rows[:, target], rates, np.array([target])).laws(low, high)
+    chances = least + (most - least) * rng.choice([0.0, 1.0, rng.random()], least.shape)
+    largest = 0.0
+    for stay in (0.2, 0.6, 0.9):
+        for up, ratio in ((True, 1.0), (True, 1.4), (False, 1.0), (False, 1.4)):
+            truth = 0.0
+            for moved_column, p in zip(rows.T, chances, strict=True):  # J's entries, and p_i for this J
+                one = stay * submissions(p + rows[:, target], rates)
+                one += (1.0 - stay) * submissions(p + rows[:, target] - moved_column, rates)
+                zero = submissions(p, rates)
+                truth += np.maximum(one - ratio * zero if up else zero - ratio * one, 0.0).sum() / size
+            [bound] = laws.divergence(np.array([stay]), np.array([1.0 - stay]), ratio, up=up)
+            largest = max(largest, (truth + 1e-14) / (bound + 1e-14))
+    return largest
+
+
+def test_slots_bound_all_users_whose_submissions_stay_in_the_band():
+    assert max(share_of_the_slots_bound(seed) for seed in range(500)) <= 1.0 + 1e-9
+
+
+def test_main_slots_whose_band_ends_below_its_start_are_caught(monkeypatch):
+    """Planted: where a main slot has no room above for its shift, only the high end of its band is lowered."""
+
+    def lowered(its: Slots, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
+        shifts = its._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
+        return product([replace(shift, low=low, high=min(high, 1.0 - shift.shift)) for shift in shifts])
+
+    monkeypatch.setattr(Slots, "_main", lowered)
+    assert max(share_of_the_slots_bound(seed) for seed in range(500)) > 1.05
+
+
+def test_wide_slots_are_charged_for_the_most_offsets_above_zero_and_the_most_below():
+    """Two users are heavy in one column, two are light in another: a class of both columns has four wide slots."""
+    rows = np.full((8, 41), 1.0 / 41.0)
+    rows[:2, 0] *= 1.5
+    rows[2:4, 1] *= 0.5
+    offsets = Offsets(rows, np.ones(8))
+    [plan, *_] = offsets._plans(0.0, rows[:, 0], np.ones(8), 6.0, 1.0)
+    assert plan.wide_users == 8  # four for v and four for J; the two largest columns have four together
+
+
+def test_offsets_that_count_as_nothing_are_charged():
+    rows = np.full((2, 10), 0.1)
+    rows[0, 3] += 5e-15
+    offsets = Offsets(rows, np.array([0.5, 1.0]))
+    assert not offsets.sizes.size
+    assert 0.5 * 2.0 * 5e-15 * (1.0 - 0.01) <= offsets.neglected <= 2e-14
+
+
+def test_users_who_never_submit_have_no_offsets():
+    rows = np.array([[0.7, 0.1, 0.1, 0.1], [0.25, 0.25, 0.25, 0.25]])
+    assert not Offsets(rows, np.array([0.0, 1.0])).sizes.size
