@@ -12,8 +12,8 @@ from analysis.comparison_second import (
     CHANGES,
     CONFIDENCE,
     LEARNERS,
-    MECHANISMS,
     REDUCED,
+    SEVERAL,
     TRUST,
     Line,
     MechanismPoint,
@@ -22,6 +22,7 @@ from analysis.comparison_second import (
     table_of,
     with_points,
 )  # fmt: skip
+from analysis.comparison_second import MECHANISMS as SECOND
 from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import plot_by_trust
@@ -61,8 +62,10 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """Settings to choose from of mechanisms with a curator, by name; the first is the one of the second comparison."""
-WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | {"noise shares": REHEARSED}
-"""How each mechanism chooses; all others choose by the labels that they have released."""
+MECHANISMS = SECOND | SEVERAL
+"""The mechanisms by name, and their tables in a scenario without ε."""
+WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
+"""How each mechanism chooses; all others choose by the labels that they have released, whose noise they know."""
 MEAN_RUNS = 4.0
 Task = tuple[dict[str, Any], str, int, Path | None, tuple[str, ...] | None]
 """The tree of the panel's scenario with ε as its target, the mechanism's name, the replicate, where data files are, and

@@ -49,9 +49,12 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "noisy aggregates": {"kind": "noisy_aggregates"},
 }
 """The mechanisms by name, and their tables in a scenario without ε."""
+SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "peers": k} for k in (3, 5)}
+"""Exchanges in which users ask several peers, compared where choices are paid for."""
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
 _CANDIDATES = {
     "label exchange": _LAW,
+    **dict.fromkeys(SEVERAL, (PLAIN, TREES)),  # a majority has no law of noise on one label, which others correct for
     "randomised response": _LAW,
     "RRWithPrior, two stages": (PLAIN, FORWARD),
     "randomised response, shuffled": _LAW,
@@ -73,7 +76,7 @@ class MechanismPoint(NamedTuple):
 
 def table_of(point: MechanismPoint) -> dict[str, Any]:
     """The mechanism's table in a scenario, its noise chosen for ε."""
-    return {**MECHANISMS[point.mechanism], "target_epsilon": point.epsilon}
+    return {**(MECHANISMS | SEVERAL)[point.mechanism], "target_epsilon": point.epsilon}
 
 
 def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
@@ -140,7 +143,7 @@ REDUCED: dict[str, dict[str, Any]] = {
 """What a test changes in scenarios/comparison.toml, at ε = 1."""
 _NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
 TRUST = FIRST_TRUST | {
-    _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
+    _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares", *SEVERAL),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
 """Who sees true labels, or noisy ones with their owner, and must not tell."""
