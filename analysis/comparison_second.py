@@ -54,7 +54,7 @@ SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "pe
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
 _CANDIDATES = {
     "label exchange": _LAW,
-    **dict.fromkeys(SEVERAL, (PLAIN, TREES)),  # a majority has no law of noise on one label, which others correct for
+    **dict.fromkeys(SEVERAL, (PLAIN,)),  # a majority has no law of noise on one label, which others correct for
     "randomised response": _LAW,
     "RRWithPrior, two stages": (PLAIN, FORWARD),
     "randomised response, shuffled": _LAW,

@@ -55,13 +55,13 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """How the bounds are computed, in words."""
         return "bisection of δ(ε)"
 
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold."""
+        """The conditions under which the bounds hold, each a `Condition`."""
 
     @property
     def pure_epsilon(self) -> float:
@@ -70,7 +70,7 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which `epsilon` is asked for when the whole curve is looked at."""
+        """The smallest δ at which `epsilon` is evaluated when the whole curve of δ(ε) is wanted."""
         return TAIL
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
@@ -83,5 +83,5 @@ class Accountant(PlainNumbers, ABC):
         return self.delta(epsilon).upper <= delta
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None if the bounds are about this situation."""
+        """The first condition that does not hold in a situation; None if the bounds hold in it."""
         return first_failure(self.requires, situation)

@@ -45,7 +45,9 @@ class Window(NamedTuple):
 
 
 class BinomialProducts(NamedTuple):
-    """Binomial probabilities (values, columns), each column still to be divided by its sum: sums (columns,)."""
+    """Binomial probabilities before normalisation: (values, columns), and the sum of each column (columns,) to divide
+    by.
+    """
 
     weights: Floats
     sums: Floats
@@ -70,7 +72,9 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
 
 
 def tail_mass(log_tail: float) -> float:
-    """exp(log_tail), rounded up, also where it underflows; 0 only where nothing is cut off."""
+    """exp(log_tail), rounded up: the probability that a window may leave out. It is 0 only where nothing is
+    left out.
+    """
     return 0.0 if math.isinf(log_tail) else max(math.exp(log_tail) * (1.0 + 1e-12), SUBNORMAL)
 
 
@@ -96,7 +100,7 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
 
 
 def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:
-    """The columns of `binomial_columns` before they are normalised: it may be faster to divide what they multiply.
+    """The columns of `binomial_columns` before they are divided by their sums; a caller may divide something smaller.
 
     Args:
         first, last, trials, odds: as of `binomial_columns`.
@@ -137,7 +141,7 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
-    """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
+    """For each column the power of two, at least 2^-900, from which products of ratios reach about one at the mode."""
     from scipy.special import gammaln
 
     # ln of Bin(mode)/Bin(first), by which the products rise; odds of 0 have their mode at `first`
@@ -169,7 +173,8 @@ def share_of(rate: float, part: int, whole: int, up: bool) -> float:
 
 
 def some(chance: float, trials: float) -> float:
-    """1 - (1-chance)^trials, the probability of at least one of so many events, off by less than 2^-49 of itself.
+    """1 - (1-chance)^trials: the probability that at least one of `trials` independent events happens; off by less than
+    2^-49 of itself.
 
     log1p and expm1 are off by an ulp or two; d ln(1 - e^-x) / d ln x is at most one.
     """
@@ -180,15 +185,15 @@ def some(chance: float, trials: float) -> float:
 
 @dataclass(frozen=True)
 class SubmissionCounts:
-    """Numbers of submissions t at which δ is evaluated, with their weights: δ is between the lower and the upper sum.
+    """Numbers of submissions t at which δ given t is evaluated, with weights: δ lies between the lower and the upper
+    sum.
 
     δ given t does not decrease in t. So a block of values of t is charged its smallest δ in the lower sum, at the
     block's first value, and at least its largest in the upper sum, at the first value of the next block.
 
-    counts: values of t at which δ is evaluated, ascending.
-    lower, upper: weights of δ at `counts`.
-    lost: probability that is charged to the upper sum in full.
-    log_tail: logarithm of what each end may miss, and each truncation of what is seen given t; -inf for nothing.
+    counts: values of t at which δ is evaluated, ascending. lower, upper: weights of δ at `counts`. lost: probability
+    that is charged to the upper sum in full. log_tail: logarithm of what each end of a sum may leave out; -inf for
+    nothing.
     """
 
     counts: tuple[int, ...]
@@ -202,10 +207,11 @@ class SubmissionCounts:
     def of(
         trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "SubmissionCounts":
-        """Blocks so narrow that δ changes by a share of about `change` within one, wider where t is improbable.
+        """The law of the number of submissions in blocks within which δ changes by a share of about `change`, wider
+        where t is improbable.
 
-        The weights are rounded against us: those of the lower sum down, those of the upper sum up, and what underflows
-        is lost.
+        The weights are rounded to the safe side: those of the lower sum down, those of the upper sum up, and what
+        underflows is lost.
 
         Args:
             trials, rate: of the binomial law of t.
@@ -257,7 +263,9 @@ class SubmissionCounts:
 
     @staticmethod
     def between(trials: int, least: float, most: float) -> "SubmissionCounts":
-        """Every t on its own, where all that is known of the rate is that it lies between two: δ rises with it."""
+        """The law of the number of submissions, every t on its own, if the rate is only known to lie between two
+        values.
+        """
         low, high = (
             SubmissionCounts.of(trials, rate, trials, log_tail=-math.inf, log_delta=-50.0) for rate in (least, most)
         )

@@ -49,7 +49,8 @@ class Bracket:
     upper: float
 
     def worded(self, basis: str) -> str:
-        """The basis of the bracket: what its ends do not agree on is not "exact" but "certified".
+        """The words that say how a bracket was computed, with "certified" in place of "exact" where its two ends
+        differ.
 
         >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
         'exact, over all data sets'
@@ -86,7 +87,9 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """No number is no promise: an end that is NaN becomes the one that says nothing. No bracket is exact."""
+        """Make an end that is NaN the one that promises nothing (0 or infinity), and let no bracket with two ends count
+        as exact.
+        """
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
         if math.isnan(self.epsilon_lower):
@@ -112,7 +115,7 @@ class PrivacyBound:
         )
 
     def _repr_html_(self) -> str:
-        """The statement with its conditions, for notebooks."""
+        """The statement with its conditions as HTML, for notebooks."""
         lines = [
             ("ε, no more than", bound_text(self.epsilon_upper, True)),
             ("no smaller ε holds than", bound_text(self.epsilon_lower, False)),
@@ -127,7 +130,8 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer about whom figures for all of these hold: who sees no more than any of them.
+    """The strongest observer who sees no more than any of these observers, so that figures about each of them hold for
+    it.
 
     Raises:
         ValueError: there is none, such as of a peer, who does not see the release, and the learner.
@@ -212,7 +216,9 @@ ASKED = {
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy, or those in a list or tuple, as numbers of Python; an array in double precision."""
+    """A NumPy number, or those in a list or tuple, as Python numbers; an array in double precision; anything else as it
+    is.
+    """
     if isinstance(value, np.generic | np.ndarray):
         wide = value.astype(np.float64, copy=False) if np.issubdtype(value.dtype, np.floating) else value
         return wide.item() if wide.ndim == 0 else wide
@@ -222,7 +228,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function of the same arguments, each `plain`."""
+    """A decorator: the function is called with Python numbers where its arguments are NumPy numbers."""
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -232,13 +238,13 @@ def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments
 
 
 class _PlainCalls(ABCMeta):
-    """Classes that are called with numbers of NumPy, or `replace`d with them, as with numbers of Python."""
+    """A metaclass: calling the class, or replacing fields of an object, takes NumPy numbers as Python numbers."""
 
     __call__ = plain_arguments(ABCMeta.__call__)
 
 
 class PlainNumbers(metaclass=_PlainCalls):
-    """A data class whose fields, and the arguments of its `ASKED` methods, may be numbers of NumPy."""
+    """Base of data classes whose fields, and the arguments of the methods in `ASKED`, may be NumPy numbers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

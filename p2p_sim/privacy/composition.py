@@ -59,7 +59,7 @@ class RunRelease:
 
     @property
     def drawn_with(self) -> str:
-        """The three, in words."""
+        """What the release's random numbers depend on, in words."""
         return f"seed = {self.seed}, replicate {self.replicate}, noise_salt = {self.noise_salt}"
 
 
@@ -110,18 +110,20 @@ class Composition(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ for which there is a figure: rounding, and what the releases themselves cannot tell."""
+        """The smallest δ for which there is a figure: rounding of the convolution and infinite losses of the releases
+        hide smaller ones.
+        """
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
     def untold(self) -> float:
-        """Probability, at most, that some release has an infinite loss."""
+        """Upper bound of the probability that the privacy loss of some release is infinite."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * loss_law(release).infinite for release, count in each)
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum of the releases'."""
+        """The pure ε of all releases together: the sum of theirs, rounded up."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
 
@@ -163,7 +165,9 @@ class Composition(Accountant):
         )
 
     def _attained(self, delta: float) -> float:
-        """What the releases attain together whose laws are known (`attained_pair`); the others are forgotten."""
+        """An ε that the releases attain together, from those whose laws are known (`attained_pair`); the others are
+        left out.
+        """
         if self.adjacency != "label":
             return 0.0
         pairs: list[AttainedPair] = []
@@ -194,7 +198,7 @@ class Composition(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of all releases, and that no two share noise unless all are known to be drawn apart.
+        """The conditions of all releases; and that no two share noise, unless that is known.
 
         What a release repeats is repeated within this release.
         """
@@ -207,7 +211,7 @@ class Composition(Accountant):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Whole examples if all releases protect them, else labels."""
+        """What the composition protects: whole examples if all releases protect them, else labels."""
         return "example" if all(bound.adjacency == "example" for bound in self._bounds) else "label"
 
     @property
@@ -229,12 +233,14 @@ class Composition(Accountant):
 
     @property
     def _rounding(self) -> float:
-        """Of the convolutions, at most: three times the largest seen."""
+        """Bound of the error of δ by rounding in the convolutions: three times the largest error seen."""
         return 9e-16 + 3e-17 * self.count
 
     @property
     def _step(self) -> float:
-        """Width of the bins: fine beside the smallest loss, unless all losses together then need too many."""
+        """Width of the bins of the privacy loss: fine beside the smallest loss, unless all losses together then need
+        too many.
+        """
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
             # the sum of `count` losses reaches 12 standard deviations beyond its mean, or all that it can

@@ -41,14 +41,20 @@ class AttainedPair:
 
 
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
-    """An ε below which no ε holds at δ for all of these releases, each made so many times; 0 if none is found."""
+    """A lower end of ε(δ) of several releases together: below it no ε holds; 0 if none is found.
+
+    Args:
+        pairs: the two laws of each release. times: how often each is made. delta: δ.
+    """
     if not pairs:
         return 0.0
     return max(_one_way(pairs, times, delta, swapped) for swapped in (False, True))
 
 
 class ScoreLaw(NamedTuple):
-    """The law of a sum of scores: probabilities of `first`, first + 1, ...; and what was cut off of it at most."""
+    """The law of a sum of whole-numbered scores: probabilities of `first`, first + 1, ...; and a bound of what was cut
+    off.
+    """
 
     probabilities: Floats
     first: int
@@ -56,7 +62,11 @@ class ScoreLaw(NamedTuple):
 
 
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    """The ε of the best event "sum of scores >= s", P under label 0 and Q under label 1; `swapped`: the other way."""
+    """The largest ε that one event attains, "the sum of scores is at least s" for the best s.
+
+    The scores are rounded privacy losses. P is the law under label 0 and Q that under label 1; `swapped` exchanges
+    them.
+    """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
     # width of a step: so that the reach of the sum about its mean has `_STEPS` of them
@@ -90,13 +100,13 @@ def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, 
 
 
 def _losses(p: Floats, q: Floats) -> Floats:
-    """Logarithms of likelihood ratios; 0 where an outcome is as good as impossible."""
+    """The privacy loss ln(p/q) of each outcome; 0 for outcomes that are as good as impossible."""
     used = (p > 0.0) & (q > 0.0)
     return np.where(used, np.log(np.where(used, p, 1.0) / np.where(used, q, 1.0)), 0.0)
 
 
 def _power(law: Floats, first: int, count: int) -> ScoreLaw:
-    """The law of the sum of `count` scores, whose own law is given from `first` on; by squaring."""
+    """The law of the sum of `count` independent scores with one law, given from `first` on; by repeated squaring."""
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:
         if count & 1:
@@ -110,7 +120,7 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """The law without its ends up to `_CUT`."""
+    """The law without the values at both ends whose probability is at most `_CUT`, which count as lost."""
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1
     return ScoreLaw(law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300)

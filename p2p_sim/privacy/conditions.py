@@ -19,7 +19,7 @@ class Condition(str):
     identifier: str
 
     def __new__(cls, identifier: str, text: str) -> Self:
-        """An identifier in lower case with hyphens, and a text without a full stop."""
+        """Make a condition from its identifier, in lower case with hyphens, and its text, without a full stop."""
         condition = super().__new__(cls, text)
         condition.identifier = identifier
         return condition
@@ -29,7 +29,7 @@ class Condition(str):
 
 
 def identifier_of(condition: str) -> str:
-    """The identifier of a condition; "claimed" for plain text."""
+    """The identifier of a condition; "claimed" for plain text, which is what a plug-in claims."""
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
 

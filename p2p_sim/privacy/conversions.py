@@ -30,7 +30,9 @@ def certified_delta(model: Accountant, epsilon: float) -> float:
 
 @lru_cache(maxsize=64)
 def loss_law(model: Accountant) -> LossLaw:
-    """A law of the privacy loss that dominates every pair of neighbouring data sets; of the curve's upper ends."""
+    """A law of the privacy loss that dominates every pair of neighbouring data sets, made from certified values of
+    δ(ε).
+    """
     pure = model.pure_epsilon
     top = model.epsilon(model.least_delta).epsilon_upper
     if top >= pure * (1.0 - 1e-6):
@@ -72,14 +74,14 @@ def renyi(model: Accountant, order: float) -> float:
 
 @plain_arguments
 def gdp(model: Accountant, beside: float = 0.0) -> float:
-    """Certified μ of Gaussian differential privacy, beside a failure of small probability: `LossLaw.gdp`."""
+    """Certified μ of Gaussian differential privacy, up to an additional failure probability `beside`: `LossLaw.gdp`."""
     own: Callable[[float], float] | None = getattr(model, "gdp", None)
     return own(beside) if own else loss_law(model).gdp(beside)
 
 
 @plain_arguments
 def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
-    """How much more often the observer guesses a user's label right, who knows all other labels and this prior.
+    """The observer's advantage in guessing a user's label, who knows all other labels and the prior.
 
     It is the probability of a right guess, less that without anything the user contributed: `guessing_advantage`.
 
@@ -94,11 +96,11 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
 
 @plain_arguments
 def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
-    """The largest advantage over all priors of K labels; of two labels the prior 1/2 is the worst."""
+    """The largest advantage of the observer over all priors of K labels; of two labels the prior 1/2 is the worst."""
     return over_priors(model.profile, model.pure_epsilon, num_classes)
 
 
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """Certified δ by ε; from the pure ε on it is 0."""
+    """Certified δ for each ε, as a dictionary; from the pure ε on it is 0."""
     brackets = zip(epsilons, model.profile(epsilons), strict=True)
     return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}

@@ -69,7 +69,9 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """Multinomial(R; t, J/n): (noisy counts J, released counts R)."""
+    """For each vector J of noisy counts and R of released counts, the probability of R given J: multinomial with t
+    draws from J/n.
+    """
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)
     ways = [float(math.factorial(t) // math.prod(map(math.factorial, r))) for r in compositions(t, num_classes)]
@@ -78,7 +80,9 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """Pr[J | y] for data sets with these numbers of true labels, in the order of `compositions`."""
+    """The law of the noisy counts J of a data set, in the order of `compositions`; labels: how many users hold each
+    label.
+    """
     shape = (n + 1,) * (num_classes - 1)
     law = np.zeros(shape)
     law[(0,) * (num_classes - 1)] = 1.0
@@ -89,7 +93,9 @@ def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats
 
 
 def _add_user(law: Floats, true: int, flip_prob: float, num_classes: int) -> Floats:
-    """The law of J with one more user's noisy label; the last class is implied by the others."""
+    """The law of the noisy counts J with one more user, whose true label is `true`; the last class is implied by the
+    others.
+    """
     out = np.zeros_like(law)
     for noisy in range(num_classes):
         chance = 1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1)

@@ -38,7 +38,9 @@ Result = TypeVar("Result", Bracket, bool)
 
 
 def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
-    """A pure function of numbers and frozen data classes whose results are kept, in memory and on disk."""
+    """A decorator for a pure function of numbers and frozen data classes: its results are kept, in memory and
+    on disk.
+    """
 
     @lru_cache(maxsize=IN_MEMORY)
     def read_or_computed(*arguments: Any) -> Result:
@@ -60,7 +62,7 @@ def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
 
 @cache
 def folder(named: str | None) -> Path | None:
-    """Where figures are kept; None if they are not.
+    """The directory in which computed figures are kept; None if they are not kept.
 
     Args:
         named: what the environment variable names.
@@ -77,7 +79,9 @@ def folder(named: str | None) -> Path | None:
 
 
 def sources() -> dict[str, Path]:
-    """The files of the project that a figure may import: the accountants, and `base` below them."""
+    """The Python files that a kept figure may depend on, by their relative names: the accountants, and `base` below
+    them.
+    """
     package = Path(__file__).parent.parent
     files = [package / "__init__.py", *(package / "privacy").rglob("*.py"), *(package / "base").glob("*.py")]
     return {os.path.relpath(path, package): path for path in sorted(files)}
@@ -85,7 +89,7 @@ def sources() -> dict[str, Path]:
 
 @cache
 def version() -> str | None:
-    """What a figure depends on besides its arguments: the code of `sources`, Python, and `LIBRARIES`.
+    """A digest of all that a figure depends on besides its arguments: the code of `sources`, Python, and `LIBRARIES`.
 
     None where a file was edited after this process began to import: what runs may not be what is on disk.
     """
@@ -119,7 +123,11 @@ def as_text(value: object) -> str:
 
 
 def _from_text(text: str) -> Any:
-    """The value of which `as_text` made this text: a bracket or a truth value; ValueError of any other text."""
+    """The value of which `as_text` made this text: a bracket or a truth value.
+
+    Raises:
+        ValueError: the text is of neither.
+    """
     if text in ("True", "False"):
         return text == "True"
     name, _, ends = text.removesuffix(")").partition("(")
@@ -147,9 +155,10 @@ def _digest(key: str, value: str) -> str:
 
 @contextlib.contextmanager
 def _file(directory: Path) -> Iterator[sqlite3.Connection]:
-    """The open file; one that somebody else could have written is not used, one that is damaged or full is begun anew.
+    """The open database of kept figures, as a context.
 
-    It is opened for each question: an open file must not pass from a process to its children.
+    A file that somebody else could have written is not used, and one that is damaged or full is begun anew. It is
+    opened for each question: an open file must not pass from a process to its children.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / NAME
@@ -176,7 +185,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _own(path: Path) -> bool:
-    """Whether nobody but this user can have written there."""
+    """Whether nobody but the user who runs this process can have written there."""
     state = path.stat()
     mine = not hasattr(os, "getuid") or state.st_uid == os.getuid()
     return mine and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

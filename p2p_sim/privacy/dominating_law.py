@@ -58,11 +58,11 @@ def library_of_plds() -> Any:
 
 @dataclass(frozen=True)
 class LossLaw:
-    """The law of the privacy loss of a dominating pair; it is the same in both directions.
+    """The law of the privacy loss of a pair of laws that dominates a mechanism; it is the same in both directions.
 
     losses: (v,), ascending, at least 0. masses: (v,), probability of each; that of minus a loss l > 0 is e^-l times it.
-    infinite: probability of an infinite loss.
-    pure: an ε at which δ is 0, or infinity if there is none: then the infinite loss is no larger than this ε.
+    infinite: probability of an infinite loss. pure: an ε at which δ is 0, or infinity if there is none: then the
+    infinite loss is no larger than this ε.
     """
 
     losses: Floats
@@ -72,7 +72,7 @@ class LossLaw:
 
     @staticmethod
     def of(epsilons: Sequence[float], deltas: Sequence[float], pure: float = math.inf) -> "LossLaw":
-        """The law of certified δ at ascending ε, from 0 on.
+        """The loss law that certified values of δ, at ascending ε from 0 on, imply.
 
         Args:
             epsilons, deltas: (k,), at least one; δ in [0, 1]. pure: an ε at which δ is 0, if there is one.
@@ -171,10 +171,10 @@ class LossLaw:
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε the exact δ(ε) is at most that of a μ-GDP mechanism plus `beside`.
 
-        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. Where the tangent half-way
-        between two points of F lies above both, it lies above F between them, which is a line there. This is asked of
-        all neighbouring points from 0 to where F falls below `beside`; below 0 it follows by symmetry (Dong, Roth and
-        Su 2022, Corollary 2.13).
+        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. F is the convex function that the
+        law stands for (module docstring). Where the tangent half-way between two points of F lies above both, it lies
+        above F between them, which is a line there. This is asked of all neighbouring points from 0 to where F falls
+        below `beside`; below 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
             beside: probability, at least 0. With 0 the rarest losses alone decide on μ, which is then large.
@@ -204,7 +204,7 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """The law with losses of both signs."""
+        """The law with losses of both signs: each loss l > 0 has its negative beside it, with e^-l times its mass."""
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
         losses = np.concatenate([-self.losses[negative], self.losses])
@@ -212,7 +212,7 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """The law with the infinite loss at the ε from which on δ is 0."""
+        """The law in which the infinite loss is replaced by the ε from which on δ is 0."""
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]
@@ -225,14 +225,17 @@ def nodes(top: float) -> list[float]:
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
-    """More values of ε where δ, by ε, falls steeply from one value to the next."""
+    """More values of ε, between those where δ falls steeply from one to the next; deltas: δ by ε."""
     grid = sorted(deltas)
     steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
 
 
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
-    """Mass at the middle one of three points: e^ε times the change of slope in e^ε; the slope is 0 after the last."""
+    """The mass of the loss law at the middle one of three points of its curve.
+
+    It is e^ε times the change of slope of δ in e^ε there; the slope is 0 after the last point.
+    """
     before, here, after = points
     falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])
     further = 0.0 if after is None else (upper[here] - upper[after]) / math.expm1(at[after] - at[here])

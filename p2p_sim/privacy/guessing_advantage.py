@@ -39,7 +39,7 @@ _ROUNDING = 1e-14
 
 
 def of_prior(profile: Profile, pure: float, prior: Prior) -> Bracket:
-    """The advantage over all data sets, whichever label has which probability of the prior.
+    """The observer's advantage over all data sets, whichever label has which probability of the prior.
 
     Args:
         profile: δ at several ε, for all data sets and directions. pure: an ε at which δ is 0, or infinity.
@@ -71,10 +71,10 @@ def of_prior(profile: Profile, pure: float, prior: Prior) -> Bracket:
 
 
 def over_priors(profile: Profile, pure: float, num_classes: int) -> Bracket:
-    """The largest advantage over all priors of K labels.
+    """The largest advantage of the observer over all priors of K labels.
 
-    The first bound is at most (1-π_t) δ(0) with π_t >= 1/K. The second with δ = 0, at the pure ε, is largest at
-    π_t = 1/(1+e^(ε/2)), or at 1/K if that is larger. The prior that is uniform over two labels attains δ(0)/2.
+    The first bound is at most (1-π_t) δ(0) with π_t >= 1/K. The second with δ = 0, at the pure ε, is largest at π_t =
+    1/(1+e^(ε/2)), or at 1/K if that is larger. The prior that is uniform over two labels attains δ(0)/2.
 
     Args:
         profile, pure: as in `of_prior`. num_classes: K, at least 2.
@@ -105,7 +105,7 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
 
 
 def local_advantage(total_variation: float, epsilon: float, num_classes: int) -> float:
-    """At most the advantage of whoever sees a message with its owner, and to whom all labels are equally likely.
+    """Upper bound of the advantage of an observer who sees a message with its owner, if all labels are equally likely.
 
     It is exact for randomised response among all K labels, and for any message about two labels.
 
@@ -117,7 +117,7 @@ def local_advantage(total_variation: float, epsilon: float, num_classes: int) ->
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
-    """δ of a loss law at ε of any shape, at least 0, infinite allowed; never too small."""
+    """δ of a loss law, rounded up, at each of some ε of at least 0, infinite allowed; of the shape of `epsilons`."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
     neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
@@ -141,12 +141,14 @@ def checked_prior(prior: Prior) -> Floats:
 
 
 def _posterior(top: float, epsilon: float) -> float:
-    """The largest posterior of a label of this prior under pure ε."""
+    """The largest posterior probability that a label of prior probability `top` can reach under pure ε."""
     return top / (top + (1.0 - top) * math.exp(-epsilon))
 
 
 def _by_posterior(ranked: Floats, epsilons: Floats, deltas: Floats) -> Floats:
-    """The second bound for K labels, the smallest over some ε with their δ: (m,), for priors (m, K), largest first."""
+    """A bound of the advantage for each of m priors (m, K), largest probability first: the smallest over some ε with
+    their δ.
+    """
     best = np.full(len(ranked), np.inf)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
         likely = ranked[:, 0] / (ranked[:, 0] + (1.0 - ranked[:, 0]) * math.exp(-epsilon))

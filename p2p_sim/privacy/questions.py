@@ -38,10 +38,10 @@ RATED = ("learner", "coalition")
 
 @dataclass(frozen=True)
 class Question:
-    """About whom, in which exchange; cluster_size: None where it plays no part.
+    """An exchange, and the observer about whom ε or δ is asked.
 
-    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody. peers: k, whom
-    each user asks.
+    cluster_size: n; None where it plays no part. degree: neighbours whom each user may ask, on a random regular
+    overlay; None: she may ask everybody. peers: k, how many peers each user asks.
     """
 
     cluster_size: int | None
@@ -82,7 +82,7 @@ class Answer:
 
 
 def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """Exactly one of δ and ε is given.
+    """The answer to a question: the bracket of ε if δ is given, of δ if ε is given; exactly one of them is.
 
     Raises:
         InputError: a value outside its range, an unknown observer, or a combination with no known figure.
@@ -93,7 +93,9 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """On one thread; a parameter outside its range becomes an `InputError` that names its option."""
+    """A context for computing an answer: on one thread, and a parameter out of range becomes an `InputError` that names
+    its option.
+    """
     try:
         with one_thread():
             yield
@@ -104,7 +106,7 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Refuse a question without its cluster size, and with none or both of δ and ε."""
+    """Refuse a question that has no cluster size but needs one, or that has none or both of δ and ε."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -119,7 +121,7 @@ def users_of(q: Question) -> int:
 
 
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The bracket of ε if δ is given, else of δ, with the local ε and the paper's beside it."""
+    """The answer: the bracket of ε if δ is given, else of δ, with the local ε and the paper's beside it."""
     check_given(q, delta, epsilon)
     local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
     if delta is not None and q.cluster_size is not None:
@@ -153,7 +155,7 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """ε(δ) of several rounds with new noise in each: of their composition."""
+    """The answer for several rounds with new noise in each: ε(δ) of their composition."""
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
         raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
@@ -168,7 +170,7 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
 
 
 def advantage(question: Question, delta: float | None, epsilon: float | None) -> float:
-    """The `advantage` of an answer, without its bracket where it does not depend on that."""
+    """The `advantage` of an answer; the answer's bracket is computed only where the advantage depends on it."""
     if question.fresh and question.rounds > 1:
         return answer(question, delta, epsilon).advantage
     check_given(question, delta, epsilon)
@@ -177,7 +179,7 @@ def advantage(question: Question, delta: float | None, epsilon: float | None) ->
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """The observer's advantage if all labels are equally likely to it, at most."""
+    """Upper bound of the observer's advantage if all labels are equally likely."""
     return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
@@ -204,7 +206,7 @@ def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | Reg
 
 
 def _of_classes_or_peers(q: Question, users: int) -> Eavesdropper | MajorityExchange | KaryExchange:
-    """The accountant of an observer of more than two classes, or of majorities of several peers' labels."""
+    """The accountant of an observer where there are more than two classes, or where users ask several peers."""
     if q.observer == "coalition" and not 1 <= (q.members or 0) < users:
         raise InputError(f"--members {q.members}: must lie in 1..{users - 1}")
     if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
@@ -221,7 +223,7 @@ def _of_classes_or_peers(q: Question, users: int) -> Eavesdropper | MajorityExch
 
 
 def _of_labels(q: Question, users: int) -> Observer:
-    """The accountant of an observer of two classes where every user asks one peer."""
+    """The accountant of an observer where there are two classes and every user asks one peer."""
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
     exchange = LabelExchange(users, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer" and q.rounds > 1:
@@ -249,7 +251,7 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """Most neighbours that a user of a cluster may have here."""
+    """The most neighbours that a user of a cluster of this size may have on a regular overlay."""
     return min(LARGEST_DEGREE, users - 1)
 
 

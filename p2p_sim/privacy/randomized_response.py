@@ -23,15 +23,19 @@ _NOTHING = 1450.0
 
 
 class Crossing(NamedTuple):
-    """Where a decreasing function passes a limit: the last argument seen above it, and the first seen not above it."""
+    """Where a decreasing function passes a limit.
+
+    above: the last argument seen at which it is above the limit. below: the first seen at which it is not.
+    """
 
     above: float
     below: float
 
 
 class Coefficients(NamedTuple):
-    """keep, lose: of the laws A and B of a view given the noisy label, such that P - e^ε P' = keep · A - lose · B.
+    """The factors keep and lose in P - e^ε P' = keep · A - lose · B.
 
+    P, P' are laws of a view under the target's two labels; A, B are its laws given the target's noisy label.
     relative_error: by what share of itself keep may be off.
     """
 
@@ -127,7 +131,9 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
 
 
 def outward(lower: float, upper: float) -> Bracket:
-    """The bracket, further apart by a rounding of each end and by the smallest positive number, within [0, 1]."""
+    """The bracket [lower, upper] with each end moved outward by one rounding and the smallest positive number, within
+    [0, 1].
+    """
     down = max(0.0, lower * (1.0 - 2.0**-52) - SUBNORMAL)
     return Bracket(down, min(1.0, upper * (1.0 + 2.0**-52) + SUBNORMAL))
 
@@ -163,7 +169,9 @@ def law_delta(law: Floats, epsilon: float) -> float:
 
 
 def attained_epsilon(law: Floats, delta: float, top: float) -> float:
-    """Where δ(ε) is still above δ, between 0 and `top`; found by bisection, and 0 where it never is."""
+    """The largest ε found, between 0 and `top`, at which δ(ε) is still above `delta`, by bisection; 0 where there is
+    none.
+    """
     low, high = 0.0, top
     for _ in range(50):
         middle = (low + high) / 2.0
@@ -172,7 +180,7 @@ def attained_epsilon(law: Floats, delta: float, top: float) -> float:
 
 
 def drawn_from_rows(law: Floats, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Outputs (n,) of the labels (n,), each drawn from its label's row: one uniform number each, looked up."""
+    """Outputs (n,) of a randomizer for labels (n,), each drawn from the row of `law` that belongs to its label."""
     ends = np.cumsum(law, axis=1)
     ends[:, -1] = 1.0
     drawn, outputs = rng.random(labels.size), np.zeros(labels.size, dtype=np.uint8)
@@ -197,7 +205,7 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The privacy bound at δ of a curve of brackets that falls with ε and is 0 at ε₀.
+    """The statement of ε(δ) that follows from a curve of brackets δ(ε), which falls with ε and is 0 at ε₀.
 
     Args:
         curve: δ(ε). delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
@@ -211,16 +219,21 @@ def invert(
 
 
 def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2) -> Crossing:
-    """The last ε seen above and the first not above; 0 and 0 if none is above, ∞ and ∞ if every ε is."""
+    """Where a condition on ε, `above`, changes from true to false: the last ε seen where it holds, the first where it
+    does not.
+
+    0 and 0 if it holds nowhere, infinity twice if it holds at ε₀ too.
+    """
     low, high = crossing(above, local_epsilon(flip_prob, num_classes), precision)
     return Crossing(high if math.isinf(high) else low, high)
 
 
 def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
-    """The last ε seen above and the first not above; 0 and 0 if none is above.
+    """Where a condition on ε, `above`, changes from true to false: the last ε seen where it holds, the first where it
+    does not; 0 and 0 if it holds nowhere.
 
     Args:
-        pure: an ε that is not above; infinite if none is known: then 700 and ∞ are returned if 700 is above.
+        pure: an ε at which it does not hold; infinite if none is known: then 700 and ∞ are returned if it holds at 700.
     """
     if not above(0.0):
         return Crossing(0.0, 0.0)
@@ -230,7 +243,9 @@ def crossing(above: Callable[[float], bool], pure: float, precision: float) -> C
 
 
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> Crossing:
-    """The last value seen above and the first not above; `low` counts as above, `high` as not."""
+    """Where a condition, `above`, changes from true to false between `low`, where it counts as true, and `high`: the
+    last value seen above and the first not above.
+    """
     while high - low > max(precision * high, SUBNORMAL):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)

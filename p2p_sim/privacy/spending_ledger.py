@@ -9,7 +9,7 @@ WHOLE = ""
 
 @dataclass
 class _Release:
-    """A release of an organisation's rows: which part of them it is of, its ε, and who has seen it."""
+    """A release of an organisation's rows: which part of the rows it is of, its ε, and who has seen it."""
 
     owner: int
     part: str
@@ -18,12 +18,12 @@ class _Release:
 
 
 class ReleaseLedger:
-    """ε of each organisation, counted by what was released and not by who saw it.
+    """What each organisation has spent: ε of its releases, each counted once however many have seen it.
 
     A release is known by its content. It is paid for once; resent, passed on or seen by many it costs no more
     (post-processing). Different releases of the same rows add up (basic composition, δ = 0). Releases of disjoint parts
     of the rows cost the largest part's sum (parallel composition; the parts must be drawn without looking at the rows).
-    What was never paid for cannot be shown.
+    A release that was not paid for cannot be shown.
 
     >>> ledger = ReleaseLedger(2)
     >>> ledger.pay(0, b"a model", 1.0)
@@ -38,10 +38,11 @@ class ReleaseLedger:
         self._releases: dict[bytes, _Release] = {}
 
     def pay(self, owner: int, content: bytes, epsilon: float, part: str = WHOLE) -> None:
-        """Note a release before anybody sees it.
+        """Enter a release before anybody sees it.
 
         Args:
-            owner: of the rows, from 0. content: what tells it from other releases, such as a hash.
+            owner: the organisation whose rows it is of, from 0. content: what tells it from other releases, such as a
+                hash.
             epsilon: ε ≥ 0 of it alone. part: name of the rows it is of, disjoint from other parts.
 
         Raises:
@@ -67,7 +68,7 @@ class ReleaseLedger:
         self._releases[content].seen_by.add(to)
 
     def spent(self, owner: int) -> float:
-        """ε of an organisation against whoever sees all its releases."""
+        """ε of all of an organisation's releases together, against an observer who sees every one of them."""
         parts: dict[str, list[float]] = {}
         for release in self._releases.values():
             if release.owner == owner:

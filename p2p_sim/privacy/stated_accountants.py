@@ -11,10 +11,10 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
 
 @dataclass(frozen=True)
 class Under(Accountant):
-    """An accountant of a message that is a flipped label once public parameters are fixed, under further conditions.
+    """An accountant whose bounds hold under further conditions, such as those of public parameters of a message.
 
     Args:
-        model: of flipped labels. caveats: conditions of the public parameters, which are conditions of every bound.
+        model: the accountant of flipped labels. caveats: the further conditions, which are conditions of every bound.
     """
 
     requires = ANY_MESSAGE
@@ -59,12 +59,12 @@ class OnePoint(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε if δ is 0."""
+        """The statement's ε if its δ is 0; else infinity."""
         return self.stated.epsilon_upper if self.stated.delta == 0.0 else math.inf
 
     @property
     def least_delta(self) -> float:
-        """δ of the statement: nothing holds at a smaller one."""
+        """δ of the statement: no finite ε follows from it at a smaller one."""
         return self.stated.delta or TAIL
 
     @property
@@ -73,14 +73,14 @@ class OnePoint(Accountant):
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), at most."""
+        """Upper bound of δ(ε) that follows from the statement."""
         check_epsilon(epsilon)
         top, delta = self.stated.epsilon_upper, self.stated.delta
         beyond = -math.expm1(min(epsilon - top, 0.0)) / (1.0 + math.exp(-top))
         return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), at most; infinite below the statement's δ."""
+        """Upper bound of ε(δ) that follows from the statement; infinite below the statement's δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
         if more < 0.0:

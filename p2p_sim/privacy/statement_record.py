@@ -33,7 +33,8 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
-    """What is said besides the numbers, by column.
+    """The words of statements, without their numbers, for each column of a row: observer, basis, conditions, or why
+    there is none.
 
     Args:
         statements: by column. claimed_by: the package whose claim they are; empty: the simulator's own.
@@ -62,7 +63,7 @@ def _condition(condition: str) -> dict[str, str]:
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """What is said of the columns of several rows together: all conditions and every basis, in their order."""
+    """The words of statements of several rows together, by column: all conditions and every basis, in their order."""
     together: Terms = {}
     for row in several:
         for column, here in row.items():
@@ -80,7 +81,7 @@ def merged(several: Iterable[Terms]) -> Terms:
 
 
 def identifier(row_terms: Terms) -> str:
-    """Sixteen digits by which terms are named: equal for equal terms."""
+    """Sixteen hexadecimal digits that name a row's terms: equal for equal terms."""
     return hashlib.sha256(json.dumps(row_terms, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -16,12 +16,13 @@ from p2p_sim.privacy.randomized_response import local_flip_prob
 
 @dataclass(frozen=True)
 class Calibration:
-    """The flip probability for all clusters, and one for each size, with the ε it is certified for.
+    """The flip probability that brings an observer's ε to a target: one for all clusters, and one for each cluster
+    size.
 
-    flip_prob, each: numbers of few digits, rounded up, so that the target holds at them as they are printed.
-    sampling_rate: θ; None for an observer whose figure holds for every θ. members: of a coalition, else None.
-    local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether no flip probability of
-    three digits below that of the noise alone is certified.
+    flip_prob, each: numbers of few digits, rounded up, so that the target holds at them as they are printed. bound:
+    what is certified at `flip_prob`. sampling_rate: θ; None for an observer whose figure holds for every θ. members: of
+    a coalition, else None. local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether no
+    flip probability of three digits below that of the noise alone is certified.
     """
 
     sampling_rate: float | None
@@ -46,7 +47,7 @@ def calibrated(
     degree: int | None = None,
     peers: int = 1,
 ) -> Calibration:
-    """Calibrate against an observer and verify.
+    """The smallest flip probability that brings an observer's ε to a target, verified.
 
     Args:
         sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
@@ -114,7 +115,8 @@ class EnoughNeighbours:
 
 
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest degree found for the learner's (ε, δ); q.degree plays no part.
+    """The smallest degree of a regular overlay found at which the learner's (ε, δ) holds; the question's own degree
+    plays no part.
 
     Raises:
         InputError: a value outside its range, or another observer than the learner of two classes.

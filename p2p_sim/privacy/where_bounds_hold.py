@@ -38,10 +38,10 @@ Requirement = Callable[[Situation], Condition | None]
 
 @dataclass(frozen=True)
 class _Rule:
-    """A requirement as a table entry.
+    """A requirement of a bound, as an entry of a table.
 
-    identifier, text: of the condition that fails; the text may name fields of the situation, which is {0} in it.
-    fails: whether it fails in a situation.
+    identifier, text: of the condition that fails; the text may name fields of the situation, which is {0} in it. fails:
+    whether it fails in a situation.
     """
 
     identifier: str
@@ -111,7 +111,7 @@ MODELS: tuple[Requirement, ...] = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _F
 
 
 def first_failure(requirements: Sequence[Requirement], situation: Situation) -> Condition | None:
-    """The first condition that fails; None if the bound applies."""
+    """The first of a bound's requirements that a situation does not meet, as a condition; None if the bound applies."""
     return next((fails for requirement in requirements if (fails := requirement(situation)) is not None), None)
 
 

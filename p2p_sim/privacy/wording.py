@@ -25,7 +25,10 @@ ADDS_NOTHING = (
 
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
-    """A statement beside the local figure and the paper's: names and figures; bounds are rounded to the safe side."""
+    """The lines of an answer: the observer's figure beside the local one and the paper's, each a name and a text.
+
+    Bounds are rounded to the safe side.
+    """
     from p2p_sim.privacy.questions import RATED
 
     bound = answer.bound
@@ -48,7 +51,7 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
 
 
 def gain(question: "Question", advantage: float) -> str:
-    """What the observer gains, as a sentence about 100 labels; advantage: as of an `Answer`."""
+    """The observer's advantage as a sentence about 100 labels; advantage: as of an `Answer`."""
     who = SEES[question.observer]
     if question.members is not None:
         who = f"a coalition of {question.members:,} with the learner"
@@ -59,7 +62,7 @@ def gain(question: "Question", advantage: float) -> str:
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """What to beware of where δ allows that a peer or a coalition gets the target's noisy label itself; else empty.
+    """A warning where δ allows that a peer or a coalition gets the target's noisy label itself; else an empty text.
 
     Each of so many requests goes to a uniform one of n users: with probability 1 - (1 - 1/n)^requests one is for the
     target.
@@ -76,7 +79,9 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, reques
 
 
 def calibration_lines(calibration: "Calibration") -> list[Line]:
-    """A flip probability for all clusters, and for each size on its own, with what it is certified for."""
+    """The lines of a calibration: the flip probability for all clusters, and for each size, with what it is certified
+    for.
+    """
     bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
         ("flip probability α, all clusters", f"{calibration.flip_prob}"),
@@ -93,7 +98,9 @@ def calibration_lines(calibration: "Calibration") -> list[Line]:
 
 
 def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
-    """The smallest degree of an overlay for a target, beside ε where users may ask everybody, and ε₀."""
+    """The lines of `EnoughNeighbours`: the smallest degree for a target, beside ε where users may ask everybody, and
+    ε₀.
+    """
     bound, everybody = neighbours.bound, neighbours.everybody
     if neighbours.degree is None:
         looked_at, degree = neighbours.most, f"none: {neighbours.most:,} neighbours are not enough"
@@ -111,7 +118,7 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """Whom a statement protects and from whom; its conditions follow the last word if `promises`."""
+    """A sentence that says whom a statement protects and from whom; its conditions follow it if `promises` holds."""
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
         why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"
@@ -124,12 +131,12 @@ def protects(bound: PrivacyBound) -> str:
 
 
 def promises(bound: PrivacyBound) -> bool:
-    """Whether a statement promises anything: ε is finite, and δ leaves more often something hidden than not."""
+    """Whether a statement promises anything: its ε is finite, and its δ is below 1/2."""
     return math.isfinite(bound.epsilon_upper) and bound.delta < 0.5
 
 
 def _who(bound: PrivacyBound, members: int | None) -> str:
-    """An observer, a coalition with its size."""
+    """The observer in words, a coalition with its size."""
     return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"
 
 
@@ -157,7 +164,7 @@ def of_hundred(share: float, up: bool) -> str:
 
 
 def guessed(who: str, without: float, advantage: float, knowledge: str, them: str = "them") -> str:
-    """What an advantage comes to, on the safe side: the guesses with it are rounded up, those without it down.
+    """A sentence with an observer's rate of right guesses, with and without what users sent, on the safe side.
 
     >>> guessed("A", 0.5, 0.0412, equally_likely(2))
     'Of 100 labels, A guesses at most 54.2 right on average; without them 50 (if both labels are equally likely).'
@@ -171,7 +178,7 @@ def guessed(who: str, without: float, advantage: float, knowledge: str, them: st
 
 
 def equally_likely(num_classes: int) -> str:
-    """What somebody knows who knows nothing.
+    """The words for the assumption that all labels are equally likely.
 
     >>> equally_likely(2), equally_likely(10)
     ('if both labels are equally likely', 'if all 10 labels are equally likely')

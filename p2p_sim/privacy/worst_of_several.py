@@ -25,7 +25,8 @@ _SLACK = 1.002
 
 
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
-    """ε(δ) of each model, worst first; the largest of them is found, and the last one's.
+    """The statement of ε(δ) of each model, worst first: exact ones for the worst and the last, bounds for others among
+    many.
 
     Among more than 16 those between are only held against the worst so far, all together where that succeeds, else one
     by one. Their upper end is then the worst one's, and their lower end 0.
@@ -66,7 +67,7 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """The largest δ(ε), or the first one's δ raised by 0.2% if it is no less.
+    """The largest certified δ(ε) of some models, or the first one's `delta` raised by 0.2% if no model exceeds that.
 
     At ε = 0 it is no faster to hold one by one against the largest so far, and other runs ask for the same; but of more
     than two classes that needs no lower ends.
@@ -84,29 +85,30 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ), which the first one certifies, is certified for all others at once.
-
-    False where nothing is faster than one by one.
+    """Whether (ε, δ), which the first model certifies, is certified for all other models at once; False where it is no
+    faster.
     """
     exchanges = _settings(models)
     return len(exchanges) > 1 and many_clusters.satisfied(exchanges[1:], epsilon, delta)
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The settings of exchanges; none if some are no exchanges."""
+    """The exchanges behind some accountants of the label exchange; an empty list if some accountant is of
+    another kind.
+    """
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 
 
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
-    """Certified δ(ε), computed once for equal accountants."""
+    """Certified δ(ε) of an accountant, computed once for equal accountants."""
     return model.delta(epsilon).upper
 
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """Whichever of several accountants is a user's own: at every ε the largest δ.
+    """The accountant of a user of whom it is not known which of several accountants is hers: at every ε the largest δ.
 
     models: at least one, about one observer and adjacency.
     """
@@ -140,7 +142,7 @@ class WorstOf(Accountant):
         return [Bracket(max(b.lower for b in brackets), max(b.upper for b in brackets)) for brackets in each]
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The largest ε(δ), under all conditions."""
+        """The largest ε(δ) of a model, under the conditions of all."""
         return worst_bound([model.epsilon(delta) for model in self.models])
 
 
@@ -173,7 +175,9 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
 
 
 def _below(top: float) -> list[float]:
-    """Up to three smaller ε: 0 and two powers of 2, so that runs that resemble one another ask for the same."""
+    """Up to three ε below `top` at which δ is evaluated besides: 0 and two powers of 2, so that similar runs share
+    them.
+    """
     if top <= 0.0:
         return []
     middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])  # the largest power of 2 that is at most .7 top

@@ -26,9 +26,10 @@ _LIKELY = 1e-12
 
 @dataclass(frozen=True)
 class PeersChoice:
-    """One way to ask: how many peers, the noise that it needs, and what it is worth.
+    """One way to ask peers, the noise that it needs, and how well it serves.
 
-    peers: (k, probability). flip_prob: the least α of three digits that keeps to ε. error: of `missed`.
+    peers: (k, probability) for each number of peers that a user may ask. flip_prob: the least α of three digits that
+    keeps to the target ε. error: the probability of `missed`.
     """
 
     peers: tuple[tuple[int, float], ...]
@@ -37,7 +38,7 @@ class PeersChoice:
 
     @property
     def requests(self) -> float:
-        """Requests of a user, on average."""
+        """How many peers a user asks, on average."""
         return sum(k * weight for k, weight in self.peers)
 
 
@@ -51,7 +52,8 @@ def best_peers(
     majority: float = 0.6,
     numbers: Iterable[int] = NUMBERS,
 ) -> list[PeersChoice]:
-    """Numbers of peers and mixtures of two of them at the learner's (ε, δ), least error first.
+    """Compares numbers of peers, and mixtures of two of them, at the same (ε, δ) at the learner; the one with the least
+    error comes first.
 
     Args:
         cluster_size: n. sampling_rate: θ. epsilon, delta: the target.
@@ -79,9 +81,11 @@ def _candidates(numbers: tuple[int, ...]) -> Iterator[Peers]:
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that most submissions are not the commoner label of a mixed cluster; ties, or none, by a coin.
+    """Probability that most submissions of a cluster of `size` users are not its commoner label, a tie counting one
+    half.
 
-    Given N noisy ones each submission is a one with probability g(N/n); there are Bin(n, θ) of them.
+    Given N noisy ones each submission is a one with probability g(N/n); there are Bin(n, θ) submissions. majority: the
+    share of users who hold the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(binom.ppf(part, size, sampling_rate)) for part in (_LIKELY, 1.0 - _LIKELY))
@@ -95,7 +99,11 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 
 
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
-    """Probabilities (n + 1,) of N = Bin(m, 1-α) + Bin(n-m, α), the noisy ones of a cluster with m ones."""
+    """The law of how many of a cluster's n noisy labels are ones if a share `majority` of its users hold label 1,
+    (n+1,).
+
+    With m such users it is Bin(m, 1-α) + Bin(n-m, α).
+    """
     ones = round(majority * size)
     return np.convolve(
         binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),

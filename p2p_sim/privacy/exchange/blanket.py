@@ -42,7 +42,8 @@ Blocks = tuple[tuple[int, float], ...]
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """A law above that of V, as blocks.
+    """The law of V, how many of some users have their label submitted at least once; in blocks, each counted at its
+    largest V.
 
     Args:
         users: of whom V counts those with a submitted label; at most `sources`.
@@ -91,7 +92,7 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v]: no more are visited than submissions are made, and by Chernoff's bound.
+    """Upper bound of Pr[V >= v], by Pr[at least v submissions] and by Chernoff's bound, the smaller of the two.
 
     Whether one user's label is submitted and whether another one's is are negatively associated (Dubhashi and Ranjan
     1998), so E e^(sV) <= (1 - q + q e^s)^users for s >= 0, q the probability of one: any s gives a bound.
@@ -117,13 +118,15 @@ BLOCKS = 6, 48
 
 @dataclass(frozen=True)
 class Blanket:
-    """The walk whose mean positive end bounds δ.
+    """A random walk over messages of the blanket: the mean of its positive end bounds δ(ε).
 
     Args:
         users: n, at least 1, the target among them.
         share: γ in [0, 1], the probability that another user's message belongs to the blanket.
-        kinds: k, at least 2, one over the probability of each of the two kinds that count; no whole number is needed.
-        keep, lose, rest: worth of the kinds; the last two at least 0, and on average nothing is gained.
+        kinds: k, at least 2, one over the probability of each of the two kinds of messages that count; no whole number
+            is needed.
+        keep, lose, rest: a message of the first kind moves the walk by `keep`, one of the second by `-lose`, any other
+            by `-rest`; `lose` and `rest` are at least 0, and the mean is at most 0.
         growth: e^ε - 1, rounded down, in units in which E Y = 1 - e^ε.
     """
 
@@ -136,10 +139,11 @@ class Blanket:
     growth: float = 0.0
 
     def delta(self, visited: Blocks | None = None, blocks: tuple[int, int] = BLOCKS) -> float:
-        """The bound.
+        """Upper bound of δ(ε).
 
         Args:
-            visited: V; all users unless given. blocks: fewest and most numbers of messages that are told apart.
+            visited: the law of V, how many users' labels are submitted; all users unless given. blocks: fewest and most
+                numbers of messages that are told apart.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
@@ -216,7 +220,7 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
 
 
 def _at_least(x: Floats, coins: Floats) -> Floats:
-    """Pr[Bin(coins, 1/2) >= x], elementwise."""
+    """Pr[Bin(coins, 1/2) >= x], for each x and its number of coins."""
     inside = (x > 0) & (x <= coins)
     safe = np.where(inside, x, 1.0)
     value = scipy.special.betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)

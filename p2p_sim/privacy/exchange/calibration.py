@@ -54,7 +54,7 @@ def smallest_flip_prob(
 
 
 def _at(certified: Callable[[float, int], bool], size: int) -> Callable[[float], bool]:
-    """`certified` as a question about the noise alone, at one cluster size."""
+    """The question whether α is enough in clusters of one size, as a function of α alone."""
     return lambda noise: certified(noise, size)
 
 
@@ -91,7 +91,9 @@ def calibrate_each(
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A sampling rate with the flip probability it needs, and the utility bound there."""
+    """A sampling rate θ, the smallest flip probability that it needs for a target (ε, δ), and the utility bound at
+    both.
+    """
 
     sampling_rate: float
     flip_prob: float
@@ -122,12 +124,16 @@ def best_sampling_rate(
 
 
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
+    """The smallest number of three significant digits in (low, high] at which `certified` holds, by bisection on a
+    logarithmic scale.
+
+    `high` is known to hold, and what holds at a value must hold above it.
+    """
     return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Neighbours of three significant digits: the last value that goes up and the first that does not."""
+    """The two neighbouring numbers of three significant digits between which `goes_up` changes from true to false."""
     while True:
         # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit is rounding
         middle = math.sqrt(low * high)
@@ -139,7 +145,9 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
 
 
 def few_digits(flip_prob: float, num_classes: int) -> float:
-    """α rounded up to four digits, or to the fewest beyond at which it is no larger than (K-1)/K."""
+    """α rounded up to four digits, or to the fewest more with which it is no larger than (K-1)/K, the largest sensible
+    α.
+    """
     for digits in range(4, 18):
         rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
         if rounded <= (num_classes - 1) / num_classes:

@@ -21,10 +21,13 @@ ENUMERATED = 40
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
-    """δ(ε), given that no member asked the target, over all data sets.
+    """δ(ε) of a coalition with the learner over all data sets, given that no member asked the target.
 
-    Small clusters are enumerated. In large ones, forgetting what the members fetched gives the lower value, and
-    revealing the noisy bits of c others, with which submissions were fetched from them, the upper one.
+    Small clusters are enumerated. In large ones, forgetting what the members fetched gives the lower value. The upper
+    one reveals the noisy bits of c others, and which submissions were fetched from them.
+
+    Args:
+        cluster_size: n. flip_prob: α. sampling_rate: θ. members: c.
     """
     if enumerable(cluster_size, members):
         return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
@@ -34,7 +37,7 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
-    """Whether all that members can know is enumerated."""
+    """Whether a cluster is so small that everything members can know is enumerated."""
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
@@ -50,7 +53,7 @@ class CoalitionExchanges(NamedTuple):
 
 
 def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
-    """The exchanges for the lower and the upper end in a large cluster of n users, c of them members."""
+    """The exchanges that bracket a coalition's δ in a large cluster of n users, c of them members."""
     sources, remaining = cluster_size - members, cluster_size - 2 * members
     forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
     if remaining < 1:
@@ -60,10 +63,10 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 
 
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
-    """An upper bound of ε(δ), given that no member asked the target, over all data sets.
+    """An upper bound of a coalition's ε(δ) over all data sets, given that no member asked the target.
 
-    The noisy bits of c others are revealed, with which submissions were fetched from them, as in `coalition_delta`; c
-    members at most asked so many. ε₀ where nobody is left.
+    The noisy bits of c others are revealed, and which submissions were fetched from them, as in `coalition_delta`; c
+    members cannot have asked more. It is ε₀ where nobody else is left.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -73,7 +76,11 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k], k = 0..min(members, others): distinct others that members asked, none having asked the target."""
+    """The law of how many different non-members the c members asked, given that none of them asked the target.
+
+    Returns:
+        Pr[K = k] for k = 0..min(members, others).
+    """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
     law[0] = 1.0
@@ -86,10 +93,12 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
-    """All data sets and all that the members can know; exact to rounding.
+    """A coalition's δ(ε), given that no member asked the target: the largest over all data sets, summed over all that
+    members can know.
 
-    A weight is a product of a known law (4u a member), a ratio of whole numbers and two binomial probabilities on at
-    most 5 values each; up to 75 of them are summed: 2e-13 is more than their relative error.
+    Its ends differ by rounding alone. A weight is a product of a known law (4u a member), a ratio of whole numbers and
+    two binomial probabilities on at most 5 values each; up to 75 of them are summed: 2e-13 is more than their relative
+    error.
     """
     sources, others = n - members, n - members - 1
     rates = (share_of(theta, sources, n, up=up) for up in (False, True))
@@ -108,14 +117,16 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
 
 
 class Knowledge(NamedTuple):
-    """The worlds that members can end up in, with the probability of each: weights (len(worlds),)."""
+    """What members may know of the others' noisy bits: the possible worlds, and the probability of each, (worlds,)."""
 
     worlds: list[OtherUsers]
     weights: Floats
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """What members can learn if `ones` of the others hold label 1."""
+    """What members can learn from those whom they asked, if `ones` of the non-members besides the target hold
+    label 1.
+    """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
     # K others are fetched by members, among them some with label 1, and some of their noisy bits are one

@@ -41,7 +41,9 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
 
 
 class _Target:
-    """The theorem's conditions for one cluster; names as in the docstring above."""
+    """The theorem's conditions (U0), (U1), (D0), (D1) and (S) for one cluster and target; names as in
+    `sufficient_flip_prob`.
+    """
 
     def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
         self.n, self.theta, self.epsilon, self.log_inverse_delta = n, theta, epsilon, log_inverse_delta
@@ -54,7 +56,9 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """The solution α of (U0), and the larger one of those of (U0) and (D0); infinite if there is none."""
+        """Values of α to try: the solution of (U0), and the larger one of those of (U0) and (D0); infinite where there
+        is none.
+        """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
         a = (1.0 - 1.0 / n) * shrink * gamma + self.eta_down
@@ -62,11 +66,11 @@ class _Target:
         return [up * shrink, max(up * shrink, down)]
 
     def met(self, alpha: float) -> bool:
-        """Whether the conditions hold at α."""
+        """Whether the theorem's conditions hold at α, so that the exchange is (ε, δ)-private there."""
         return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
-        """(U0) and (U1)."""
+        """Whether (U0) and (U1), the conditions of one direction, hold at α."""
         n, s, gamma = self.n, self.s, self.gamma
         q = alpha * math.exp(self.epsilon)
         need = self.log_inverse_delta + 2.0 * self.epsilon
@@ -75,7 +79,7 @@ class _Target:
         return n * q * (1.0 - q) * gamma + flips >= need + gamma and far >= need
 
     def downwards(self, alpha: float) -> bool:
-        """(D0) and (D1)."""
+        """Whether (D0) and (D1), the conditions of the other direction, hold at α."""
         q = alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
         flips = self.n * alpha * self.eta_down
@@ -93,11 +97,11 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ."""
+        """J(1 - J/n)Γ, for J = `ones` other users with label 1."""
         return ones * (1.0 - ones / self.n) * self.gamma
 
 
 def _smaller_root(a: float, b: float, c: float) -> float:
-    """The smaller root of x(a - bx) = c, rounded up."""
+    """The smaller root x of x(a - bx) = c, rounded up; infinite if there is none."""
     square = a * a - 4.0 * b * c
     return 2.0 * c / (a + math.sqrt(square)) * (1.0 + 1e-9) if square >= 0.0 else math.inf

@@ -35,7 +35,9 @@ Views = DirectViews | CutOffViews
 
 
 class Variances(NamedTuple):
-    """What hides a user's noisy bit in one submission: by the choice of the peer (drawn), and by the peer's flip."""
+    """What hides a user's noisy bit in one submission: the variance of the choice of a peer (drawn), and of the peer's
+    flip (flipped).
+    """
 
     drawn: float
     flipped: float
@@ -43,7 +45,11 @@ class Variances(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """The users who can be fetched, and the law of the submissions; see `ClusterExchange`."""
+    """A cluster as the learner sees it: the users who can be fetched, and how many submissions there are.
+
+    sources: S, users who can be fetched, the target among them. flip_prob: α. trials, rate: there are Bin(trials, rate)
+    submissions of their labels.
+    """
 
     sources: int
     flip_prob: float
@@ -51,7 +57,7 @@ class Sources:
     rate: float
 
     def world(self, ones: int) -> OtherUsers:
-        """The world in which `ones` of the others hold label 1."""
+        """What is unknown to the learner if `ones` of the other users hold label 1."""
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
 
     @property
@@ -61,9 +67,11 @@ class Sources:
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def variances(self, ones: int) -> Variances:
-        """p(1-p) S/t and α(1-α): what a submission's peer and its flip hide if m = `ones` of the others hold label 1.
+        """p(1-p) S/t and α(1-α): how much a submission's peer, and its flip, hide if m = `ones` of the others hold
+        label 1.
 
-        p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S times their sum: for searching.
+        p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S times their sum: used for
+        searching alone.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -74,9 +82,9 @@ class Sources:
 class DeltaEvaluator:
     """Evaluates δ at given data sets, as a lower and an upper bound of a sum over the learner's views.
 
-    setting: the exchange.
-    log_delta: logarithm of the δ of interest: truncations are a small part of it, and charged to the upper bound.
-    change: by what share δ may change within a block of submissions; more is for upper bounds that have room.
+    setting: the exchange. log_delta: logarithm of the δ of interest; what is left out of the sum is a small part of it,
+    and added to the upper bound. change: by what share δ may change within a block of numbers of submissions that are
+    summed as one; larger blocks are faster, and raise upper bounds.
     """
 
     setting: Sources
@@ -84,13 +92,15 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """The learner's views of these data sets; of the first alone where tails are computed."""
+        """The learner's views of the data sets in which `ones` others hold label 1; of the first alone where tails are
+        computed.
+        """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
 
     @cached_property
     def direct(self) -> bool:
-        """Whether δ is computed from tables; else from tails at cut-offs."""
+        """Whether δ is summed over tables of all views; else it is computed from binomial tails at cut-offs."""
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
@@ -107,7 +117,9 @@ class DeltaEvaluator:
 
     @cached_property
     def submissions(self) -> SubmissionCounts:
-        """The numbers of submissions that are looked at; figures of small clusters are summed in full."""
+        """The law of the number of submissions, cut off where the rest is negligible; in small clusters it is
+        complete.
+        """
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
             # δ may gain e^ε₀ times what is truncated; e^-14 = 1e-6 of δ is left for it
@@ -117,7 +129,9 @@ class DeltaEvaluator:
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """The lower bound of δ for each data set and direction, (M, 2), or the upper one; one for each of `ends`."""
+        """Bounds of δ(ε) for each data set and direction: for each of `ends` an array (M, 2), of lower bounds for False
+        and upper ones for True.
+        """
         coefficients = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
         if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
@@ -130,24 +144,30 @@ class DeltaEvaluator:
         return bounds
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
-        """The largest δ over data sets and directions."""
+        """Lower and upper bound of the largest δ(ε) over the data sets of some views, and over both directions."""
         lower, upper = self.bounds(views, epsilon)
         return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
 
     def at(self, ones: int, epsilon: float) -> Bracket:
-        """δ(ε) of one data set, the larger direction."""
+        """Lower and upper bound of δ(ε) of one data set, in the direction in which it is larger.
+
+        ones: how many others hold label 1.
+        """
         return self.deltas(self.views([ones]), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
-        """The data set with the largest δ just below ε, which may be 0 at ε itself."""
+        """The data set with the largest δ among some, as the number of others with label 1.
+
+        It is compared just below ε, since δ may be 0 at ε itself.
+        """
         [upper] = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6), (True,))
         return ones[int(upper.max(axis=1).argmax())]
 
     def cross(self, ones: Sequence[int], delta: float, low: float, *, upper: bool) -> Crossing:
-        """Where the largest δ of these data sets crosses `delta` as ε grows, as its upper or its lower bounds do.
+        """Where the largest δ of these data sets crosses `delta` as ε grows, by its upper or by its lower bounds.
 
-        The bound is above `delta` at the first end and not at the second; both are `low` where it is not above there,
-        or where `low` is infinite, and infinite where it is above everywhere.
+        The bound is above `delta` at the first end of the result and not at the second. Both are `low` where it is not
+        above there, or where `low` is infinite, and infinite where it is above everywhere.
         """
         if math.isinf(low):
             return Crossing(low, low)
@@ -178,7 +198,9 @@ class DeltaEvaluator:
     def _cross_tails(
         self, largest: Callable[..., float], delta: float, ones: Sequence[int], *, low: float, high: float
     ) -> Crossing:
-        """Where δ crosses `delta` if an evaluation is expensive; see `cross`, of which `largest` is the curve."""
+        """The result of `cross` where an evaluation is expensive, by few evaluations of the curve `largest` between
+        `low` and `high`.
+        """
         if largest(low) <= delta:
             return Crossing(low, low)
         if largest(high) > delta:
@@ -194,7 +216,9 @@ class DeltaEvaluator:
 
 
 def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
-    """The views of these data sets; of the first alone where tails are computed."""
+    """The learner's views of the data sets in which `ones` others hold label 1: tables, or what tails are computed
+    from.
+    """
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
         return DirectViews.of(worlds, evaluator.submissions, sparse=True)
@@ -206,10 +230,10 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """Logarithm of a rough δ, a multiple of 8, for choosing truncations.
+    """Logarithm of a rough δ, a multiple of 8, by which it is chosen what is left out of sums.
 
     Args:
-        attained: a lower bound of δ where truncations are chosen for a δ of this logarithm.
+        attained: a lower bound of δ if sums are cut off for a δ of the given logarithm.
     """
     guess = -36.0
     for _ in range(6):

@@ -74,22 +74,24 @@ class OtherUsers:
     kernel: Kernel | None = None
 
     def shares(self, noisy: Floats) -> Shares:
-        """The probability that a submission is a one, and that it is a zero, by the number of noisy ones."""
+        """The probability that a submission is a one, and that it is a zero, for each number of noisy ones among the
+        sources.
+        """
         if self.kernel is None:
             return Shares(noisy / self.sources, (self.sources - noisy) / self.sources)
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """X, the noisy ones among all but the target; only the multiples of `step` within its window.
+        """The law of X, the noisy ones among all but the target, on a window; of every `step`-th value alone.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among
-        the ones are counted, not those who keep their label, since 1-α would be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among the
+        ones are counted, not those who keep their label, since 1-α would be rounded.
 
         Rounding of a window about the mean costs less than `VALUE_ERROR`: products at k and k' share all roundings but
         those between, 6u|k-k'|; normalising compares k with all k', each by its probability, with E|k'-mean| at most
         the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of windows of L and L' values
-        keeps their relative errors and adds (min(L, L') + 1)u; by underflow each value gets at most
-        2L + 2L' + min(L, L') times 2^-1074.
+        keeps their relative errors and adds (min(L, L') + 1)u; by underflow each value gets at most 2L + 2L' + min(L,
+        L') times 2^-1074.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
         # flips among the ones, and among the zeros, with the relative error of either
@@ -120,9 +122,11 @@ class OtherUsers:
 
 @dataclass(frozen=True)
 class NoisyOnes:
-    """The law of X: its first value, the probabilities of it and of those a step apart, and what is charged for these.
+    """The law of X, the noisy ones among all but the target: its first value, and the probabilities of it and of those
+    a step apart.
 
-    error: relative error of each probability. tiny: how often the smallest positive number is added to it.
+    error: bound of the relative error of each probability. tiny: how many times the smallest positive number may be
+    missing from it by underflow.
     """
 
     first: int
@@ -142,7 +146,8 @@ class Spacing(NamedTuple):
 
 
 def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
-    """The largest h, up to rounding, at which exp(log_tail - 16) at most is skipped by any event of so many labels.
+    """The largest step between values of X, about, at which no event's probability is off by more than exp(log_tail -
+    16).
 
     Args:
         world: who is unknown. submissions: the largest t. log_tail: logarithm of a truncation; -inf gives 1.
@@ -260,7 +265,9 @@ class DirectViews:
 
 
 class TableRows(NamedTuple):
-    """A and B as arrays (rows, worlds); t_index (rows,): which of the numbers of submissions a row belongs to."""
+    """Likelihoods A and B of views, (rows, worlds), and for each row the index of its number of submissions, t_index
+    (rows,).
+    """
 
     t_index: Ints
     a: Floats
@@ -268,7 +275,10 @@ class TableRows(NamedTuple):
 
 
 def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
-    """A and B for each t in `counts`, together: (2, t + 1, worlds), by the ones among the t."""
+    """For each t in `counts`, the laws A and B of how many of t submissions are ones: (2, t + 1, worlds).
+
+    A is the law if the target's noisy bit is 0, B if it is 1.
+    """
     laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
         for table in _tables(worlds[0], [t], laws, -math.inf, 1):

@@ -94,14 +94,16 @@ class KaryExchange(Accountant):
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper end alone, without the data set that attains the lower one."""
+        """Certified upper bound of δ(ε) for every data set, without computing the lower end."""
         check_epsilon(epsilon)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
             return self.delta(epsilon).upper
         return outward(0.0, min(self._blanket(epsilon), self._capped(epsilon))).upper
 
     def _capped(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) by the noise on the label alone, if somebody submits it."""
+        """Upper bound on δ(ε) from the noise on the label alone: the probability that somebody submits it, times the
+        label's own δ(ε).
+        """
         return self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -125,7 +127,7 @@ class KaryExchange(Accountant):
         )
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified, by the upper end alone; a coarse one or a part of it may be enough to tell."""
+        """Whether (ε, δ) is certified for every data set. False may mean that it holds but could not be certified."""
         check_epsilon(epsilon)
         check_delta(delta)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
@@ -144,15 +146,15 @@ class KaryExchange(Accountant):
 
     @property
     def _exposure(self) -> float:
-        """Probability that somebody submits the target's label, rounded up: all there is if the fetches are known."""
+        """Probability that somebody submits the target's label, rounded up."""
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) for any number of submissions: that of all noisy labels, shuffled."""
+        """Upper bound on δ(ε) whatever the number of submissions: that of all noisy labels in random order."""
         return self._walk(epsilon).delta()
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound on δ(ε) by the blanket of uniform labels.
+        """Upper bound on δ(ε) by the privacy blanket: labels that are uniform, whoever sends them, hide the target's.
 
         Args:
             values, blocks: how many numbers of visited users, and of blanket messages, are told apart.
@@ -160,16 +162,18 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """The part of `_blanket` of the likeliest numbers of visited users; no part is negative."""
+        """A lower bound of what `_blanket` gives, quickly: its terms for the likeliest numbers of visited users, none
+        of which is negative.
+        """
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
-        """The law of the number of visited users, told apart in so many blocks."""
+        """The law of how many users' labels are submitted, in `values` blocks at most about the mean."""
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
-        """The walk of the uniform labels; its bound falls with γ, which is rounded down."""
+        """The privacy blanket of uniform labels at ε: its bound falls with γ, which is rounded down."""
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
         growth = math.expm1(min(epsilon, LARGEST_EPSILON))
@@ -186,13 +190,15 @@ class KaryExchange(Accountant):
         )
 
     def _attained(self, epsilon: float) -> float:
-        """δ(ε) of one data set, seen through a statistic: a lower bound."""
+        """A lower bound of δ(ε): the divergence of some statistics of the learner's view at one data set."""
         laws = _statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)
 
 
 class ShuffledLabels(KaryExchange):
-    """Privacy of a label among K classes for any number of submissions: the bound for all noisy labels, shuffled."""
+    """Privacy of a label among K classes whatever the number of submissions: the learner gets all noisy labels in
+    random order.
+    """
 
     basis = "bound for shuffled labels, every data set"
     enumerable = False  # the exact figure is that of at most one submission a user

@@ -41,7 +41,9 @@ Complex = NDArray[np.complex128]
 
 @dataclass(frozen=True)
 class Statistic:
-    """The law of a statistic under the target's two labels, with the largest error of any sum of its values."""
+    """The laws of a statistic of the learner's view if the target holds one label, and another; and the largest error
+    of a sum of probabilities.
+    """
 
     first: Floats
     second: Floats
@@ -58,7 +60,9 @@ class Statistic:
 
 
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of those statistics that are not too long to compute; none for fewer than three classes."""
+    """The statistics whose laws can be computed in reasonable time, for a lower end of δ; none for fewer than three
+    classes.
+    """
     if num_classes < 3:
         return []
     laws = (_law(users, num_classes, flip_prob, sampling_rate, up=up, down=down) for up, down in WEIGHTS)
@@ -66,7 +70,9 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of d = up·k - down·k'; None where it takes too long."""
+    """The laws of the statistic d = up·k - down·k', where k and k' count submissions of the target's two labels; None
+    where it takes too long.
+    """
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
     # M values, the statistic modulo M, that hardly any fall together; those that do lower the bound only
@@ -96,7 +102,7 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
 
 
 def _power(base: Complex, n: int) -> Complex:
-    """base^n by squaring; no value is larger than one."""
+    """base^n for each entry, by repeated squaring; no entry exceeds one in size."""
     power = base.copy()
     for digit in f"{n:b}"[1:]:
         power *= power
@@ -106,7 +112,9 @@ def _power(base: Complex, n: int) -> Complex:
 
 
 class CountPairs(NamedTuple):
-    """Pairs (N, N') of noisy labels among the others, (2, pairs); their probabilities (pairs,); what is left out."""
+    """Numbers (N, N') of noisy labels of two classes among the other users, (2, pairs); their probabilities (pairs,);
+    and the probability left out.
+    """
 
     counts: Floats
     probabilities: Floats
@@ -114,7 +122,9 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The noisy labels of the two classes among the others, each with probability α'; of a class of weight 0 none."""
+    """The law of the numbers of noisy labels of two classes among the others, each with probability α'; a class of
+    weight 0 is not counted.
+    """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)
         alone = np.arange(low, high + 1.0)

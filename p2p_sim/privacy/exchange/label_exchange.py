@@ -33,7 +33,7 @@ _PAIR_TAIL = -50.0
 
 
 class DataSets(Protocol):
-    """Brackets over all data sets of a cluster."""
+    """What brackets δ and ε of one exchange over all data sets of a cluster."""
 
     def epsilon(self, delta: float) -> Bracket: ...
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]: ...
@@ -42,7 +42,7 @@ class DataSets(Protocol):
 
 @dataclass(frozen=True)
 class OneCluster(Accountant):
-    """What accountants of the learner share that bracket δ over all data sets of one cluster.
+    """Base of accountants of the learner that bracket δ over all data sets of one cluster.
 
     cluster_size: n. flip_prob: α. sampling_rate: θ.
     """
@@ -56,7 +56,7 @@ class OneCluster(Accountant):
     @property
     @abstractmethod
     def setting(self) -> "DataSets":
-        """The exchange as the learner sees it."""
+        """The exchange as the learner sees it, which brackets δ and ε."""
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
@@ -73,7 +73,7 @@ class OneCluster(Accountant):
         )
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ(ε) at each of the given ε."""
+        """δ(ε), bracketed, at each of the given ε."""
         for epsilon in epsilons:
             check_epsilon(epsilon)
         return self.setting.profile(epsilons)
@@ -162,9 +162,10 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of (submissions, ones) if all others hold label 0; None above `LARGEST_PAIR` submissions.
+        """The laws of (submissions, ones among them) for the target's two labels if all others hold label 0.
 
-        Submissions are forgotten down to the lower end of a block of their numbers.
+        Of each block of numbers of submissions the learner keeps as many as the smallest. None above `LARGEST_PAIR`
+        submissions.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

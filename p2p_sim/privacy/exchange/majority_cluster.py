@@ -47,16 +47,17 @@ _COARSE = 0.25
 
 
 class BlockEvaluator(DeltaEvaluator):
-    """Evaluates one data set at few ε, for which tails at cut-offs are faster than tables of any size."""
+    """Evaluates one data set at few ε, for which binomial tails at cut-offs are faster than tables of all views."""
 
     direct = False
 
 
 @dataclass(frozen=True)
 class DataSetBlock:
-    """Data sets from `first` to `last`, certified by `ones`: all of them, or the first if `revealed` bits are known.
+    """Data sets m = `first` to `last`, m the others with label 1, that are certified together.
 
-    evaluator: evaluates δ of these. smallest: whether there is no smaller block to try.
+    ones: the m that are evaluated: all of them, or the first alone if `revealed` bits are known. evaluator: evaluates δ
+    of these. smallest: whether there is no smaller block to try.
     """
 
     first: int
@@ -68,36 +69,37 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """The learner's views."""
+        """The learner's views of the data sets that are evaluated."""
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
-        """Certified δ(ε) of these data sets."""
+        """Upper bound of δ(ε) that holds for all data sets of the block."""
         [upper] = self.evaluator.bounds(self.views, epsilon, (True,))
         return float(upper.max())
 
 
 @dataclass(frozen=True)
 class MajoritySources(Sources):
-    """The users who can be asked, what a submission is of the noisy ones among them, and the law of the submissions.
+    """A cluster whose users submit majorities: who can be asked, how a submission depends on the noisy labels, how many
+    there are.
 
     Args:
         sources, flip_prob, trials, rate: as of `ClusterExchange`.
-        kernel: of the submissions.
-        requests: peers whom each submitter asks, at most, for the probability that somebody asks the target; None:
-            any number.
+        kernel: the probability that a submission is a one, by the number of noisy ones.
+        requests: the most peers whom each submitter asks, for the probability that somebody asks the target; None: any
+            number.
     """
 
     kernel: Kernel
     requests: int | None
 
     def world(self, ones: int) -> OtherUsers:
-        """The world in which `ones` of the others hold label 1."""
+        """What is unknown to the learner if `ones` of the other users hold label 1."""
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
 
     @property
     def exposed(self) -> Bracket:
-        """Probability that somebody who submits asks the target, an upper bound of what δ may be."""
+        """Probability that somebody who submits asked the target; its upper end bounds δ."""
         asks = 1.0
         if self.sources > 1 and self.requests is not None:
             asks = some(1.0 / self.sources, self.requests)
@@ -106,12 +108,19 @@ class MajoritySources(Sources):
 
 @dataclass(frozen=True)
 class MajorityCluster(MajoritySources):
-    """All data sets of a cluster; the kernel has a slope, for searching."""
+    """Brackets δ and ε of an exchange of majorities over all data sets of a cluster.
+
+    kernel: smooth, since its slope guides the search.
+    """
 
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """D S/t and α(1-α), D = g(1-g)/g'² at the share of noisy ones."""
+        """How much a submission's peers, and the flips, hide if m = `ones` of the others hold label 1: D S/t and
+        α(1-α).
+
+        D = g(1-g)/g'² at the mean share of noisy ones.
+        """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
@@ -184,7 +193,11 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """δ, raised in large clusters by what raising ε by `ROOM` would be worth, since ln δ is about -ε² V/2."""
+        """A bracket of δ whose upper end is raised, in large clusters, by about what raising ε by a share `ROOM` is
+        worth.
+
+        ln δ is about -ε² V/2. So fewer other data sets need a look.
+        """
         if self.sources <= EXHAUSTIVE:
             return delta
         more = 1.0 + 2.0 * ROOM * max(1.0, -math.log(max(delta.upper, 1e-300)))
@@ -192,26 +205,26 @@ class MajorityCluster(MajoritySources):
 
     @cached_property
     def _half(self) -> int:
-        """The largest m: above half, data sets mirror those below."""
+        """The largest m, others with label 1, that needs a look: data sets above half mirror those below."""
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
-        """The mean share of noisy ones."""
+        """The mean share of noisy ones if `ones` of the others hold label 1."""
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The data set with the largest δ just below ε among some."""
+        """Which of some data sets has the largest δ just below ε, as the number of others with label 1."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Certify all data sets up to half, block by block; False if a smallest one does not hold.
+        """Certify all data sets up to half, block by block; False if a block that cannot be made smaller does not hold.
 
         Args:
-            log_delta: logarithm of the δ of interest. holds: whether a block holds, else a smaller one is tried.
-            share: V that is needed, beside the smallest of a data set.
+            log_delta: logarithm of the δ of interest. holds: whether a block is certified; else a smaller one is tried.
+            share: V that is needed, as a share of the smallest V of a data set.
         """
         # all data sets before `first` are certified; `trust` is the part of b that is tried
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
@@ -231,7 +244,7 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """How many others may be revealed before V/S, about, is what is needed: b.
+        """b: how many others' bits may be revealed, about, before V/S falls to what is needed at m = `ones`.
 
         D may be divided by (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)).
         """
@@ -243,7 +256,9 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """The block of b + 1 data sets; None if b is too small or there is no dominating kernel."""
+        """The block of data sets `first` to `first` + `revealed`; None if too few bits are revealed or no kernel
+        dominates.
+        """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
         revealed = min(revealed, self.sources - 1 - first)
@@ -277,7 +292,7 @@ class MajorityCluster(MajoritySources):
         )
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), for choosing truncations."""
+        """Logarithm of a rough δ(ε), by which it is chosen what is left out of sums."""
 
         def attained(guess: float) -> float:
             exact = DeltaEvaluator(self, guess)

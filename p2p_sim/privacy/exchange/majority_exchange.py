@@ -67,7 +67,7 @@ class MajorityExchange(OneCluster):
 
     @property
     def setting(self) -> MajorityCluster | ClusterExchange:
-        """The exchange as the learner sees it."""
+        """The exchange as the learner sees it; with one peer it is the label exchange's."""
         n, weights = self.cluster_size, peer_weights(self.peers)
         if weights == ((1, 1.0),):
             return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
@@ -104,7 +104,11 @@ class PluralityExchange(ShuffledLabels):
 
 
 def peer_weights(peers: Peers) -> PeerWeights:
-    """(k, probability), k ascending; ValueError unless all k are odd and the probabilities sum to one."""
+    """(k, probability) for each number of peers, k ascending, from a number or a table.
+
+    Raises:
+        ValueError: a k is even or out of range, or the probabilities do not sum to one.
+    """
     pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
     for k, weight in pairs:
         if not isinstance(k, int) or k % 2 == 0 or not 1 <= k <= LARGEST_PEERS:

@@ -47,17 +47,17 @@ _MARGIN = 1e-12
 
 
 class Shares(NamedTuple):
-    """The probabilities that a submission is a one and that it is a zero, by the number of noisy ones."""
+    """The probabilities that a submission is a one and that it is a zero, each for some numbers of noisy ones."""
 
     ones: Floats
     zeros: Floats
 
 
 class Kernel(ABC):
-    """The probability that a submission is a one, by the number of noisy ones.
+    """The probability that a submission is a one, as a function of how many noisy labels of the cluster are ones.
 
-    requests: peers a submission depends on, at most; None where no choice of peers explains the kernel.
-    error: relative error of its values.
+    requests: peers a submission depends on, at most; None where no choice of peers explains the kernel. error: bound of
+    the relative error of its values.
     """
 
     @property
@@ -70,20 +70,21 @@ class Kernel(ABC):
 
     @abstractmethod
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        """The probabilities of a one and of a zero, by the number of noisy ones among so many sources."""
+        """The probabilities that a submission is a one and a zero, for each number of noisy ones among the sources."""
 
 
 class SmoothKernel(Kernel):
-    """A kernel g(x/S) of the share of noisy ones, not decreasing, with g(1-p) = 1 - g(p)."""
+    """A kernel g(x/S), x noisy ones of S sources; g does not decrease, and g(1-p) = 1 - g(p)."""
 
     @abstractmethod
     def slope(self, p: float) -> float:
-        """About g'(p), for searching."""
+        """The derivative g'(p), about: it guides searches alone."""
 
 
 @dataclass(frozen=True)
 class MajorityKernel(SmoothKernel):
-    """g(x/S).
+    """The kernel g(x/S) of majorities: g(p) is the probability that most of k peers' noisy labels are ones if a share p
+    is.
 
     Args:
         weights: (k, probability) with k odd and ascending, each probability above 0.
@@ -93,12 +94,15 @@ class MajorityKernel(SmoothKernel):
 
     @property
     def requests(self) -> int:
-        """The largest k."""
+        """The largest number of peers that a user may ask."""
         return self.weights[-1][0]
 
     @property
     def error(self) -> float:
-        """u for p or q, k times; two powers, 2u each; products and weights; u for each term of the sum."""
+        """Bound of the relative error of g.
+
+        u for p or q, k times; two powers, 2u each; products and weights; u for each term of the sum.
+        """
         terms = sum((k + 1) // 2 for k, _ in self.weights)
         return (self.requests + terms + 16.0) * UNIT
 
@@ -107,7 +111,7 @@ class MajorityKernel(SmoothKernel):
         return Shares(self.majority(p, q), self.majority(q, p))
 
     def majority(self, p: Floats, q: Floats) -> Floats:
-        """g(p), q = 1-p."""
+        """g(p), the probability of a majority of ones, for each p; q is 1-p, given so that it need not be rounded."""
         total = np.zeros_like(p)
         for k, weight in self.weights:
             for ones in range((k + 1) // 2, k + 1):
@@ -121,7 +125,7 @@ class MajorityKernel(SmoothKernel):
 
 @dataclass(frozen=True, eq=False)
 class TabulatedKernel(Kernel):
-    """Given values, which count as exact, of x = first, first + 1, ..."""
+    """A kernel by its values at x = first, first + 1, ... noisy ones, which count as exact."""
 
     first: int
     table: Floats
@@ -137,7 +141,9 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A kernel that dominates g((r + x)/S) for r = 0..b and x in a range; None if there is no such.
+    """A kernel whose δ is at least that of g((r + x)/S) for every number r = 0..b of ones among b revealed bits.
+
+    It is valid for x = first..last noisy ones among the rest; None if there is no such kernel.
 
     Args:
         kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.

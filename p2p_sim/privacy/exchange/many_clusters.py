@@ -77,14 +77,19 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
 
 
 class SubmissionLaws(NamedTuple):
-    """Pr[t] of several clusters, (clusters, most + 1), and what is left out of each, (clusters,); both rounded up."""
+    """For each of several clusters Pr[t] for t = 0..most, (clusters, most + 1), and the probability left out
+    (clusters,); both rounded up.
+    """
 
     weights: Floats
     lost: Floats
 
 
 def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> SubmissionLaws | None:
-    """The laws of t after all users but so many are revealed; None where t is too large for a table of δ_t."""
+    """For each cluster the law of the number of submissions that remain if all its users but `sources` are revealed.
+
+    None where there may be too many for a table of δ_t.
+    """
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -102,7 +107,7 @@ def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> Submi
 
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """δ_t at ε for t = 0..most, (most + 1,): the largest of all data sets and both directions."""
+    """δ(ε) given t submissions, for t = 0..most, (most + 1,): the largest over all data sets and both directions."""
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
     [upper] = views.deltas(hockey_stick_coefficients(flip_prob, epsilon), (True,), starts)
@@ -111,9 +116,10 @@ def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -
 
 @lru_cache(maxsize=8)
 def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
-    """The views of t = 1..most, their rows sorted by t; the weights are t - 1 in the lower sum and one in the upper.
+    """The learner's views of t = 1..most submissions, their rows sorted by t, in one table.
 
-    A column for each number m of others with label 1 up to half of them; the rest are mirror images.
+    The weights are t - 1 in the lower sum and one in the upper. A column for each number m of others with label 1 up to
+    half of them; the rest are mirror images.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     index = np.arange(most, dtype=np.float64)

@@ -50,7 +50,9 @@ class Eavesdropper(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the figure was computed."""
+        """How the figure was computed: it is exact for an observer who reads every message, an upper bound for
+        others.
+        """
         return "exact: the noisy label" if self._reads_all else "noise alone: nothing sharper is known"
 
     @property
@@ -69,7 +71,7 @@ class Eavesdropper(Accountant):
         return bracket if self._reads_all else Bracket(0.0, bracket.upper)
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of the noisy label of two classes."""
+        """The laws of the noisy label of two classes, if the true label is 0 and if it is 1: they attain δ(ε)."""
         alpha = self.flip_prob
         if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
             return None
@@ -204,7 +206,7 @@ class Coalition(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) over all data sets."""
+        """δ(ε) of the coalition with the learner, bracketed over all data sets."""
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
@@ -217,13 +219,15 @@ class Coalition(Accountant):
         return outward(lower, upper)  # never more than if the message's owner is known
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified."""
+        """Whether (ε, δ) is certified against the coalition. False may mean that it holds but could not be
+        certified.
+        """
         check_delta(delta)
         check_epsilon(epsilon)
         return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ)."""
+        """ε(δ) of the coalition with the learner, bracketed over all data sets."""
         check_delta(delta)
         bracket = _coalition_epsilon(self, delta)
         return PrivacyBound(
@@ -242,7 +246,9 @@ class Coalition(Accountant):
         return some(1.0 / self.exchange.cluster_size, self.members)
 
     def _met_exceeds(self, epsilon: float, delta: float) -> bool:
-        """Whether the members who asked the target alone make δ(ε) larger than δ: a quick answer to most questions."""
+        """Whether δ(ε) exceeds `delta` already by the chance that a member asked the target: a quick answer to most
+        questions.
+        """
         direct = local_delta(self.exchange.flip_prob, epsilon).lower
         return self._met * direct * (1.0 - 2.0**-40) > delta
 
@@ -270,7 +276,10 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 
 
 def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """ε(δ) where δ is at most Pr[a member asked the target] times the local δ, and what is unasked otherwise."""
+    """ε(δ) of a coalition in a large cluster, by bisection.
+
+    δ(ε) is at most Pr[a member asked the target] times the label's own δ(ε), plus what is known if nobody asked her.
+    """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
     forgotten, revealed = bracketing_exchanges(exchange.cluster_size, alpha, exchange.sampling_rate, members)

@@ -47,11 +47,12 @@ _WORTH = 12
 
 @dataclass(frozen=True)
 class CoverBlock:
-    """Data sets that are certified together: m to m + `revealed` for each m that is evaluated.
+    """Data sets that are certified together: m to m + `revealed` for each m that is evaluated, m the others with label
+    1.
 
     ones: the m that are evaluated, 1 + `revealed` apart, so that their data sets follow one another without a gap.
-    revealed: b, others whose noisy bits are known.
-    change: as in `DeltaEvaluator`. `NARROW` is for figures; more is for a quick look, which may fail.
+    revealed: b, others whose noisy bits are known. change: as in `DeltaEvaluator`. `NARROW` is for figures that are
+    stated; more is faster, and may fail where the target holds.
     """
 
     ones: range
@@ -64,7 +65,7 @@ ZEROS = CoverBlock(range(1), 0)
 
 
 class PrivacyTarget(NamedTuple):
-    """What is to be certified for every data set: δ at ε."""
+    """A pair (ε, δ) that is to be certified for every data set."""
 
     epsilon: float
     delta: float
@@ -172,9 +173,9 @@ class ClusterExchange(Sources):
         return Bracket(min(lower, local), min(targets[0].epsilon, local))
 
     def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
-        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
+        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
 
-        log_tail_of: logarithm of the δ for which truncations are chosen, if not of this one.
+        log_tail_of: logarithm of the δ by which it is chosen what is left out of sums; that of `delta` unless given.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -198,7 +199,7 @@ class ClusterExchange(Sources):
         return fewer and self._cover(targets, log_delta, include, least=self.revealed, limited=False)
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
-        """Whether every target is certified for the data sets of a block."""
+        """Whether every target (ε, δ) is certified for all data sets of a block."""
         evaluator = self._evaluator(block, log_delta)
         if len(block.ones) > 1 and not evaluator.direct:
             return False  # the views would be those of the first data set alone
@@ -207,16 +208,20 @@ class ClusterExchange(Sources):
 
     @property
     def tabulated(self) -> bool:
-        """Whether ε is that of the worst data set."""
+        """Whether the exchange is so small that ε is computed as that of the worst data set, without raising it."""
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
     def revealed(self) -> int:
-        """b: others whose noisy bits are revealed everywhere, so that fewer data sets need a look."""
+        """b: how many others' noisy bits are revealed for every data set, in clusters where each of fewer would take
+        too long.
+        """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """A share by which ε may be raised and is still below that of all zeros when `revealed` bits are."""
+        """A share by which ε of the data set of all zeros may be raised and stays below its ε if `revealed` bits are
+        known.
+        """
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         for room in _ROOM:
@@ -227,14 +232,14 @@ class ClusterExchange(Sources):
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """All zeros, where `revealed` bits are; it serves as many data sets with a one, too."""
+        """The block that starts at the data set of all zeros, with `revealed` bits known."""
         return CoverBlock(ZEROS.ones, self.revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """Evaluates δ in the exchange that is left when a block's bits are revealed; its rate is rounded up.
+        """What evaluates δ in the exchange that remains when a block's bits are revealed, its rate rounded up.
 
-        In a quick look at an exchange where all submissions are informative they stay so: δ is no smaller, and there is
-        one value of t alone.
+        In a quick look at an exchange in which everybody submits the rate stays 1: δ is no smaller, and there is one
+        number of submissions alone.
         """
         remaining, rate = self.sources - block.revealed, self.rate
         if rate < 1.0 or block.change == NARROW:
@@ -251,11 +256,14 @@ class ClusterExchange(Sources):
         share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certify all data sets from m = 1 + `least` on; False if `include` refuses one, or if it would take too long.
+        """Certify all data sets from m = 1 + `least` on, block by block; False if one fails, or if it would take too
+        long.
 
         Args:
-            targets: what quick blocks are checked against; `include` may move them.
-            least: smallest b. share: V that is needed, beside that of all zeros.
+            targets: what quick looks are checked against; `include` may move them.
+            include: certifies a block for a figure that is stated, if need be by moving the targets; False where it
+                refuses.
+            least: smallest b. share: V that is needed, as a share of that of all zeros.
             limited: whether to give up above `EXHAUSTIVE` users or expected submissions. A last attempt must not be,
                 even where `least` is 0, in clusters of fewer than 100 users: what it returns is then stated.
         """
@@ -280,15 +288,15 @@ class ClusterExchange(Sources):
         return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), for choosing truncations."""
+        """Logarithm of a rough δ(ε), by which it is chosen what is left out of sums."""
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)
 
 
 @dataclass(frozen=True)
 class CoverPlan:
-    """Proposes blocks to certify: a heuristic, which decides how many evaluations are needed and nothing else.
+    """Proposes blocks of data sets to certify. It decides how many evaluations are needed; no certificate rests on it.
 
-    exchange: whose data sets are certified. exact: evaluates blocks that are no quick look, with `least` bits revealed.
+    exchange: whose data sets are certified. exact: evaluates blocks for stated figures, with `least` bits revealed.
     least: smallest b. needed: V at which δ is about the target's.
     """
 
@@ -298,7 +306,7 @@ class CoverPlan:
     needed: float
 
     def blocks(self, first: int, trust: float) -> list[CoverBlock]:
-        """Blocks that start at m = `first` and reach to the same m, the quickest first, to try until one is certified.
+        """Blocks that start at m = `first`, to try one after another until one is certified; the quickest comes first.
 
         Args:
             first: from 1 to half. trust: the part of `revealable` that is revealed.
@@ -326,7 +334,9 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Most evaluations up to m = half; none where more than `_LOOKS` are expected if about so many are revealed."""
+        """How many evaluations may be spent on the data sets up to m = half; 0 where more than `_LOOKS` are
+        expected.
+        """
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))
@@ -334,7 +344,7 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """How many bits may be revealed before V of m = `ones` falls to what is needed."""
+        """How many others' bits may be revealed, about, before V of the data set m = `ones` falls to what is needed."""
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
             return 0.0

@@ -35,7 +35,7 @@ class Lemma9:
     delta: float
 
     def applies(self, situation: Situation = IDEAL) -> Condition | None:
-        """The first condition that fails; None where the lemma applies."""
+        """The first condition of the lemma that fails in a situation; None where it applies."""
         fails = first_failure(PAPER, situation)
         if fails is not None:
             return fails
@@ -60,7 +60,7 @@ class Lemma9:
 
     @property
     def _xi(self) -> float:
-        """ξ, by how many standard deviations, about, the lemma lets the positive labels deviate."""
+        """ξ of the lemma: about by how many standard deviations it lets the number of positive noisy labels deviate."""
         s, alpha = self.cluster_size, self.flip_prob
         return math.sqrt(-math.log(self.delta) * 4.0 * (alpha + 1.0 / s) * (1.0 - alpha) / alpha)
 
@@ -121,7 +121,9 @@ def theorem3_stated(
 
 
 def worst_stated(figures: Iterable[Stated]) -> Stated:
-    """What a paper states of several clusters: the largest ε, or what fails in the first where it does not apply."""
+    """What a paper states of several clusters: the largest ε; or, if it does not apply to one of them, the condition
+    that fails there.
+    """
     statements = list(figures)
     failed = next((stated for stated in statements if stated.epsilon is None), None)
     return failed or max(statements, key=lambda stated: stated.epsilon or 0.0)

@@ -39,9 +39,12 @@ _NEVER = -1e30
 
 @dataclass(frozen=True)
 class CutOffViews:
-    """One world's noisy ones X: probabilities (W,); shares X/S and (X + 1)/S, merged to (W + 1,) where X is without
-    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them; tails are summed
-    at `few` points if they are given."""
+    """The learner's views of one data set, from which δ is computed as a difference of binomial tails at one cut-off.
+
+    X, the noisy ones but for the target's, has probabilities (W,). `share` holds X/S and (X + 1)/S, merged to (W + 1,)
+    where X is without gaps, else (2W,), and `rest` one minus these. `nodes` locate the cut-offs, `check` and `full`
+    settle them; tails are summed at `few` points if they are given.
+    """
 
     weights: Floats
     share: Floats
@@ -57,10 +60,11 @@ class CutOffViews:
 
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
-        """Prepare a world; `quadrature` takes every h-th X only (trapezoid rule): for searching, not for reporting.
+        """The views of one data set, ready for evaluation; with `quadrature` for searching alone, not for figures.
 
-        Cut-offs are located by quadrature and, where a figure is reported and a second one with nodes between does not
-        agree, moved to where the full sum has them.
+        `quadrature` takes every h-th X only (trapezoid rule). Cut-offs are located by quadrature. Where a figure is
+        reported, and a second quadrature with nodes between does not agree, they are moved to where the full sum has
+        them.
         """
         # X in full, with what is charged for each term of a sum over it
         law = world.noisy_ones(submissions.log_tail)
@@ -133,7 +137,9 @@ class CutOffViews:
         return [bounds[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
-        """The smallest k with ln B(k)/A(k) > threshold, t + 1 for none; `guess` is one nearby."""
+        """The cut-off: the smallest k of t submissions with ln B(k)/A(k) > threshold, t + 1 for none; `guess` is one
+        nearby.
+        """
         cut = self.nodes.first_above(t, threshold, guess)
         if self.check is None or self.full is None:
             return cut
@@ -142,7 +148,9 @@ class CutOffViews:
         return self.full.first_above(t, threshold, cut)
 
     def _tails(self, t: int, least: int, ones: bool) -> TailPair:
-        """A and B of "at least so many ones" among t submissions, or of "at least so many zeros"."""
+        """The probabilities under A and B of at least `least` ones among t submissions, or of at least so many
+        zeros.
+        """
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
@@ -157,7 +165,7 @@ class CutOffViews:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Logarithms of a quadrature's weights and, for X noisy ones, of (X + 1/2)/S and its complement.
+    """Points of a quadrature over X: logarithms of the weights, of (X + 1/2)/S and of one minus it.
 
     Those of X/S and (X + 1)/S are kept as differences from these, so that what is large, and rounded most, is one and
     the same number in A and in B.
@@ -183,7 +191,8 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """Logarithms of any kernel, of its shares and rests at X, and `more` and `less` at X + 1.
+        """The points for any kernel, by its probabilities of a one (`share`) and a zero (`rest`) at X, `more` and
+        `less` at X + 1.
 
         Common to A and B are ln `more` and ln `rest`; A differs by ln(share/more), B by ln(less/rest).
         """
@@ -194,7 +203,7 @@ class _Nodes:
         return _Nodes(weights, np.log(more), np.log(rest), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """ln B(k)/A(k)."""
+        """ln B(k)/A(k): the logarithm of the likelihood ratio of k ones among t submissions."""
         # what A and B have in common, then the logarithms of their sums
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()

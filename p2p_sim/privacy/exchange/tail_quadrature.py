@@ -24,7 +24,7 @@ _VALUES = 2e-11
 
 
 class TailPair(NamedTuple):
-    """Probabilities of an event if the target's noisy bit is 0 (a) and if it is 1 (b).
+    """The probability of one event if the target's noisy bit is 0 (a), and if it is 1 (b).
 
     off: by how much either may be off, besides rounding of the terms.
     """
@@ -36,9 +36,10 @@ class TailPair(NamedTuple):
 
 @dataclass(frozen=True)
 class TailQuadrature:
-    """Points p in (0, 1), (N, pieces), with the weights of X and of X + 1; `mass` of either in a piece, (pieces,).
+    """Sums Σ Pr[X = x] F(p(x)) from the values of a smooth F at few points p, (N, pieces).
 
-    off: error of an interpolated value.
+    at, above: the points' weights for X and for X + 1. mass: the probability of X or X + 1 in a piece, (pieces,). off:
+    error of an interpolated value.
     """
 
     points: Floats
@@ -49,7 +50,8 @@ class TailQuadrature:
 
     @staticmethod
     def of(weights: Floats, share: Floats, submissions: int, log_off: float) -> "TailQuadrature | None":
-        """None where it would save little, or is not certified.
+        """The points and weights for a law of X; None where they would save little, or where the error is not
+        certified.
 
         Args:
             weights: of X. share: p(x), ascending, of X and one more. submissions: the largest t.
@@ -69,7 +71,9 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The points of so many pieces, with the weights that interpolation gives them; `off` as of the class."""
+        """The points of so many pieces, with the weights that interpolation gives them; off: the error of an
+        interpolated value.
+        """
         # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
         centres = low + half * (2.0 * np.arange(pieces) + 1.0)
@@ -86,13 +90,13 @@ class TailQuadrature:
         return TailQuadrature(centres + half * np.cos(angles)[:, None], at, above, mass, off)
 
     def sums(self, values: Floats) -> TailPair:
-        """The sums for X and X + 1 of a tail with these values at the points, (N, pieces)."""
+        """Σ Pr[X = x] F(p(x)) for X and for X + 1, of a tail F with these values at the points, (N, pieces)."""
         off = float(self.mass @ (self.off + _VALUES * values.max(axis=0)))
         return TailPair(float((self.at * values).sum()), float((self.above * values).sum()), off)
 
 
 def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:
-    """The logarithm of 4 M ρ^(1-N)/(ρ-1); infinite if the ellipses leave (0, 1)."""
+    """Logarithm of the error of interpolation, 4 M ρ^(1-N)/(ρ-1); infinite if the ellipses it needs leave (0, 1)."""
     beyond = half * ((rho + 1.0 / rho) / 2.0 - 1.0)
     least, largest = low - beyond, high + beyond
     if least <= 0.0 or largest >= 1.0:
