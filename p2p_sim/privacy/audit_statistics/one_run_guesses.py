@@ -58,7 +58,7 @@ _ALMOST = 1.0 - 1e-9
 
 @dataclass(frozen=True)
 class Guesses:
-    """What an attack guessed: right and wrong guesses of `trials` targets; the attacker abstained from the others."""
+    """How many of `trials` targets' labels an attack guessed right and wrong; it abstained from the others."""
 
     right: int
     wrong: int
@@ -69,7 +69,11 @@ class Guesses:
             raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
-        """ln E of the claim (ε, δ); minus infinity where the stake is too large for it."""
+        """ln E of the e-value against the claim (ε, δ), betting with the given stake; minus infinity where the stake is
+        too large.
+
+        E is at most 1 on average if the claim is true, so that a large E refutes it.
+        """
         if stake * (math.exp(epsilon) + delta) >= 1.0:
             return -math.inf
         counts = np.array([self.right, self.wrong, self.trials - self.right - self.wrong])
@@ -77,7 +81,10 @@ class Guesses:
 
 
 def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
-    """ln(1 + λ(s - δ)) for a right guess, a wrong one, and none; the stake is below 1/(e^ε + δ)."""
+    """ln(1 + λ(s - δ)) for a right guess, a wrong one, and an abstention: what each adds to ln E with the stake λ.
+
+    The stake is below 1/(e^ε + δ). s is 1 for a right guess, -e^ε for a wrong one and 0 for an abstention.
+    """
     return np.log1p(stake * (np.array([1.0, -math.exp(epsilon), 0.0]) - delta))
 
 
@@ -122,28 +129,32 @@ def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: f
 
 
 class EpsilonStake(NamedTuple):
-    """epsilon: the lower bound of ε(δ) to expect. stake: λ, from which it is expected."""
+    """A stake λ to test ε(δ) with, and the lower bound of ε(δ) to expect from it."""
 
     epsilon: float
     stake: float
 
 
 def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
-    """The stake from which the largest lower bound of ε(δ) is expected."""
+    """The stake from which the largest lower bound of ε(δ) is expected, and this bound.
+
+    Args:
+        right, wrong: probabilities of a right and of a wrong guess, as they are planned for. trials: targets.
+    """
     needed = -math.log(error) / trials
     epsilon = _largest(lambda claim: _growth(right, wrong, claim, delta).rate >= needed, 50.0)
     return EpsilonStake(epsilon, max(min(_growth(right, wrong, epsilon, delta).stake, 0.5 * _ALMOST), 1e-12))
 
 
 class Growth(NamedTuple):
-    """stake: λ with the largest mean of ln(1 + λ(s - δ)) (Kelly's). rate: that mean."""
+    """The stake λ with the largest mean of ln(1 + λ(s - δ)) (Kelly's), and that mean, the rate."""
 
     stake: float
     rate: float
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """Of a claim (ε, δ), if guesses are right and wrong with these probabilities."""
+    """Kelly's stake against the claim (ε, δ), if guesses are right and wrong with the given probabilities."""
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
     # The derivative of the mean, which falls with the stake, is 0 at Kelly's.
@@ -157,7 +168,7 @@ def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
 
 
 def binomial_power(claimed: float, true: float, trials: int, error: float) -> float:
-    """Probability that guesses without abstention refuse a claimed δ(0) if the attack achieves `true`."""
+    """Probability that guesses without abstention refute a claimed δ(0) if the attack achieves the δ(0) `true`."""
     from scipy.special import bdtrc
 
     p = 0.5 * (1.0 + claimed)
@@ -169,7 +180,9 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The smallest x in [low, high], to a millionth of the range, that is refused, as all larger ones are; or None."""
+    """The smallest x in [low, high], to a millionth of the range, that is refuted, as all larger ones are; None if
+    `high` is not.
+    """
     if not refused(high):
         return None
     for _ in range(20):
@@ -181,14 +194,18 @@ def smallest_refused(refused: Callable[[float], bool], low: float, high: float) 
 def right_and_wrong(
     guessed_one: NDArray[np.bool_], guessed_zero: NDArray[np.bool_], labels: NDArray[np.bool_]
 ) -> Guesses:
-    """Counts of the guesses (n,) of labels (n,)."""
+    """How many guesses are right and wrong, given where label 1 and where label 0 was guessed, (n,) each, and the
+    labels (n,).
+    """
     right = np.count_nonzero(guessed_one & labels) + np.count_nonzero(guessed_zero & ~labels)
     wrong = np.count_nonzero(guessed_one & ~labels) + np.count_nonzero(guessed_zero & labels)
     return Guesses(int(right), int(wrong), labels.size)
 
 
 def _largest(true: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down, at which something is true that is false from there on; 0 if none."""
+    """The largest x in [0, most], rounded down, at which `true` holds, which fails at all larger ones; 0 if it holds
+    nowhere.
+    """
     if not true(0.0):
         return 0.0
     low, high = 0.0, most
@@ -207,7 +224,7 @@ _ROUNDING = 1e-15
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """The curve of a mechanism that is (ε, δ)-private at each of these points."""
+    """The trade-off curve of a mechanism that is (ε, δ)-private at each of these points."""
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
 
@@ -228,7 +245,8 @@ def gaussian_curve(mu: float) -> Curve:
 
 
 def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
-    """Whether the guesses refuse that every target is private with this curve; a true claim falls below the error.
+    """Whether the guesses refute the claim that every target is private with this curve; a true one is refuted with
+    probability at most `error`.
 
     Args:
         targets: m, of all runs. guesses: right + wrong of them were guessed, a number fixed beforehand. curve: g.
@@ -251,17 +269,19 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 
 
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
-    """The largest ε, at least 0, up to which every (ε, δ) is refused; rounded down."""
+    """A lower bound of ε at δ that the guesses prove: every smaller ε is refuted; at least 0, rounded down."""
     return _largest_refused(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON)
 
 
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
-    """The largest μ, at least 0, up to which the curve of the Gaussian mechanism is refused; rounded down."""
+    """A lower bound of μ of Gaussian differential privacy that the guesses prove; at least 0, rounded down."""
     return _largest_refused(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU)
 
 
 def _largest_refused(refused: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down to a millionth, that is refused, as all smaller ones are; 0 if none."""
+    """The largest x in [0, most], rounded down to a millionth, that is refuted, as all smaller ones are; 0 if
+    none is.
+    """
     low, high = 0.0, most
     if not refused(0.0):
         return 0.0

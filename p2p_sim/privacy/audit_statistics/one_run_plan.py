@@ -37,7 +37,9 @@ _POINTS = 25
 
 @dataclass(frozen=True)
 class AttackScores:
-    """Scores of some targets by several attacks. labels: (N,) whether her label is 1. scores: (A, N) by each attack."""
+    """What several attacks say about some targets. labels: (N,), whether a target's label is 1. scores: (A, N), one by
+    each attack.
+    """
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -45,10 +47,11 @@ class AttackScores:
 
 @dataclass(frozen=True)
 class GuessEvent:
-    """What is guessed at ε, fixed beforehand.
+    """A rule of guessing that is fixed before the labels are looked at, for the test of δ at one ε.
 
-    attack: which score is looked at. low, high: guess 0 below `low`, 1 from `high` on. stake: λ; None: a binomial.
-    error: probability that the test fails a sound mechanism. right, wrong: probabilities to expect of a guess.
+    attack: which attack's score is used. low, high: guess 0 below `low`, 1 from `high` on, else abstain. stake: λ;
+    None: a binomial test. error: probability that the test fails a sound mechanism. right, wrong: probabilities to
+    expect of a guess.
     """
 
     epsilon: float
@@ -62,7 +65,7 @@ class GuessEvent:
 
     @property
     def reached(self) -> float:
-        """Pr[right] - e^ε Pr[wrong] to expect."""
+        """The δ(ε) that the guesses are expected to reach: Pr[right] - e^ε Pr[wrong]."""
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
@@ -71,14 +74,16 @@ class GuessEvent:
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
     def expected(self, trials: int) -> Guesses:
-        """The guesses to expect."""
+        """The numbers of right and wrong guesses to expect among so many targets."""
         right = round(self.right * trials)
         wrong = trials - right if self.stake is None else min(round(self.wrong * trials), trials - right)
         return Guesses(right, wrong, trials)
 
     def power(self, claimed: float, leaked: float, trials: int) -> float:
-        """Probability, about, that a claimed δ(ε) is refused if the truth is `leaked` and the attack achieves as much
-        of it as it does of the claimed one."""
+        """Probability, about, that a claimed δ(ε) is refuted if the true one is `leaked`.
+
+        The attack is supposed to achieve as large a part of `leaked` as it does of the claimed one.
+        """
         reached = min(self.reached, claimed)
         if reached <= 0.0 or leaked <= claimed:
             return 0.0
@@ -96,7 +101,7 @@ class GuessEvent:
 
 
 class ProvedBounds(NamedTuple):
-    """Lower bounds that guesses prove. deltas: (J,) of δ at each ε. epsilon: of ε at δ."""
+    """Lower bounds that guesses prove. deltas: (J,), of δ at each ε that is tested. epsilon: of ε at one δ."""
 
     deltas: Floats
     epsilon: float
@@ -104,9 +109,10 @@ class ProvedBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class OneRunPlan:
-    """All that is fixed. deltas: the events of the tests of δ(ε), ascending ε; ratio: of the test of ε(δ).
+    """An attack in one run, with everything that has to be fixed before it.
 
-    delta: δ of that test. stake: its λ.
+    deltas: the rules of the tests of δ(ε), ascending ε. ratio: the rule of the test of ε(δ). delta: δ of that test.
+    stake: its λ.
     """
 
     deltas: tuple[GuessEvent, ...]
@@ -115,7 +121,9 @@ class OneRunPlan:
     stake: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
-        """What guesses of `deltas`, then of `ratio`, prove."""
+        """The lower bounds that guesses prove; the guesses by each rule of `deltas` come first, those by
+        `ratio` last.
+        """
         *first, last = guesses
         pairs = zip(first, self.deltas, strict=True)
         deltas = [delta_lower(counts, event.epsilon, event.stake, event.error) for counts, event in pairs]
@@ -123,14 +131,14 @@ class OneRunPlan:
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
-        """All of them, in this order."""
+        """All rules of guessing: those of the tests of δ(ε), then that of the test of ε(δ)."""
         return (*self.deltas, self.ratio)
 
 
 def plan_one_run(
     pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
-    """Fix what is guessed.
+    """Choose the rules of guessing that should prove most, by targets that will not count.
 
     Args:
         pilot: targets that are not counted. epsilons: at which δ is tested, ascending, 0 first.
@@ -164,7 +172,7 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The event of one score that tells most at ε; scores ascend."""
+    """The thresholds on one attack's score that should prove most about δ(ε); scores ascend, with their labels."""
     n, ratio = labels.size, math.exp(epsilon)
     # Thresholds, each with how many labels of 1 and of 0 have scores below it.
     edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))
@@ -190,7 +198,7 @@ def _event(
 
 @dataclass(frozen=True)
 class Drawn:
-    """The trade-off that an attack reached: type I and II errors, (j,) each, and above both with the stated error."""
+    """Bounds of the trade-off that an attack reached: type I and type II errors, (j,) each, that are not exceeded."""
 
     type_one: Floats
     type_two: Floats
@@ -199,7 +207,8 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """The errors of tests of label 0 against 1 by one score, at thresholds that the pilot gives.
+    """Upper bounds of the type I and II errors of tests of label 0 against 1 by one attack's score, at thresholds from
+    the pilot.
 
     All bounds hold together with probability 1 - error.
     """

@@ -51,16 +51,22 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """P - e^ε Q, a lower bound of δ(ε), at least 0: from an event's counts in its own world and in the other.
+    """A lower bound P - e^ε Q of δ(ε), at least 0, from how often an event occurred in the two worlds of the target's
+    label.
 
-    P and Q are the lower and the upper bound of its probabilities, from `trials` in each world.
+    P is a lower confidence bound of its probability in its own world (`hits` of `trials`), Q an upper one in the other
+    (`misses` of `trials`). error: the probability that the bound is too high.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, hit.lower - math.exp(epsilon) * miss.upper)
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """ln((P - δ)/Q), a lower bound of ε(δ), at least 0; P and Q as in P - e^ε Q, the bound of δ(ε)."""
+    """A lower bound ln((P - δ)/Q) of ε(δ), at least 0, from how often an event occurred in the two worlds of the
+    target's label.
+
+    P and Q are as in `delta_lower`: confidence bounds from `hits` and `misses` of `trials` each.
+    """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
 
@@ -95,7 +101,7 @@ class AuditResult:
 
     @property
     def passed(self) -> bool:
-        """Whether neither attack exceeds the exact upper bound."""
+        """Whether both lower bounds that the attack proves are at most the exact upper bounds."""
         return (
             self.delta_lower_confidence <= self.delta_exact.upper
             and self.epsilon_lower_confidence <= self.epsilon_exact.upper
@@ -103,21 +109,21 @@ class AuditResult:
 
 
 class EventPair(NamedTuple):
-    """Cells (J,) of the δ-test's event, and of the ε-test's."""
+    """The events of an attack as sets of cells, (J,) bool each: that of the test of δ, and that of the test of ε."""
 
     for_delta: NDArray[np.bool_]
     for_epsilon: NDArray[np.bool_]
 
 
 class EventCounts(NamedTuple):
-    """How often an event for a label occurred: in that label's world, and in the other."""
+    """How often an event that speaks for a label occurred: in that label's world, and in the other."""
 
     hits: int
     misses: int
 
 
 class LowerBounds(NamedTuple):
-    """Of δ at ε, and of ε at δ."""
+    """What an attack proves: a lower bound of δ at ε, and one of ε at δ."""
 
     delta: float
     epsilon: float
@@ -185,7 +191,10 @@ class AttackPlan:
         )
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
-        """Those that told most in the pilot, to whose counts up to half a trial a cell is added, by the exact laws."""
+        """The events that told most in the pilot, for each label.
+
+        Up to half a trial is added to each cell's count, by the exact laws, so that rare cells do not decide by chance.
+        """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
         events = []
@@ -200,7 +209,10 @@ class AttackPlan:
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
-        """What (2, J) counts prove; events: by their source, for label 0 and for 1, which share each test's error."""
+        """The lower bounds that counts (2, J) of cells in the two worlds prove.
+
+        events: for each source of events those for label 0 and for label 1; the sources share each test's error.
+        """
         deltas, epsilons, error = [], [], ERROR / (2 * len(events))
         for label, pair in (labelled for pairs in events for labelled in enumerate(pairs)):
             deltas.append(delta_lower(*_hits(pair.for_delta, counts, label), self.trials, self.epsilon, error))
@@ -248,11 +260,11 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """Thresholds ε' that are tried for the ε-test, from 0 to below ε₀."""
+    """Thresholds ε' to try for the ε-test, from 0 to below ε₀."""
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
 def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> EventCounts:
-    """Occurrences of an event for a label, from (2, J) counts of its cells in the worlds of label 0 and 1."""
+    """How often an event for a label occurred in that label's world and in the other, by counts (2, J) of cells."""
     return EventCounts(*(round(float(counts[world][event].sum())) for world in (label, 1 - label)))

@@ -25,12 +25,16 @@ from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficient
 
 
 def split_cells(users: int) -> int:
-    """How many cells (s, t', k') there are: cell (s n + t') n + k', s = 0 for silence, else 1 + label."""
+    """How many different views there are of the target's submission s beside the others' submissions: 3n².
+
+    View (s, t', k') has the number (s n + t') n + k': s = 0 for silence, else 1 + label; t' others submitted, k' of
+    them ones.
+    """
     return 3 * users * users
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """Probabilities (3 n²,) of the target's silence or submission, and of t': no label has a say in them.
+    """Probabilities of who submits, for each view of `split_cells`, (3 n²,): no label has a say in them.
 
     Args:
         users: n, of whom each submits by herself.
@@ -42,7 +46,10 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """Probabilities (..., 3 n²) given who submits, from those of k ones among t submissions (..., n + 1, n + 1)."""
+    """Probabilities of the views of `split_cells` given who submits, (..., 3 n²).
+
+    counts: (..., n + 1, n + 1), the probability of k ones among t submissions.
+    """
     n = counts.shape[-1] - 1
     t, k = np.arange(n)[:, None], np.arange(n)[None, :]
     zero = counts[..., 1:, :-1] * np.maximum(t + 1 - k, 0) / (t + 1)
@@ -63,9 +70,10 @@ LARGEST_COALITION = 5
 
 @dataclass(frozen=True)
 class ViewLaw:
-    """The law of the view for one data set, with the target's label 0 and with 1.
+    """The law of an observer's view for one data set, if the target's label is 0 and if it is 1.
 
-    flip_prob: α; weight, a, b: (J,) as above, one entry a cell.
+    flip_prob: α. weight, a, b: (J,), for each view what the labels have no say in, and the rest if the target's noisy
+    bit is 0 (a) and 1 (b).
     """
 
     flip_prob: float
@@ -75,7 +83,7 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """(2, J): of each cell with the target's label 0 and with 1."""
+        """The probability of each view if the target's label is 0, and if it is 1, (2, J)."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
@@ -111,19 +119,19 @@ class ViewLaw:
 
 
 class Views(Protocol):
-    """What one observer may see of one cluster."""
+    """What one observer may see of one cluster: all possible views, with their laws for each data set."""
 
     @property
     def observer(self) -> str:
-        """Who looks."""
+        """Who looks, one of `bound.OBSERVERS`."""
 
     @property
     def basis(self) -> str:
-        """Where the exact figures come from."""
+        """Where the exact figures come from, in words."""
 
     @property
     def cluster_size(self) -> int:
-        """n."""
+        """n, the users of the cluster."""
 
     @property
     def members(self) -> int:
@@ -141,8 +149,10 @@ class Views(Protocol):
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
-    """A and B, (2, W, T+1, T+1), in W worlds: Pr[k ones | t submissions], t, k <= T, if the target's noisy bit is 0,
-    and if it is 1; zero where k > t."""
+    """For each of W worlds Pr[k ones | t submissions], if the target's noisy bit is 0 and if it is 1: (2, W, T+1, T+1).
+
+    It is zero where k > t.
+    """
     a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
         a[:, t, : t + 1], b[:, t, : t + 1] = low.T, high.T
@@ -151,7 +161,7 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class CountViews:
-    """The learner counts t submissions with k ones among them: cell t (T+1) + k, where T = n · rounds."""
+    """The learner's view as counts: t submissions with k ones among them, view t (T+1) + k, where T = n · rounds."""
 
     members = 0
 
@@ -165,7 +175,7 @@ class CountViews:
 
     @property
     def cluster_size(self) -> int:
-        """n."""
+        """n, the users of the cluster."""
         return self.exchange.cluster_size
 
     @property
@@ -181,7 +191,7 @@ class CountViews:
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
     def _counts(self) -> Floats:
-        """A and B for every m."""
+        """Pr[k ones | t submissions] for every m from 0 to (n-1)/2, as `_count_laws` gives it."""
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
@@ -197,7 +207,9 @@ class CountViews:
 
 @dataclass(frozen=True)
 class LearnerViews(CountViews):
-    """The learner sees what the target submitted beside what the others did, in one round: the cells of `split`."""
+    """The learner's view if it sees what the target submitted, beside what the others did, in one round: see
+    `split_cells`.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,7 +224,9 @@ class LearnerViews(CountViews):
 
 
 class Pattern(NamedTuple):
-    """f₀ and f₁ noisy bits of holders of label 0 and 1 are known to members, j of them ones."""
+    """Which noisy bits a coalition knows: f₀ of holders of label 0 and f₁ of holders of label 1, j of these bits being
+    ones.
+    """
 
     zeros: int
     ones: int
@@ -253,12 +267,12 @@ class CoalitionViews:
 
     @property
     def sources(self) -> int:
-        """n - c."""
+        """n - c: the users who are no members."""
         return self.cluster_size - self.members
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All (f₀, f₁, j)."""
+        """All possible patterns (f₀, f₁, j) of known bits."""
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
@@ -294,7 +308,9 @@ class CoalitionViews:
         return ViewLaw(alpha, weight, a, b)
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
-        """Probabilities (c+1, c+1) of knowing f₀ of `zeros` and f₁ of `ones` bits, and not the target's."""
+        """Probabilities that members know f₀ bits of holders of label 0 and f₁ of label 1, and not the target's, (c+1,
+        c+1).
+        """
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))
         now[0, 0] = 1.0
@@ -320,7 +336,7 @@ class CoalitionViews:
         return Bracket(self._cross(delta, "lower").lower, self._cross(delta, "upper").upper)
 
     def _cross(self, delta: float, side: str) -> Bracket:
-        """ε on either side of where the bound of δ(ε) crosses `delta`."""
+        """Two neighbouring ε between which the upper or lower bound of δ(ε), `side`, falls to `delta`."""
         local = local_epsilon(self.flip_prob)
         high = min(local, LARGEST_EPSILON)
 

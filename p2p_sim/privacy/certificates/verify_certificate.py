@@ -50,7 +50,7 @@ Float = tuple[int, int]
 
 
 class RoundedLaws(NamedTuple):
-    """A and B from k = `low` on, in units of 2^-bits, rounded down."""
+    """Lower bounds of the laws A and B, for k = `low`, low + 1, ..., in units of 2^-bits."""
 
     low: int
     a: list[int]
@@ -58,11 +58,11 @@ class RoundedLaws(NamedTuple):
 
 
 class Refused(Exception):  # noqa: N818
-    """The certificate does not prove its claim; the text says why."""
+    """Raised where a certificate does not prove its claim; the text says why."""
 
 
 class Unreadable(Exception):  # noqa: N818
-    """There is no such file, or it is not JSON."""
+    """Raised where there is no such file, or where it is not JSON."""
 
 
 def verify(certificate: Any) -> str:
@@ -91,7 +91,10 @@ def verify(certificate: Any) -> str:
 
 
 class Proof:
-    """What all data sets share: the claim, numbers of so many bits, and probabilities below 2^-drop are dropped."""
+    """What the proofs for all data sets share: the claim, the precision of numbers, and how much work was done.
+
+    Numbers have so many bits, and probabilities below 2^-drop are left out.
+    """
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -130,12 +133,14 @@ class Proof:
             refuse(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """At least Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
+        """An upper bound of Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """X, where `ones` of the others hold 1 and `zeros` hold 0."""
+        """A lower bound of the law of X, the number of noisy ones, if `ones` of the others hold 1 and `zeros`
+        hold 0.
+        """
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -144,7 +149,9 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """A and B for t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
+        """Lower bounds of the laws A and B of the ones among t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with
+        (x+1)/n.
+        """
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
@@ -160,7 +167,9 @@ class Proof:
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
     def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
-        """A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise, from those for t submissions."""
+        """Lower bounds of A and B for t - 1 submissions, from those for t: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1)
+        (k+1)/t.
+        """
         low, a, b = views
         if low:
             low, a, b = low - 1, [0, *a], [0, *b]
@@ -169,7 +178,7 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """Without the ends at which both are dropped."""
+        """Two laws without the values at both ends whose probability is small enough to be left out in both."""
         end, first, cut = len(a), 0, self.cut
         while end and a[end - 1] < cut and b[end - 1] < cut:
             end -= 1
@@ -178,19 +187,21 @@ class Proof:
         return RoundedLaws(low + first, a[first:end], b[first:end])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
-        """Bin(trials, p)."""
+        """A lower bound of the law Bin(trials, p), without improbable values."""
         k = mode(trials, p)
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """From a lower bound of the binomial coefficient at k to one at `wanted`, at least k."""
+        """A lower bound of the binomial coefficient at `wanted`, from one at k; wanted is at least k."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """Bin(trials, p) about its mode k, where it is at least `cut`; `ways` is the binomial coefficient at k."""
+        """A lower bound of the law Bin(trials, p) about its mode k, where it is at least `cut`; `ways` is the binomial
+        coefficient at k.
+        """
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
@@ -223,14 +234,14 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """A number over a divisor, rounded down to so many bits."""
+    """A number over a divisor, rounded down to so many bits, as mantissa and exponent."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
 
 
 def power(base: Fraction, exponent: int, bits: int) -> Float:
-    """A lower bound of a power of a number from 0 to 1."""
+    """A lower bound of base^exponent, for a base from 0 to 1, as mantissa and exponent."""
     scale = bits + base.denominator.bit_length()
     square = trimmed(base.numerator << scale, -scale, bits, base.denominator)
     bound: Float = (1, 0)
@@ -254,7 +265,7 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The intervals of m; refused unless they cover 0 to (n-1)/2."""
+    """The intervals of data sets m that a certificate lists; refused unless they cover 0 to (n-1)/2."""
     if not isinstance(cover, list) or not cover:
         refuse("cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
@@ -276,20 +287,20 @@ def covering(cover: Any, n: int) -> list[dict[str, int]]:
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
-    """Refuse what is not an object with just these keys."""
+    """Refuse a value that is not an object with exactly these keys."""
     if not isinstance(value, dict) or set(value) != set(names):
         refuse(f"{where}: must be an object with the keys {', '.join(names)}, each once")
 
 
 def whole(value: Any, name: str, least: int, largest: int) -> int:
-    """Refuse what is not a whole number in this range."""
+    """A value that is a whole number in a range; anything else is refused."""
     if type(value) is not int or not least <= value <= largest:
         refuse(f"{name}: must be a whole number from {least} to {largest}")
     return value
 
 
 def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
-    """Refuse what is not a decimal or a ratio, in a string, from 0 to `largest`."""
+    """A number from 0 to `largest`, given as text, a decimal or a ratio; anything else is refused."""
     if not isinstance(value, str) or not NUMBER.fullmatch(value):
         refuse(f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"')
     number = Fraction(value)
@@ -299,12 +310,12 @@ def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
 
 
 def refuse(why: str) -> NoReturn:
-    """End the proof."""
+    """Raise `Refused`, with the reason."""
     raise Refused(why)
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys differ."""
+    """A JSON object as a dictionary; refused if a key occurs twice."""
     if len(values := dict(pairs)) < len(pairs):
         refuse("a key occurs twice in one object")
     return values

@@ -74,9 +74,11 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """Intervals of m, and how many others are revealed for each: nearly as many as δ allows.
+    """The intervals of data sets m of a certificate, and how many others' bits are revealed in each, as many as δ
+    allows, about.
 
-    Near m = 0, where δ is usually largest, hardly any; then more and more, so that there are few intervals.
+    Near m = 0, where δ is usually largest, hardly any are revealed; then more and more, so that there are few
+    intervals.
     """
     n = exchange.cluster_size
     half, first, revealed = (n - 1) // 2, 0, 0
@@ -106,7 +108,7 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
-    """Nearly δ(ε) where so many of the others are revealed and `ones` of the rest hold label 1.
+    """Nearly δ(ε) of the data set with `ones` holders of label 1 among the rest, if `revealed` others' bits are known.
 
     Args:
         delta: of interest: probabilities far below it are left out.

@@ -12,14 +12,16 @@ Floats = NDArray[np.float64]
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Equally likely noise vectors, (count^K, K): all combinations of midpoints of a Laplace law's quantiles."""
+    """Equally likely noise vectors that stand for Laplace noise, (count^K, K): combinations of midpoints of its
+    quantiles.
+    """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
     return np.stack(np.meshgrid(*[points] * classes, indexing="ij"), axis=-1).reshape(-1, classes)
 
 
 def shares(labels: tuple[int, ...], classes: int) -> Floats:
-    """Empirical label distribution, (K,)."""
+    """The share of each class among the labels of a cluster, (K,)."""
     return np.bincount(labels, minlength=classes) / len(labels)
 
 
@@ -42,7 +44,9 @@ def noisy_label_law(
 
 
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
-    """ε of the noisy labels alone (β = 0): the largest log-ratio over neighbours and outputs, by enumeration."""
+    """ε of the noisy labels alone (β = 0): the largest log-ratio over neighbouring data sets and outputs, by
+    enumeration.
+    """
 
     @cache
     def law(labels: tuple[int, ...]) -> Floats:

@@ -16,7 +16,9 @@ _SPAN = 6
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Counts of a tiny bag before and after one label changes, for all labels; of two classes class 1 alone."""
+    """Pairs of class counts of a tiny bag before and after one label changes, for all labels; of two classes class 1
+    alone.
+    """
     for others in itertools.combinations_with_replacement(range(classes), size - 1):
         for pair in itertools.permutations(range(classes), 2):
             counts = [np.bincount((own, *others), minlength=classes).tolist() for own in pair]
@@ -24,7 +26,9 @@ def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
 
 
 def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float64]:
-    """Joint law of counts with two-sided geometric noise; all values below -6 are one, and all above size + 6."""
+    """The joint law of class counts with two-sided geometric noise; all values below -6 count as one, and all above
+    size + 6.
+    """
     t, law = math.exp(-1.0 / noise_scale), np.ones(())
     for count in counts:
         z = np.arange(-_SPAN, size + _SPAN + 1.0) - count
@@ -35,7 +39,7 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """δ at ε = 10 of the counts of a bag whose other labels are known.
+    """Cases of the claim about counts without noise: δ at ε = 10 of the counts of a bag whose other labels are known.
 
     Args:
         claimed: δ that the claim allows.
@@ -50,7 +54,7 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """ε of noisy counts over all outputs and all neighbouring bags of two or three users.
+    """Cases of the claim about noisy counts: ε over all outputs and all neighbouring bags of two or three users.
 
     Args:
         moved: counts that a changed label is taken to move; None: one of two classes, else two.

@@ -37,7 +37,7 @@ def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> 
 
 def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
-    """Pr[q̃ is τ everywhere but at label 0, and user 1's noisy label is 0].
+    """Probability that q̃ is τ everywhere but at label 0, and that user 1's noisy label is 0.
 
     Args:
         labels: the cluster's; user 1's is the first, and is `own`.
@@ -51,7 +51,7 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
 
 
 def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
-    """Log-ratios of explicit events against a claimed ε, a function of σ, λ and τ: attained values alone."""
+    """Cases of Theorem 1: log-ratios that explicit events attain, against a claimed ε, a function of σ, λ and τ."""
     # the corner event: every user holds another label, and τ is below all shares
     for classes, scale, lam in itertools.product((2, 3, 4), SCALES, RESAMPLING):
         tau, labels = 0.5 / classes, tuple(range(classes))
@@ -72,7 +72,8 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Least and largest q̃, its sum and the least singular value of Q, for random and extreme noise.
+    """Cases of Theorem 6: least and largest q̃, its sum and the least singular value of Q, for random and extreme
+    noise.
 
     Args:
         offset: added to the claimed lower end τ of q̃, for a control.
@@ -95,7 +96,10 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """ε of K-ary randomised response with the corollary's λ, from its exact law; q̃ is uniform as τ = 1/K."""
+    """Cases of Corollary 1: exact ε of K-ary randomised response with the corollary's λ; q̃ is uniform as τ = 1/K.
+
+    factor: multiplies the claimed ε, for a control.
+    """
     for classes in (2, 3, 5, 10, 100):
         noise = np.array([1e300] + [-1e300] * (classes - 1))
         q = released_distribution(np.full(classes, 1.0 / classes), noise, 1.0 / classes)
@@ -106,7 +110,7 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Theorem 2's factor of √(dim/n), K/(1-β), against the corollary's K/ε, up to a constant of 4.
+    """Cases of Corollary 1's rate: Theorem 2's factor of √(dim/n), K/(1-β), against K/ε, up to a constant of 4.
 
     Args:
         leading: the K in the numerator; 1 for the sharp form of Lemma 2.
@@ -119,7 +123,8 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Exact ε of the noisy labels (all that is released for β = 0) of tiny clusters, against a multiple of ε.
+    """Cases of Corollary 2: exact ε of the noisy labels (all that is released for β = 0) of tiny clusters, against
+    `constant` times ε.
 
     The error of the quadrature is taken as three times its change from a coarser one.
     """

@@ -14,12 +14,12 @@ from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
-    """ψ <= 2Kτ + 2√2 Kσ/s."""
+    """The bound on ψ of Lemma 5 as printed: 2Kτ + 2√2 Kσ/s, s the cluster's size."""
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
-    """E Σ_y |q̃(y) - p̂(y)| over the noise, for every label distribution of a small cluster.
+    """Cases of Lemma 5: E Σ_y |q̃(y) - p̂(y)| over the noise, for every label distribution of a small cluster.
 
     The bound is for a mean over data sets; here it is held against each of them. The error of the quadrature is taken
     as three times its change from a coarser one.
@@ -43,7 +43,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """R_{β,λ}(h), the distortion ψ and the largest modified loss L̃ of a hypothesis."""
+    """The risk R_{β,λ}(h) of a hypothesis by the modified loss, the distortion ψ, and its largest modified loss L̃."""
 
     risk: float
     distortion: float
@@ -78,7 +78,9 @@ def modified_risk(
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """|R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ); φ is the full L1 distance. No law of the noise is assumed."""
+    """Cases of Lemma 6: |R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ), φ the full L1 distance; for any law of
+    the noise.
+    """
     rng = np.random.default_rng(66)
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
     for n, scale, tau in itertools.product((1, 2, 5), (0.1, 1.0), (0.05, 0.499)):
@@ -120,7 +122,7 @@ def subset_selection(classes: int, epsilon: float) -> float:
 
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Precision times recall against the proof's e^ε s/(K-s), up to K = 10,000 times s."""
+    """Cases of Theorem 5: precision times recall against the proof's e^ε s/(K-s), up to K = 10,000 times s."""
     for size, multiple, epsilon in itertools.product((1, 4, 20), (3, 10, 100, 10_000), (0.1, 1.0, 3.0)):
         classes = size * multiple
         upper = precision_times_recall(classes, size, epsilon)

@@ -18,14 +18,13 @@ Where = Mapping[str, float]
 
 @dataclass(frozen=True)
 class ClaimCase:
-    """One evaluation of a claim; ratios above 1 are slack, below 1 a violation.
+    """One evaluation of a claim. Its ratios are the slack of the claimed figure: above 1 it holds, below 1 it is
+    violated.
 
-    claimed: the printed figure.
-    ratio_low: slack against an upper bound of the true value (exact, certified, or a quadrature with its error): at
-        least 1 shows that the claim holds here.
-    ratio_high: slack against an attained value: below 1 refutes the claim.
-    where: parameters and values, the true one among them.
-    size: orders counter-examples, the smallest is shown.
+    claimed: the printed figure. ratio_low: slack against an upper bound of the true value (exact, certified, or a
+    quadrature with its error): at least 1 shows that the claim holds here. ratio_high: slack against an attained value:
+    below 1 refutes the claim. where: parameters and values, the true one among them. size: orders counter-examples, the
+    smallest is shown.
     """
 
     claimed: float
@@ -36,7 +35,7 @@ class ClaimCase:
 
 
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
-    """The claim says that a value is at most `claimed`.
+    """A case of a claim that a value is at most `claimed`.
 
     Args:
         true: attained value, a lower bound of what the claim speaks of.
@@ -48,7 +47,7 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
 
 
 def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> ClaimCase:
-    """The claim says that a value, known exactly, is at least `claimed`."""
+    """A case of a claim that a value, which is known exactly as `true`, is at least `claimed`."""
     ratio = _ratio(true, claimed)
     return ClaimCase(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
 
@@ -59,15 +58,13 @@ def _ratio(larger: float, smaller: float) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the cases say.
+    """What the cases of a claim show together.
 
     tightest, loosest: smallest and largest finite slack (claimed over true for an upper bound, the inverse for a lower
-        one); below 1 where the claim fails.
-    where: parameters of the tightest and of the loosest case.
-    counterexample: parameters and values of the smallest case that refutes the claim; None if it holds.
-    corrected: the statement that holds instead, or a sharper one.
-    cases: number of cases evaluated.
-    belief: a common belief that the paper denies, and no claim of the paper.
+    one); below 1 where the claim fails. where: parameters of the tightest and of the loosest case. counterexample:
+    parameters and values of the smallest case that refutes the claim; None if it holds. corrected: the statement that
+    holds instead, or a sharper one. cases: number of cases evaluated. belief: a common belief that the paper denies,
+    and no claim of the paper.
     """
 
     name: str
@@ -98,7 +95,7 @@ class Claim:
     belief: bool = False
 
     def check(self) -> Verdict:
-        """Evaluate every case.
+        """Evaluate every case, and give the verdict.
 
         Raises:
             ArithmeticError: no case could be evaluated, or none refutes the claim but one could not be shown to hold.

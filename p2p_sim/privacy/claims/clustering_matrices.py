@@ -29,7 +29,9 @@ def inverse_matrix(q: Floats, beta: float) -> Floats:
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Uniform, certain, split in two, and random q of each concentration, (K,) each."""
+    """Distributions q (K,) to try: the uniform one, a certain one, one split in two, and random ones of several
+    concentrations.
+    """
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
     certain[0], halves[:2] = 1.0, 0.5
@@ -46,7 +48,7 @@ class Randomisation(NamedTuple):
 
 
 def _randomisations() -> Iterator[Randomisation]:
-    """The matrices on which every lemma is evaluated."""
+    """The parameters of all matrices Q on which the lemmas are evaluated."""
     for classes in CLASSES:
         for q in distributions(classes):
             for beta in BIASES:
@@ -54,21 +56,26 @@ def _randomisations() -> Iterator[Randomisation]:
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Least singular value of Q against a claimed lower bound, a function of K and β."""
+    """Cases of a lemma on Q's least singular value, against a claimed lower bound, a function of K and β."""
     for classes, beta, q in _randomisations():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Largest absolute column sum of Q⁻¹ against a claimed upper bound."""
+    """Cases of a lemma on the largest absolute column sum of Q⁻¹, against a claimed upper bound, a function of
+    K and β.
+    """
     for classes, beta, q in _randomisations():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Largest modified loss over all losses in [0, 1] (its extremes are at 0 and 1) against a claimed upper bound."""
+    """Cases of a lemma on the largest modified loss over all losses in [0, 1], against a claimed upper bound.
+
+    The largest is attained by losses of 0 and 1.
+    """
     for classes, beta, q in _randomisations():
         inverse = inverse_matrix(q, beta)
         positive, negative = np.maximum(inverse, 0.0).sum(axis=0), np.maximum(-inverse, 0.0).sum(axis=0)

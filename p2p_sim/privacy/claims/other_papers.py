@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
-    """ε of a vector of noisy bits, over all 2^K outputs and all pairs of labels.
+    """Cases of vector approximation's claim: ε of a vector of noisy bits, over all 2^K outputs and all pairs of labels.
 
     Args:
         budget_share: part of ε that each bit gets; 1/2 in the paper.
@@ -30,7 +30,7 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
 
 
 class PlrParameters(NamedTuple):
-    """ε' and Δ of lines 1 to 6 of Algorithm 1 of the stacking paper."""
+    """ε' (noise) and Δ (regularisation) of lines 1 to 6 of Algorithm 1 of the stacking paper."""
 
     noise_epsilon: float
     extra_l2: float
@@ -67,7 +67,8 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Exact log-density ratio of the released model, maximised over a grid of models, for neighbours in one example.
+    """Cases of PLR's claim: the largest log-density ratio of the released model over a grid of models, for neighbours
+    in one example.
 
     Values on the grid are attained; the proof's bound is the certificate, so the case is taken as it is.
 
@@ -102,7 +103,8 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Exact δ(ε) of two cells when one example moves from one to the other.
+    """Cases of the stability-based histogram's claim: exact δ(ε) of two cells when one example moves from one to the
+    other.
 
     Counts stay below the threshold, above which both densities are exponential: all that matters is whether a cell is
     reported. At larger counts each cell's loss is at most ε/2, so that only a count of 1 that vanishes costs δ.
@@ -126,7 +128,9 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """ε of the decisions of two cells, when one example moves or changes its label; each cell has its own noise.
+    """Cases of the histogram rule's claim: ε of the decisions of two cells when one example moves or changes its label.
+
+    Each cell has its own noise.
 
     Args:
         noise: scale of the Laplace noise times ε, 1 in the paper.

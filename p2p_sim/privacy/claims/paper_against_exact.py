@@ -68,7 +68,7 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """An ε, the least that bisection finds, at which `sufficient_flip_prob` is at most α."""
+    """The least ε, by bisection, at which `sufficient_flip_prob` needs no more than the given α."""
 
     def short(epsilon: float) -> bool:
         return sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob

@@ -61,14 +61,19 @@ SAMPLE_ALONE = "sample-of-users"
 
 
 class BoundAndSample(NamedTuple):
-    """The bound for all users, and the largest ε of a sample of them if not every user's place was looked at."""
+    """The bound for all users, and the largest ε of a sample of them where not every user's bound was computed on its
+    own.
+    """
 
     bound: PrivacyBound
     sample: PrivacyBound | None
 
 
 class UserPlaces(NamedTuple):
-    """users: a user of each place that is looked at on its own, ascending. far: what bounds all others together."""
+    """Users of a fetch distribution in classes with the same bound.
+
+    users: one user of each class that is bounded on its own, ascending. far: bounds that hold for all other users.
+    """
 
     users: NDArray[np.int64]
     far: list[UserBound]
@@ -134,10 +139,10 @@ class FetchDistribution(Accountant):
         return self.epsilon_and_sample(delta, among).bound
 
     def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_] | None) -> BoundAndSample:
-        """The bound of `epsilon`, and the sample's.
+        """The statement of `epsilon`; and, if there are more than `CLOSELY` users, that of a sample of them.
 
-        Up to `CLOSELY` users are looked at one by one. Of more, `SAMPLED` are, evenly spaced; the bound for all of them
-        is then the largest by the three-point pairs and the direct exposure alone, which depend on few kinds of places.
+        Up to `CLOSELY` users are bounded one by one. Of more, `SAMPLED` are, evenly spaced; the bound for all of them
+        is then the largest by the three-point pairs and the direct exposure alone, which take few different values.
         """
         check_delta(delta)
         targets, far = self._split(users)
@@ -168,7 +173,7 @@ class FetchDistribution(Accountant):
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
-        """The largest ε of some places; ε₀ where it is nearly that."""
+        """The largest ε(δ) of some users' bounds; ε₀ where it is within 1% of that."""
         worst, local = 0.0, local_epsilon(self.flip_prob)
         for bounds in each:
             if not bounds.holds(worst, delta):
@@ -214,15 +219,16 @@ class FetchDistribution(Accountant):
 
     @cached_property
     def _alike(self) -> NDArray[np.int64]:
-        """For each user one with the same bound, -1 for members."""
+        """For each user the number of one user who has the same bound, (n,); -1 for members of the coalition."""
         return self._kinds.alike(NEAR)
 
     def _split(self, among: NDArray[np.bool_] | None) -> UserPlaces:
-        """The places of some users; None: of all. Many users whom many may fetch are bounded together.
+        """Some users (None: all) by their bounds: those bounded one by one, and those, with many fetchers each, bounded
+        together.
 
-        After long random walks, places are all different and nearly alike. They get one bound together: fetchers with
-        the largest weights that any of them has, and the rows that stray most. A larger weight and a larger rate give a
-        pair with a larger curve.
+        After long random walks users differ, but only a little. They get one bound together: fetchers with the largest
+        weights that any of them has, and the rows that stray most. A larger weight and a larger rate give a pair with a
+        larger curve.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
@@ -244,12 +250,14 @@ class FetchDistribution(Accountant):
 
     @cached_property
     def _hint(self) -> list[int]:
-        """Places of the levels that did best for the last worst user: tried first for the next."""
+        """Indices of the levels τ that bounded the last worst user best: they are tried first for the next user."""
         return []
 
     @cached_property
     def _tails(self) -> Tails:
-        """What members fetched is revealed too, at worst the bits with the largest weights."""
+        """Bounds on the probability that a user's p_i is below a level τ; what members fetched counts as revealed, at
+        worst the largest entries.
+        """
         levels = np.array(SHARES) * self.flip_prob
         return Tails(self._table.hiding, self.flip_prob, levels, without=self._table.members_labels)
 
@@ -287,7 +295,11 @@ class FetchDistribution(Accountant):
         return min(1.0, -math.expm1(unmet) * (1.0 + 1e-12))
 
     def _levels(self, users: NDArray[np.integer], weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """Three-point pairs of a target's fetchers, one of each row."""
+        """The three-point pairs of a target's fetchers, by groups of users with one and the same row.
+
+        users: one of each group. weights: their probabilities of fetching from the target. counts: users of each group.
+        copies: how many such groups there are.
+        """
         hiding = self.flip_prob >= LEAST_FLIP and users.size > 0
         tails = self._tails.lacking(users, weights) if hiding else None
         return TargetLevels(
@@ -295,7 +307,9 @@ class FetchDistribution(Accountant):
         )
 
     def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
-        """Bounds that hold for all of these users, whatever their neighbourhoods: one for each kind of place."""
+        """Bounds that together hold for all of these users, whatever their neighbourhoods: one for each combination of
+        fetchers' rows.
+        """
         kinds = self._kinds.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
             yield UserBound(self.flip_prob, 1.0, ())
@@ -312,6 +326,9 @@ class FetchDistribution(Accountant):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user, built when first needed. The last few are kept here, not by the table: a table that holds
-    what refers to it is freed late, and it may be one of many."""
+    """The bounds of one user, built when first needed.
+
+    The last few are kept here, not by the table: a table that holds what refers to it is freed late, and it may be one
+    of many.
+    """
     return table._build(user)

@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 
 class TargetFetchers(NamedTuple):
-    """users: (F,) who may fetch a target's label. weights: (F,) with which probabilities."""
+    """Who may fetch a target's label. users: (F,). weights: (F,), the probability with which each of them does."""
 
     users: NDArray[np.int32]
     weights: Floats
@@ -24,7 +24,7 @@ class TargetFetchers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OverlayTable:
-    """What is known of an exchange on an overlay, to bound one target after the other.
+    """An exchange on an overlay as a table of fetch probabilities, with who sees what; it serves all targets.
 
     Args:
         rows: (n, n), the fetch probabilities W, without explicit zeros; user i's are row i.
@@ -59,16 +59,16 @@ class OverlayTable:
 
     @cached_property
     def members_labels(self) -> int:
-        """How many labels the members got."""
+        """How many labels the members got at most."""
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
     def fetchers(self, target: int) -> TargetFetchers:
-        """Of a target's label: the entries of column v."""
+        """The users who may fetch a target's label, and with which probability."""
         part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
         return TargetFetchers(self.columns.indices[part], self.columns.data[part])
 
     def hiding(self, user: int) -> Floats:
-        """The entries of a user's row that hide somebody."""
+        """The probabilities with which a user fetches from those whose noisy bits are hidden, in any order."""
         part = slice(self.rows.indptr[user], self.rows.indptr[user + 1])
         return np.asarray(self.rows.data[part][~self.revealed[self.rows.indices[part]]])
 
@@ -89,7 +89,7 @@ def check_table(
     flags: Mapping[str, NDArray[np.bool_] | None],
     draws: int,
 ) -> None:
-    """Refuse what is no fetch distribution of n users.
+    """Refuse a table that is no fetch distribution of n users, or what comes with it.
 
     Args:
         w: the table. sampling_rate: one number in (0, 1], or (n,) in [0, 1]. flags: each (n,), or None. draws: R.

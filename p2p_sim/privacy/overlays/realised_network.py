@@ -128,7 +128,7 @@ class UniformSources(Accountant):
 
     @property
     def _setting(self) -> ClusterExchange:
-        """What is left when all that is known, or may be, is revealed."""
+        """The exchange that remains when all bits that are known, or may be, are revealed."""
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
@@ -143,7 +143,7 @@ class UniformSources(Accountant):
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
     def _rest(self, epsilon: float, direct: Bracket) -> Bracket:
-        """δ(ε) if no member met the target."""
+        """δ(ε) given that no member fetched the target's bit; direct: the label's own δ(ε)."""
         if self.submissions == 0:
             return Bracket(0.0, 0.0)
         rest = self._setting.delta(epsilon)
@@ -208,7 +208,9 @@ class CappedFetch(Accountant):
 
 
 def _grouped(caps: Floats, mass: Floats) -> Floats:
-    """Lines (cap, known mass, number of submitters) with caps and masses rounded up to few values."""
+    """Submitters in groups with the same values, (cap, known mass, number of submitters), caps and masses rounded up to
+    few.
+    """
     if caps.size == 0:
         return np.zeros((0, 3))
     if np.unique(caps).size > _CAPS:
@@ -223,7 +225,7 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bounds at each level for the groups' worst rows.
+    """The bounds at each level τ, for groups of submitters given by their largest entries, known masses and numbers.
 
     Below α = 1e-100 no noise amplifies, and none is tried.
     """

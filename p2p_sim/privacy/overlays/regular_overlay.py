@@ -78,7 +78,7 @@ class RegularExchange(Accountant):
 
     @cached_property
     def _bounds(self) -> UserBound:
-        """What bounds each user: they all have the same kind of place."""
+        """The bounds of a user's δ(ε), which are those of every user, since all have alike neighbourhoods."""
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
         [bounds] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))
@@ -86,7 +86,8 @@ class RegularExchange(Accountant):
 
 
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
-    """The smallest degree up to `most` that bisection finds at which (ε, δ) is certified; None: not at `most` either.
+    """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if it is not certified at `most`
+    either.
 
     Bisection supposes that a degree is certified if a smaller one is. Only the degree that is returned, and the one
     below it, which is not certified, are checked.

@@ -44,7 +44,11 @@ _NEGLIGIBLE = 1e-30
 
 @dataclass(frozen=True)
 class Shift:
-    """`count` users with one pair: seen with probability `rate`; low <= p <= high; d = `shift` may be negative."""
+    """`count` users of whom each, seen with probability `rate`, shows 1 with probability p under one law and p +
+    `shift` under the other.
+
+    p is unknown in [low, high]; the shift d may be negative.
+    """
 
     rate: float
     low: float
@@ -60,7 +64,7 @@ class Shift:
 
     @property
     def largest_loss(self) -> float:
-        """The largest loss that one user shows, among outcomes that are not rare."""
+        """The largest privacy loss that one user's outcome shows, rare outcomes apart."""
         pairs = ((self.low, self.low + self.shift), (1.0 - self.high, 1.0 - self.high - self.shift))
         return max(
             (abs(math.log(second / first)) for first, second in pairs if min(first, second) > _RARE), default=0.0
@@ -68,15 +72,16 @@ class Shift:
 
     @property
     def possible(self) -> bool:
-        """Whether both laws are laws for every p of the band."""
+        """Whether p and p + shift are probabilities for every p of the band."""
         return min(self.low, self.low + self.shift) >= 0.0 and max(self.high, self.high + self.shift) <= 1.0 + _SAME
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftLaw:
-    """Two laws: probabilities under the first at likelihood ratios exp((first + 0, 1, ...) · grid) of the second.
+    """Two laws of an observation, by its likelihood ratio of the second to the first law, on a grid.
 
-    lost: (2,) what each law has besides, where the other has nothing.
+    law: probabilities under the first law of the ratios exp((first + 0, 1, ...) · grid). lost: (2,), what each law has
+    besides, where the other law has nothing.
     """
 
     law: Floats
@@ -121,7 +126,7 @@ class ShiftLaw:
         return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
-        """The product with another law on the same grid: losses add up."""
+        """The law of two independent observations on the same grid; what either has lost adds up."""
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
         # Cut off both ends where neither law has more than is negligible; they count as lost.
@@ -148,7 +153,10 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 
 
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
-    """Π of all users' pairs, on a grid that is given or suits them; `LAW_SHOWN` if some pair is not possible."""
+    """The law of all users' independent observations, on a grid that is given or suits them.
+
+    It is `LAW_SHOWN`, an observation that names its law, if some user's pair is not possible.
+    """
     shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not shifts:
         return NOTHING_SEEN if grid is None else ShiftLaw(np.ones(1), 0, grid)
@@ -162,7 +170,9 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
 
 
 def _grid_of(shifts: Sequence[Shift]) -> float:
-    """A step with about `_POINTS` points in `_REACH` deviations of the loss; a wider one only spreads the ratio."""
+    """The width of a grid with about `_POINTS` points in `_REACH` deviations of the loss; a wider one only spreads the
+    ratio.
+    """
     deviation = math.sqrt(sum(users.weight for users in shifts))
     largest = max(users.largest_loss for users in shifts)
     return max(_REACH * deviation / _POINTS, largest / _MOST_STEPS) or 1.0
@@ -185,7 +195,10 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """1 with rate (low, low + d), 0 with rate (1-high, 1-high-d); what is rare counts as showing the law itself."""
+    """The outcomes of one user with their probabilities under both laws; rare ones count as showing which law it is.
+
+    1 has the probabilities rate · (low, low + d), and 0 rate · (1-high, 1-high-d).
+    """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
         low, high = max(users.low - _WIDER, 0.0), users.high
@@ -254,7 +267,8 @@ def _window(count: int, first: float, second: float) -> Floats:
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Both laws on the grid: a ratio e^loss between two points goes to them with shares that keep both laws' totals.
+    """Both laws on a grid: the probability of a ratio e^loss between two points goes to both, so that its totals
+    remain.
 
     The point above gets (e^(loss - kg) - 1)/(e^g - 1), kg the point below.
     """

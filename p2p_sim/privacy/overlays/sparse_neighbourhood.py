@@ -43,7 +43,7 @@ _UNITS = 32
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """The bound for one target after the other of a table with α in (0, 1/2].
+    """The bound of a target's noisy bit by the few users who may fetch her label, in a table with α in (0, 1/2].
 
     Members' labels count as arrived whatever their rates are, since they see what they fetch.
     """
@@ -88,7 +88,10 @@ class Neighbourhood:
         return product([self._pair(*fetcher) for fetcher in each])
 
     def _pair(self, law: Floats, unit: float, rate: float, weight: float) -> Pair:
-        """A fetcher's pair low = c α W_i(X_i), high = low + c W_iv, mixed over the law of her hidden weight in units.
+        """The pair of laws of a fetcher's submission, mixed over her hidden weight: low = c α W_i(X_i), high = low + c
+        W_iv.
+
+        law: of the hidden weight W_i(X_i), in multiples of `unit`.
 
         Args:
             rate: c. weight: W_iv.
@@ -109,7 +112,7 @@ class Entries(NamedTuple):
 
 
 def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Ints) -> Entries:
-    """Of some rows of a csr array, or columns of a csc array, one line after the other."""
+    """The entries of some rows of a csr array, or of some columns of a csc array, one line after the other."""
     first, last = table.indptr[lines].astype(np.int64), table.indptr[lines + 1].astype(np.int64)
     sizes = last - first
     at = np.repeat(last - np.cumsum(sizes), sizes) + np.arange(int(sizes.sum()))
@@ -117,7 +120,7 @@ def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Int
 
 
 def _indices(users: Ints, among: Ints) -> Ints:
-    """The index of each user in a list of users, which ascends; -1 where she is not in it."""
+    """The place of each user in an ascending list of users, `among`; -1 where she is not in it."""
     if not among.size:
         return np.full(users.size, -1)
     at = np.minimum(np.searchsorted(among, users), among.size - 1)
@@ -125,8 +128,10 @@ def _indices(users: Ints, among: Ints) -> Ints:
 
 
 def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
-    """The one of `count` fetchers to whom each cell belongs: cells with the fewest who can ask them first, each to the
-    one of these with the least so far.
+    """For each cell, a user whose bit may hide, the one of `count` fetchers to whom it is assigned.
+
+    Cells that the fewest may ask come first; each goes to the fetcher, among those who may ask it, with the least so
+    far.
 
     Args:
         cells, fetchers, shares: entries of a table, cells numbered from 0 without gaps.
@@ -148,7 +153,9 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 
 
 class Rings(NamedTuple):
-    """hit: h_k of each user, of one draw. hidden: u_j of each cell, rounded down, so that 1-u_j > 0."""
+    """How much is seen of the cells. hit: h_k, probability that user k's submission is a cell's bit. hidden: u_j, lower
+    bound of the probability that cell j stays hidden.
+    """
 
     hit: Floats
     hidden: Floats
@@ -167,14 +174,16 @@ def _rings(users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: I
 
 
 class HiddenWeights(NamedTuple):
-    """laws: (F, L) of each fetcher's hidden weight W_i(X_i), in multiples of `units`, (F,)."""
+    """For each of F fetchers the law of her hidden weight W_i(X_i), (F, L), in multiples of `units`, (F,)."""
 
     laws: Floats
     units: Floats
 
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> HiddenWeights:
-    """Law of the sum of each fetcher's cells, each hidden with its own probability; weights are rounded down."""
+    """For each fetcher the law of the sum of her cells' weights, each cell hidden with its own probability; weights are
+    rounded down.
+    """
     # A fetcher's unit is the weight of her cells if these are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")
     fetchers, entries, hidden = fetchers[order], entries[order], hidden[order]

@@ -36,7 +36,11 @@ _POINTS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """`count` users with one pair each: parts (low, high), arrays of one length; `leak` shows the bit itself."""
+    """`count` users, each of whose outcomes come in mirrored parts: one has probability `low` under one law and `high`
+    under the other, its mirror the reverse.
+
+    low, high: arrays of one length. leak: the probability that she shows the bit itself.
+    """
 
     low: Floats
     high: Floats
@@ -45,14 +49,18 @@ class Pair:
 
     @staticmethod
     def three_point(level: float, weight: float, rate: float, count: int) -> "Pair":
-        """Users who are seen with probability `rate` and then show the three-point pair (τ, 1-2τ-w, τ+w)."""
+        """The pair of users who are seen with probability `rate` and then show the three points (τ, 1-2τ-w, τ+w); τ:
+        `level`, w: `weight`.
+        """
         return Pair(np.array([rate * level]), np.array([rate * (level + weight)]), count)
 
 
 @dataclass(frozen=True, eq=False)
 class SymmetricLosses:
-    """Law of the loss under P: probabilities of (first + 0, 1, ...) · grid, off by `error` times themselves; `lost` has
-    an infinite loss."""
+    """The law of the privacy loss of a symmetric pair of laws, on a grid.
+
+    law: probabilities of (first + 0, 1, ...) · grid, off by `error` times themselves; `lost` has an infinite loss.
+    """
 
     law: Floats
     first: int
@@ -73,8 +81,10 @@ class SymmetricLosses:
 
 
 class LossSum(NamedTuple):
-    """Law of a sum of users' losses: probabilities of first + 0, 1, ... grid steps, what was cut off, and by how much
-    the probabilities may be off, as a share of themselves."""
+    """The law of a sum of users' privacy losses on a grid: probabilities of first + 0, 1, ... steps.
+
+    Besides: what was cut off, and by how much the probabilities may be off, as a share of themselves.
+    """
 
     law: Floats
     first: int
@@ -82,7 +92,7 @@ class LossSum(NamedTuple):
     error: float = 0.0
 
     def plus(self, more: "LossSum") -> "LossSum":
-        """The sum of both; a convolution of K and L values adds an error of (min(K, L) + 1)u."""
+        """The law of the sum of both; a convolution of K and L values adds an error of (min(K, L) + 1)u."""
         law = np.convolve(self.law, more.law)
         # Cut negligible ends; their sum is charged, and at least what may have underflowed.
         likely = np.flatnonzero(law > _NEGLIGIBLE)
@@ -104,7 +114,9 @@ class LossSum(NamedTuple):
 
 
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
-    """Upper bound on the product of all users' pairs: losses add up, and 1 - Π (1 - leak) shows the bit itself."""
+    """The loss law that bounds the product of all users' pairs: losses add up, and 1 - Π (1 - leak) shows the bit
+    itself.
+    """
     total, hidden = LossSum(np.ones(1), 0), 0.0  # hidden: ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
     grid = _grid(pairs)
@@ -140,10 +152,10 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """One user's law under P on the points -K..K of the grid; what leaks counts as shown alike here.
+    """The law of one user's loss on the points -K..K of the grid; what leaks counts as shown alike here.
 
-    A loss between kg and (k+1)g goes to both points so that the curve is kept at e^(kg): the mass at -(k+1)g is
-    (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of `low` is at -kg.
+    A loss between kg and (k+1)g goes to both points so that the curve is kept at e^(kg): the mass at -(k+1)g is (high -
+    e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of `low` is at -kg.
     """
     losses = np.log(pair.high / pair.low)
     below = np.maximum(np.floor(losses / grid + 1e-12), 0.0)
@@ -188,7 +200,7 @@ class Levels:
         return self.combined(np.array([law.divergence(ratio) for law in self.laws]))
 
     def combined(self, within: Floats) -> float:
-        """The bound, given each law's HS_ratio, (K,), at least one."""
+        """The best bound of HS_ratio from all levels, given that of each level's law, (K,), at least one."""
         # min over k of leaks_k + H_k.
         single = float((np.array(self.leaks) + within).min())
         # G_K + Σ (G_(k-1) - G_k) min(1, s_k).
@@ -201,9 +213,11 @@ class Levels:
 
 
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
-    """δ(ε) of the target's label from HS_r of her noisy bit: keep · HS_r, keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep.
+    """δ(ε) of the target's label from the divergence HS_r of her noisy bit: keep · HS_r, with the noise on her own
+    label.
 
-    keep is rounded up and r down, in which HS_r does not rise. limit: of δ, as in `Divergence`.
+    keep = 1-α-αe^ε is rounded up and r = (e^ε(1-α)-α)/keep down, in which HS_r does not rise. limit: of δ, as in
+    `Divergence`.
     """
     flip = amplified(flip_prob, epsilon)
     if flip.keep == 0.0:
@@ -213,14 +227,14 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
 
 
 class Amplification(NamedTuple):
-    """δ(ε) <= keep · HS_ratio, by the noise on the target's own label."""
+    """The factor and the ratio in δ(ε) <= keep · HS_ratio, which the noise on the target's own label gives."""
 
     keep: float
     ratio: float
 
 
 def amplified(flip_prob: float, epsilon: float) -> Amplification:
-    """keep = 1-α-αe^ε, rounded up, and r = (e^ε(1-α)-α)/keep, at least 1, rounded down."""
+    """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down."""
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
         return Amplification(0.0, 1.0)
@@ -229,7 +243,7 @@ def amplified(flip_prob: float, epsilon: float) -> Amplification:
 
 
 class Divergence(Protocol):
-    """What bounds the divergence of one user's noisy bit."""
+    """What bounds the hockey-stick divergences of the laws of one user's noisy bit."""
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio; with a limit, a larger one may do that is on the same side of it."""
+        """Upper bound of HS_ratio. With a limit, a less sharp bound may do, if it is on the same side of the limit."""

@@ -39,7 +39,7 @@ _FEW = 8
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-    """Bounds on Pr[Σ w_j Bernoulli(α) < level] at each level; labels of 1 only make the sum larger.
+    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,); labels of 1 only make the sum larger.
 
     SciPy's incomplete beta function is measured to be good to 5e-13; 1e-11 is charged, and as much for Chernoff's
     bound, whose exponent is a sum of logarithms that is good to 1e-13 of itself.
@@ -57,7 +57,7 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
 
 
 def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats:
-    """`tail_bounds` of `count` equal weights: Pr[fewer than level/w ones]."""
+    """The bounds of `tail_bounds` for `count` equal weights w: Pr[fewer than level/w ones]."""
     fewer = np.ceil(levels / weight * (1.0 + 1e-12))
     inside = np.minimum(fewer, count)
     exact = scipy.special.betainc(count - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
@@ -76,7 +76,7 @@ def _chernoff(exponents: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """What is kept of a row: how many entries hide, and the two least and the two largest of them."""
+    """What is remembered of a user's row: how many entries hide somebody, and the two least and two largest of them."""
 
     size: int
     least: tuple[float, ...]
@@ -87,7 +87,8 @@ class _Row:
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """`tail_bounds` of rows of a table, each without one of its entries.
+    """Bounds of the probability that a user's p_i is below a level, for rows of a table, each without one of its
+    entries.
 
     Args:
         row: gives the entries of a user's row that hide somebody, in any order.
@@ -103,7 +104,9 @@ class Tails:
     _bounds: dict[tuple[float, int] | bytes, Floats] = field(default_factory=dict, init=False)
 
     def lacking(self, users: NDArray[np.integer], entries: Floats) -> "Lacking":
-        """Bounds for some users' rows, each without the given one of its entries that hide."""
+        """Bounds for some users' rows, each without one of its entries that hide somebody, which is given by
+        its value.
+        """
         fixed = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
         for index, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
@@ -117,7 +120,9 @@ class Tails:
         return Lacking(fixed, uneven_users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
 
     def worst(self, users: NDArray[np.integer], count: int) -> "Lacking":
-        """Bounds for `count` rows, none below that of a user's row without any one entry: without its largest."""
+        """Bounds for `count` rows that hold for any of these users' rows, whichever entry is left out: without the
+        largest.
+        """
         lacking = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         bounds = np.array([lacking.at(level).max(initial=0.0) for level in range(len(self.levels))])
         none = np.zeros(0)
@@ -125,7 +130,9 @@ class Tails:
         return Lacking(fixed, none.astype(np.int64), none, rows=[], flip_prob=self.flip_prob, levels=self.levels)
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """All levels' bounds of a row whose other entries are equal, or of any if the largest are left out."""
+        """The bounds at all levels of a row whose other entries are equal; None if they are not, unless the largest are
+        left out.
+        """
         if self.without:
             hiding = np.sort(self.row(user))
             hiding = np.delete(hiding, np.searchsorted(hiding, entry))
@@ -159,9 +166,9 @@ class Tails:
 
 @dataclass(frozen=True, eq=False)
 class Lacking:
-    """Bounds for some rows, (F,) at each level; those of uneven rows are worked out when they are asked for.
+    """Bounds for some rows, (F,) at each level; those of rows with different entries are computed when first needed.
 
-    An uneven row's factors, those of the entry taken off, are off by at most 1e-12 times those of the whole row.
+    Such a row's factors, those of the entry taken off, are off by at most 1e-12 times those of the whole row.
     """
 
     fixed: Floats
@@ -172,7 +179,7 @@ class Lacking:
     levels: Floats
 
     def at(self, level: int) -> Floats:
-        """Of each row, at a level given by its place."""
+        """The bounds of all rows, (F,), at one level, given by its index."""
         bounds = self.fixed[:, level].copy()
         if self.uneven.size:
             bounds[self.uneven] = _chernoff((self.levels[level] * self._strengths + self._factors).min(axis=1))
@@ -180,19 +187,23 @@ class Lacking:
 
     @cached_property
     def _strengths(self) -> Floats:
-        """Of the uneven rows, a line each."""
+        """The exponents that Chernoff's bound tries, a line for each row with different entries."""
         return np.stack([row.strengths for row in self.rows])
 
     @cached_property
     def _factors(self) -> Floats:
-        """Of the uneven rows without their entry, rounded up, a line each."""
+        """Logarithms of moment generating functions of the rows with different entries, without the one entry; rounded
+        up, a line each.
+        """
         factors = np.stack([row.factors for row in self.rows if row.factors is not None])
         own = np.log1p(self.flip_prob * np.expm1(-self._strengths * self.entries[:, None]))
         return factors - own + 1e-12 * np.abs(factors)
 
 
 class LevelBound(NamedTuple):
-    """At one level τ: what leaks, what always leaks, the chance that anybody strays, and the law, as in `Levels`."""
+    """The bound at one level τ, as in `Levels`: what leaks, what always leaks, the chance that anybody strays, and the
+    loss law.
+    """
 
     leak: float
     always: float
@@ -240,11 +251,11 @@ class TargetLevels:
         return any_of(self._exposures, self.copies)
 
     def all(self) -> Levels:
-        """All levels together."""
+        """The bound that combines all levels."""
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """Some levels together: a bound that is nowhere below that of all."""
+        """A bound from some levels alone, by their indices; it is nowhere below that of all."""
         bounds = [bound for level in levels if (bound := self._level(level)) is not None]
         leaks, always, strays, laws = zip(*bounds, strict=True) if bounds else ((), (), (), ())
         return Levels(self._exposure, leaks, always, strays, laws)
@@ -262,7 +273,7 @@ class TargetLevels:
         return chosen
 
     def _level(self, level: int) -> LevelBound | None:
-        """None if it would say little more than the exposure."""
+        """The bound at one level, by its index; None if it would be little better than the exposure."""
         if level not in self._bounds:
             self._bounds[level] = self._make(level)
         return self._bounds[level]
@@ -324,7 +335,7 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """The places of a few levels τ that together nearly give the least δ(ε); none where another way gives less."""
+        """Indices of a few levels τ that together nearly give the least δ(ε); none where another bound is better."""
         if self.levels is None:
             return ()
         last = amplified_delta(self._built[-1], self.flip_prob, epsilon)
@@ -334,7 +345,7 @@ class UserBound:
         return self.levels.best(amplified(self.flip_prob, epsilon).ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Bounds of δ(ε); given δ, larger ones on the same side of it."""
+        """Bounds of δ(ε), one after another; if `delta` is given, a bound need only be on the right side of it."""
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
         limit = None if delta is None else (delta - self.met * direct) / max(1.0 - self.met, SUBNORMAL)

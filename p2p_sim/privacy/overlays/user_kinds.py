@@ -24,10 +24,10 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Kinds of places: by how many fetchers of each kind a target has.
+    """Users as targets, by how many fetchers of each kind they have.
 
-    fetcher, weight: (F,) a user of each kind of fetcher, and the entries of her row, which are all equal.
-    counts: (K, F) how many fetchers of each kind a target has, most first.
+    fetcher, weight: (F,) a user of each kind of fetcher, and the entries of her row, which are all equal. counts: (K,
+    F) how many fetchers of each kind a target has, most first.
     """
 
     fetcher: Ints
@@ -37,13 +37,15 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class UserKinds:
-    """The places of a table's users."""
+    """Which users of a table are alike: as fetchers, by their rows, and as targets, by their fetchers."""
 
     table: OverlayTable
 
     @cached_property
     def same(self) -> Ints:
-        """For each user whose fetches are seen one with the same row and rate, members apart, (n,)."""
+        """For each user whose fetches are seen, the number of one user with the same row and rate, (n,); members are
+        not compared.
+        """
         table = self.table
         leader = same_rows(table.rows.indptr, table.rows.indices, table.rows.data)
         shared = np.flatnonzero(table.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
@@ -54,7 +56,7 @@ class UserKinds:
 
     @cached_property
     def shape(self) -> Ints:
-        """For each user one whose entries that hide somebody are the same but for order, (n,)."""
+        """For each user, the number of one user whose entries that hide somebody are the same but for order, (n,)."""
         table = self.table
         start, data = table.rows.indptr, table.rows.data
         if table.revealed.any():
@@ -64,7 +66,7 @@ class UserKinds:
         return same_rows(start, sorted_rows(start, data))
 
     def alike(self, near: int) -> Ints:
-        """For each user one with the same bound, (n,), -1 for members.
+        """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
 
         Three-point pairs depend on the fetchers' rows and weights alone; so does a neighbourhood if all have one row.
 
@@ -93,7 +95,7 @@ class UserKinds:
         return np.asarray(np.diff(sums[table.columns.indptr]))
 
     def _key(self, target: int) -> bytes:
-        """Equal for targets whose fetchers have the same rows and weights but for order."""
+        """A key that is equal for targets whose fetchers have the same rows and weights but for order."""
         table = self.table
         users, weights = table.fetchers(target)
         users, weights = users[table.used[users]], weights[table.used[users]]
@@ -103,7 +105,9 @@ class UserKinds:
         return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
 
     def kinds(self, users: Ints) -> Kinds | None:
-        """The kinds of places of some users; None if rows have different entries, or are of many kinds."""
+        """Some users as targets, by how many fetchers of each kind they have; None if rows have different entries, or
+        are of many kinds.
+        """
         table = self.table
         # Rows that somebody sees; each must have equal entries.
         rows = np.flatnonzero(table.used & (np.diff(table.rows.indptr) > 0))
@@ -130,7 +134,9 @@ class UserKinds:
         return Kinds(rows[lead], weight[lead], distinct[worst_first])
 
     def envelope(self, users: Ints) -> Floats:
-        """Weights of fetchers that nobody's exceed: the largest of some users' k-th largest, for each k."""
+        """Weights of fetchers that no target's exceed: for each k the largest of some targets' k-th largest weight,
+        descending.
+        """
         table = self.table
         most = np.zeros(int(self.fetchers[users].max(initial=0)))
         for user in users.tolist():
@@ -140,7 +146,7 @@ class UserKinds:
         return most
 
     def _entries(self, rows: Ints) -> Floats:
-        """The entries of some rows, row after row."""
+        """The entries of some rows of the table, row after row."""
         table = self.table
         if rows.size == np.count_nonzero(np.diff(table.rows.indptr)):
             return table.rows.data
@@ -149,7 +155,7 @@ class UserKinds:
         return np.asarray(table.rows.data[np.repeat(keep, np.diff(table.rows.indptr))])
 
     def _entry_counts(self, fetchers: Bools) -> Ints:
-        """How many of some users have an entry for each user, (n,)."""
+        """For each user, how many of some fetchers may fetch her label, (n,)."""
         table = self.table
         total = np.zeros(len(fetchers), dtype=np.int64)
         entries = np.repeat(fetchers, np.diff(table.rows.indptr))
@@ -196,25 +202,25 @@ def sorted_rows(start: NDArray[np.integer], data: Floats) -> Floats:
 
 
 def one_row(start: NDArray[np.integer], columns: Sequence[NDArray[np.generic]], used: NDArray[np.bool_]) -> bool:
-    """Whether all used rows are equal."""
+    """Whether all rows that are `used` are equal, in their entries and their order."""
     rows = np.flatnonzero(used)
     return _equal(start.astype(np.int64, copy=False), columns, rows[1:], np.full(max(rows.size - 1, 0), rows[:1]))
 
 
 def bits(column: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
-    """An entry's bytes as a whole number."""
+    """The bytes of each entry as an unsigned whole number."""
     return column.view(f"u{column.dtype.itemsize}")
 
 
 def _blocks(start: Ints) -> list[slice]:
-    """Runs of rows with about `_BLOCK` entries each."""
+    """Slices of consecutive rows with about `_BLOCK` entries together."""
     cuts = np.searchsorted(start, np.arange(0, int(start[-1]) + _BLOCK, _BLOCK))
     cuts = np.unique(np.clip(np.append(cuts, len(start) - 1), 0, len(start) - 1))
     return [slice(first, last) for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
 
 
 def _hashes(start: Ints, columns: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.uint64]:
-    """A hash of each row: equal for equal rows."""
+    """A hash of each row, (rows,): equal for equal rows."""
     part, lengths = slice(start[0], start[-1]), np.diff(start)
     mixed = (np.arange(part.start, part.stop) - np.repeat(start[:-1], lengths)).astype(np.uint64)
     for column in columns:
@@ -225,14 +231,14 @@ def _hashes(start: Ints, columns: Sequence[NDArray[np.unsignedinteger]]) -> NDAr
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scrambled words: the finaliser of SplitMix64."""
+    """Words with their bits scrambled, by the finaliser of SplitMix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def _equal(start: Ints, columns: Sequence[NDArray[np.generic]], rows: Ints, others: Ints) -> bool:
-    """Whether each of some rows equals the other one of its pair."""
+    """For each pair of a row and another one whether the two are equal."""
     lengths = start[rows + 1] - start[rows]
     if not np.array_equal(lengths, start[others + 1] - start[others]):
         return False

@@ -77,7 +77,8 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
 
 
 def laplace_advantage(noise_scale: float, num_classes: int) -> float:
-    """At most how much more often whoever sees one noisy vector guesses its label, if all labels are equally likely.
+    """Upper bound of the advantage in guessing a label of whoever sees its noisy vector, if all labels are equally
+    likely.
 
     The best guess is the class with the largest entry. Let c be that entry, cut to [0, 1]. Against pure noise, of which
     c has the distribution function F^K with F(x) = 1 - e^(-x/b)/2 below 1, the density under the guessed label is

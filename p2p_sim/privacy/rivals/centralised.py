@@ -72,7 +72,7 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class ShareEvent(NamedTuple):
-    """An event of q̃ that is e^(2/σ) times as likely where the target holds a.
+    """An event of the noisy distribution q̃ that is e^(2/σ) times as likely where the target holds label a.
 
     probability: in that world. least, most: what q̃(a) lies between in the event.
     """
@@ -135,24 +135,26 @@ class ClusterResampling(Accountant):
 
     @property
     def _uniform(self) -> bool:
-        """Whether q̃ is uniform whatever the noise."""
+        """Whether q̃ is the uniform distribution, whatever the noise."""
         return self.threshold >= 1.0 / self.num_classes
 
     @property
     def _noise_epsilon(self) -> float:
-        """ε of the noisy distribution."""
+        """Pure ε of the noisy distribution alone."""
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
 
     @property
     def _laid_open(self) -> bool:
-        """Whether some user's label is seen for certain: none is ever resampled, or shares are released as they are."""
+        """Whether some user's label can be seen for certain: labels are never resampled, or shares are released without
+        noise.
+        """
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
     def _label_epsilon(self) -> float:
-        """ε of the noisy labels, given the noisy distribution."""
+        """Pure ε of the noisy labels, given the noisy distribution."""
         if self.resampling_prob == 1.0:
             return 0.0
         least = self.resampling_prob * self.threshold
@@ -215,18 +217,20 @@ class ClusterResampling(Accountant):
 
     @property
     def _bounded(self) -> bool:
-        """Whether δ(ε) has a bound from above by the randomness of the noisy labels."""
+        """Whether δ(ε) has an upper bound that counts what the randomness of the noisy labels hides, for any number of
+        classes.
+        """
         computed = self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
         return self._labels_alone and computed and not self._countable
 
     @property
     def _countable(self) -> bool:
-        """Whether δ(ε) of the noisy labels alone is computed for two classes, from either side."""
+        """Whether δ(ε) of the noisy labels alone is bracketed by counting, which is done for two classes."""
         two = self._labels_alone and self.num_classes == 2
         return two and affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
-        """δ(ε) of the best explicit event; 0 where q̃ is not known."""
+        """A lower end of δ(ε): that of the best event in a list of explicit ones; 0 where q̃ is not released."""
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         # of an event, with the target's noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
         values = (
@@ -240,12 +244,14 @@ class ClusterResampling(Accountant):
 
     @property
     def _binned(self) -> bool:
-        """Whether the released share is looked at in bins."""
+        """Whether a lower end is computed from bins of the released share of label 1."""
         finite = 0.0 < self.noise_scale < math.inf
         return self.released and self.num_classes == 2 and not self._uniform and self.cluster_size > 1 and finite
 
     def _attained_epsilon(self, delta: float) -> float:
-        """ε(δ) of the best explicit event, or of the released share in bins; 0 where q̃ is not known."""
+        """A lower end of ε(δ), by the best explicit event or by bins of the released share; 0 where q̃ is not
+        released.
+        """
         explicit = self._explicit_epsilon(delta)
         if not self._binned or self._attained_delta(explicit) <= delta:
             return explicit
@@ -253,7 +259,7 @@ class ClusterResampling(Accountant):
         return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION)[0]
 
     def _explicit_epsilon(self, delta: float) -> float:
-        """ε(δ) of the best explicit event."""
+        """A lower end of ε(δ), by the best event in a list of explicit ones."""
         lam, best = self.resampling_prob, 0.0
         for event in self._events():
             # the ε at which p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)) falls to δ
@@ -265,7 +271,9 @@ class ClusterResampling(Accountant):
         return best * (1.0 - 1e-12)
 
     def _events(self) -> Iterator[ShareEvent]:
-        """Events of q̃ with ratio e^(2/σ), as in the module's docstring; none where q̃ is not known."""
+        """Explicit events of q̃ with likelihood ratio e^(2/σ), as in the module's docstring; none where q̃ is not
+        released.
+        """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
             yield ShareEvent(1.0, tau, tau)
@@ -291,7 +299,9 @@ class ClusterResampling(Accountant):
 
 @disk_cached
 def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
-    """ε(δ) by bisection, from below for two classes alone (else 0); the pure ε where nothing smaller is certified."""
+    """ε(δ) by bisection of δ(ε): bracketed for two classes, else with a lower end of 0; the pure ε where nothing
+    smaller is certified.
+    """
     pure, lower = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf, 0.0
     if resampling._countable:
         lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
@@ -300,7 +310,7 @@ def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
 
 
 def laplace_tail(distance: float, scale: float) -> float:
-    """Pr[z >= distance] for Laplace noise."""
+    """Pr[z >= distance] for Laplace noise z of the given scale."""
     half = 0.5 * math.exp(-abs(distance) / scale)
     return half if distance >= 0.0 else 1.0 - half
 
@@ -327,7 +337,7 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
 
 
 def _shares_delta(moved: float, epsilon: float) -> float:
-    """Δ(ε) of two noisy shares that move by `moved` scales in all, at any ε, infinite allowed."""
+    """δ(ε), for any ε and also infinite, of two noisy shares that one label moves by `moved` noise scales in all."""
     if epsilon == math.inf:
         return 1.0 if moved == math.inf else 0.0
     if epsilon < 0.0:

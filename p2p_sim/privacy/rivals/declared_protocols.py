@@ -35,17 +35,18 @@ _ODD = 1e-9
 
 @dataclass(frozen=True)
 class SubmissionLaw:
-    """What a protocol declares of each submission, given its cluster's noisy labels of two classes.
+    """What a protocol declares about each submission, given how many noisy labels of its cluster are ones (two
+    classes).
 
-    ones: g, the probability that it is a one, by the share of noisy ones in [0, 1]. sampling_rate: θ, the probability
-    that a user submits, above 0 and at most 1.
+    ones: g, the probability that the submission is a one, as a function of the share of noisy ones in [0, 1].
+    sampling_rate: θ, the probability that a user submits, above 0 and at most 1.
     """
 
     ones: Callable[[float], float]
     sampling_rate: float = 1.0
 
     def fault(self) -> str | None:
-        """What is wrong with it, on a grid of shares; None if nothing is."""
+        """What is wrong with the declaration, checked on a grid of shares; None if nothing is."""
         if not 0.0 < self.sampling_rate <= 1.0:
             return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
         shares = np.linspace(0.0, 1.0, 201)
@@ -58,16 +59,16 @@ class SubmissionLaw:
         return "ones(1 - share) must be 1 - ones(share)" if off.max() > _ODD else None
 
     def table(self, size: int) -> tuple[float, ...]:
-        """g(x/n) for x up to n/2, at most 1/2, ascending whatever its rounding."""
+        """g(x/n) for x = 0..n/2 noisy ones among n users, at most 1/2, made ascending whatever its rounding."""
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
 
 
 @dataclass(frozen=True)
 class DeclaredKernel(SmoothKernel):
-    """g(x/S), tabulated.
+    """The declared g(x/S) as a kernel: the probability of a one by the number x of noisy ones among S sources.
 
-    sources: S. lower: (S//2 + 1,) values for x up to S/2, which count as exact; the others are one less these.
+    sources: S. lower: (S//2 + 1,), the values for x up to S/2, which count as exact; the others are one less these.
     """
 
     sources: int
@@ -93,7 +94,7 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """About g'(p), above 0, for searching."""
+        """The derivative g'(p), about, and above 0: it guides searches alone."""
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
         return max(float(high - low) / (2.0 * step), 1e-12)
@@ -101,7 +102,7 @@ class DeclaredKernel(SmoothKernel):
 
 @dataclass(frozen=True)
 class _ByLaw(OneCluster):
-    """Of one cluster by a declared law. lower: of `DeclaredKernel`."""
+    """The accountant of one cluster by a declared law. lower: as of `DeclaredKernel`."""
 
     lower: tuple[float, ...]
 
@@ -135,7 +136,7 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """By the law where it can be tabulated, else by what a shuffler would release."""
+        """The accountant that is used: by the law where it can be tabulated, else that of shuffled labels."""
         n, law = self.cluster_size, self.law
         if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:
             return ShuffledResponse(n, self.flip_prob, self.num_classes)
@@ -166,9 +167,10 @@ class DeclaredProtocol(Accountant):
 
 @dataclass(frozen=True)
 class ShuffledByWalks(Accountant):
-    """Privacy of one user's label against the learner where labels walk on an overlay.
+    """Privacy of one user's label against the learner where noisy labels walk on an overlay before they are submitted.
 
-    distance: D, summed over the cluster. Other arguments are those of `ShuffledResponse`.
+    distance: D, the total variation between where a walk ends and a uniform user, summed over the cluster. Other
+    arguments are those of `ShuffledResponse`.
     """
 
     requires = PLURALITY
@@ -190,7 +192,7 @@ class ShuffledByWalks(Accountant):
         return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the shuffled labels, and (1 + e^ε) D."""
+        """δ(ε) of the shuffled labels plus (1 + e^ε) D, for walks that end nearly uniformly."""
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         extra = (1.0 + float(np.exp(epsilon))) * self.distance

@@ -90,7 +90,7 @@ class DpSgd(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """δ below which rounding of the steps hides it."""
+        """The smallest δ for which there is a figure: rounding of the steps hides smaller ones."""
         return 10.0 * _ROUNDING * self.steps
 
     def delta(self, epsilon: float) -> Bracket:
@@ -125,7 +125,8 @@ class DpSgd(Accountant):
 
 @dataclass(frozen=True)
 class ProjectedSteps(DpSgd):
-    """LabelDP-Pro: the same steps, each projected on a set that features and earlier steps determine.
+    """Accountant of LabelDP-Pro: the steps of `DpSgd`, each projected on a set that features and earlier steps
+    determine.
 
     The projection is post-processing, so that δ(ε) is that of `DpSgd`. It holds as long as the set does not depend on
     who is in the batch. A set made of the batch's own rows shows the batch: for a user who is seen to be in it, a step
@@ -178,7 +179,9 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """dp-accounting's privacy loss distribution of all steps, rounded up; symmetric because the pair is."""
+    """The privacy loss distribution of all steps by dp-accounting, rounded up; symmetric because the pair of
+    laws is.
+    """
     library = library_of_plds()
     from dp_accounting import NeighboringRelation
 

@@ -79,7 +79,8 @@ def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
 
 @dataclass(frozen=True)
 class NoisyVotes(Accountant):
-    """The whole curve of centred votes with Laplace noise of scale 1/ε, for one label or one replaced example.
+    """Accountant of centred votes with Laplace noise of scale 1/ε, for one changed label or one replaced example: all
+    of δ(ε).
 
     Args:
         parameter: ε of the noise, above 0. adjacency: "label", with public features, or "example".
@@ -99,7 +100,7 @@ class NoisyVotes(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the curve takes for granted; for a replaced example, that n is public as well."""
+        """The conditions of the figures; for a replaced example also that n is public."""
         return (ONE_DRAW, IDEAL, PUBLIC_CELLS, *((REPLACED,) if self.adjacency == "example" else ()))
 
     @property
@@ -108,13 +109,15 @@ class NoisyVotes(Accountant):
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
-        """1 - e^((t-ε)/2) at t, exactly: one cell that moves by 1 is the worst case, two by 1/2 are less."""
+        """δ(t) = 1 - e^((t-ε)/2), exactly: the worst case is one cell that moves by 1; two that move by 1/2 are
+        less.
+        """
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
         return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε + 2 ln(1-δ), or 0, for δ in (0, 1)."""
+        """The statement of ε(δ): ε + 2 ln(1-δ), or 0, for δ in (0, 1)."""
         check_delta(delta)
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
         return PrivacyBound(
@@ -168,7 +171,9 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 
 @dataclass(frozen=True)
 class StatedCounts(OnePoint):
-    """What `counts_epsilon` states at its own δ: the same ε at a larger one, and nothing below."""
+    """Accountant of the single statement of `counts_epsilon`: the same ε at a larger δ, and infinity at a
+    smaller one.
+    """
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ); infinite below the statement's δ."""
@@ -201,7 +206,7 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
 
 
 def choice_delta(epsilon: float, at: float) -> float:
-    """δ of the exponential mechanism's choice at another ε (`at`), exactly in the worst case; rounded up.
+    """δ of the exponential mechanism's choice at an ε other than its own, exactly in the worst case; rounded up.
 
     The logarithm of the odds has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε), which two sides of
     suitable sizes attain (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential

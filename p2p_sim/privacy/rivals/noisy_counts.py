@@ -62,9 +62,10 @@ _MARGIN = 1e-12
 
 
 class MovedCountTails(NamedTuple):
-    """Probabilities a and b of the module's docstring, for one moved count with all of the noise.
+    """Probabilities a and b of the module's docstring, for one count that a changed label moves.
 
-    own: of its larger value or more, where it has the larger value. opposite: of the same, where it has the smaller.
+    own: of its larger value or more, in the world in which the count is larger. opposite: of the same, in the other
+    world.
     """
 
     own: float
@@ -140,12 +141,12 @@ class NoisyCounts(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions of a curator's noise, or of noise shares."""
+        """The conditions of the figures: those of a curator's noise, or of users' noise shares."""
         return CURATED if self.holder == "curator" else SHARED
 
     @property
     def pure_epsilon(self) -> float:
-        """L/σ, rounded up."""
+        """Pure ε of the noisy counts, L/σ, rounded up."""
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
@@ -188,13 +189,13 @@ class NoisyCounts(Accountant):
 
     @property
     def _most(self) -> float:
-        """(1+t)^-L, probability of the largest loss, rounded up."""
+        """The probability (1+t)^-L of the largest loss, rounded up."""
         t = math.exp(-1.0 / self.noise_scale)
         return float((1.0 + t) ** -moved_counts(self.num_classes)) * (1.0 + _MARGIN)
 
     @property
     def _tails(self) -> MovedCountTails:
-        """a and b; a is never too large, up to rounding."""
+        """The probabilities a and b of the module's docstring; a is never too large, up to rounding."""
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
             return MovedCountTails(1.0 / (1.0 + t), t / (1.0 + t))
@@ -202,7 +203,7 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """An ε below which none holds at δ: where q (a^L - e^ε b^L) falls to δ."""
+        """A lower end of ε(δ): the ε at which q (a^L - e^ε b^L) falls to δ."""
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
             return 0.0

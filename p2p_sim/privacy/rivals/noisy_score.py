@@ -57,7 +57,7 @@ class NoisyScore(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """1/σ of geometric noise, rounded up; infinite of Gaussian noise."""
+        """Pure ε: 1/σ of geometric noise, rounded up; infinite of Gaussian noise."""
         return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
 
     def delta(self, epsilon: float) -> Bracket:

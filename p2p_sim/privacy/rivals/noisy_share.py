@@ -28,7 +28,10 @@ _TABLE = 2**14
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
-    """Pr[q̃₁ <= s] for shares a (J,) of label 1 and values s (S,): (J, S), to a relative error of 1e-13 + 1e-15/b.
+    """The distribution function of q̃₁, the noisy share of label 1: Pr[q̃₁ <= s] for true shares a (J,) and values s
+    (S,), (J, S).
+
+    Its relative error is at most 1e-13 + 1e-15/b.
 
     Args:
         share: a in [0, 1]. at: s in [τ, 1-τ). scale: b = σ/n, above 0 and finite. threshold: τ in [0, 1/2).
@@ -47,7 +50,11 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
 
 @dataclass(frozen=True)
 class _Line:
-    """The bent line under which q̃₁ <= s: a (J, 1), s (1, S)."""
+    """The line in the plane of (q₀, q₁), the clipped noisy shares, on and below which q̃₁ <= s; it has a bend at q₀ =
+    1-s.
+
+    a: (J, 1), the true shares of label 1. s: (1, S), the values.
+    """
 
     a: Floats
     s: Floats
@@ -56,22 +63,24 @@ class _Line:
 
     @property
     def upper(self) -> Floats:
-        """Slope above 1-s."""
+        """The line's slope where q₀ is above 1-s."""
         return (self.s - self.threshold) / (1.0 - self.threshold - self.s)
 
     @property
     def lower(self) -> Floats:
-        """Slope below 1-s."""
+        """The line's slope where q₀ is below 1-s."""
         return np.asarray(np.minimum((1.0 - self.s) / np.maximum(self.s, 1.0 / _STEEP), _STEEP))
 
     def below(self, q0: Floats) -> Floats:
-        """Pr[q₁ <= the line at q₀]."""
+        """Pr[q₁ is on or below the line] for each given value of q₀."""
         limit = self.s + np.where(q0 >= 1.0 - self.s, self.upper, self.lower) * (q0 - (1.0 - self.s))
         inside = _laplace_cdf(np.clip(limit, self.threshold, 1.0) - self.a, self.scale)
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """Pr[τ < q₀ < 1, q₁ under the line]: (J, S), summed over pieces on which both densities are exponentials."""
+        """Pr[τ < q₀ < 1 and q₁ is on or below the line], (J, S), summed over pieces on which both densities are
+        exponentials.
+        """
         # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
@@ -98,7 +107,7 @@ class _Line:
 
 
 def _laplace_cdf(distance: Floats, scale: float) -> Floats:
-    """Pr[z <= distance] for Laplace noise."""
+    """Pr[z <= distance] for Laplace noise z of the given scale."""
     half = 0.5 * np.exp(-np.abs(distance) / scale)
     return np.asarray(np.where(distance < 0.0, half, 1.0 - half))
 
@@ -113,7 +122,9 @@ _REACH = 40.0
 
 @dataclass(frozen=True)
 class _Bins:
-    """ends (B+1,) of the bins; low, high (2, B): bounds of their probabilities with J and J + 1 ones."""
+    """Bins of q̃₁ by their ends (B+1,), with lower and upper bounds (2, B) of their probabilities with J and J + 1
+    ones.
+    """
 
     ends: Floats
     low: Floats
@@ -121,7 +132,7 @@ class _Bins:
 
 
 def released_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> float:
-    """A lower bound of δ(ε) over all data sets and both directions.
+    """A lower bound of δ(ε) over all data sets and both directions, where the noisy share is released with the labels.
 
     Args:
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ, above 0 and finite. threshold: τ in [0, 1/2).
@@ -143,7 +154,7 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
 
 @lru_cache(maxsize=8)
 def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
-    """The bins of each of the data sets that are tried."""
+    """The bins of q̃₁ for each of the data sets that are tried for a lower bound."""
     near = (math.ceil(n * threshold + steps * scale) for steps in _STEPS)
     ones = {min(n // 2, max(0, each)) for each in near} | {0, n // 2}
     return tuple(_bins(n, each, scale, threshold) for each in sorted(ones))
@@ -170,11 +181,11 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
 
 
 def released_distribution(share: Floats, noise: Floats, threshold: float) -> Floats:
-    """q̃: noise, clip to [τ, 1], renormalise; values in [τ, 1] that sum to one (Theorem 6).
+    """The noisy distribution q̃ that Algorithm 1 releases: noise, clip to [τ, 1], renormalise to the sum 1 (Theorem 6).
 
     What is missing to a sum of one is shared out in proportion to the room below 1, what is too much to that above τ.
     Σξ is above 0 in exact arithmetic where there is something to share out; where rounding at τ = 1/K makes it 0/0 as
-    printed, the values are kept.
+    printed, the values stay as they are.
 
     >>> released_distribution(np.array([0.9, 0.1]), np.array([0.0, -1.0]), 0.05).round(12).tolist()
     [0.904761904762, 0.095238095238]

@@ -123,7 +123,7 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def noise_scale(self) -> float:
-        """2/ε': the noise of a group of d features has norm Gamma(d, 2/ε') and mean norm 2d/ε'."""
+        """2/ε', the scale of the noise: for a group of d features its norm is Gamma(d, 2/ε') and has the mean 2d/ε'."""
         return 2.0 / self.noise_epsilon
 
     @property
@@ -140,7 +140,7 @@ class ObjectivePerturbation(PlainNumbers):
         return 0.5 * self.noise_epsilon * math.fsum(self.norms)
 
     def label_privacy(self) -> PrivacyBound:
-        """`label_epsilon` as a statement."""
+        """The statement of `label_epsilon`, about one label against whoever sees all the models."""
         return PrivacyBound(
             0.0,
             self.label_epsilon,
@@ -248,12 +248,12 @@ class RowLabel(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε' Σ q/2."""
+        """Pure ε of a row's label: half of ε' times the sum of the norms q."""
         return self.noise.label_epsilon
 
     @cached_property
     def total_variation(self) -> Bracket:
-        """δ(0); the lower end is attained for one group, and 0 for several."""
+        """δ(0) of a row's label; its lower end is attained for one group of features, and 0 for several."""
         # of each group: Pr[|b₁| < q/2]
         variations = [
             _between(d, 0.5 * q / self.noise.noise_scale) for d, q in zip(self.features, self.noise.norms, strict=True)
@@ -264,7 +264,7 @@ class RowLabel(Accountant):
         return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0: below the chord from δ(0) to the pure ε."""
+        """δ(ε), bounded by the straight line in e^ε from δ(0) to the pure ε."""
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:
@@ -277,7 +277,7 @@ class RowLabel(Accountant):
         return Bracket(0.0, min(1.0, self.total_variation.upper * share * _UP))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1): where the chord falls to δ."""
+        """ε(δ), δ in (0, 1): where the bound of δ(ε) falls to δ."""
         check_delta(delta)
         pure, most = self.pure_epsilon, self.total_variation.upper
         upper = 0.0 if delta >= most else pure

@@ -82,7 +82,7 @@ class Pate(Accountant):
 
     @property
     def mu(self) -> float:
-        """μ of Gaussian differential privacy."""
+        """μ of Gaussian differential privacy of all results together."""
         return math.sqrt(self.queries / self.test_noise**2 + 2.0 * self.answers / self.answer_noise**2)
 
     def delta(self, epsilon: float) -> Bracket:
@@ -126,7 +126,7 @@ def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: in
 
 
 def check_numbers(answers: int, queries: int) -> None:
-    """Raise unless 1 <= A <= Q <= 1,000,000."""
+    """Raise ValueError unless the numbers of answers A and of queries Q obey 1 <= A <= Q <= 1,000,000."""
     if not 1 <= queries <= MOST_QUERIES:
         raise ValueError(f"queries = {queries}: must lie in 1..{MOST_QUERIES:,}")
     if not 1 <= answers <= queries:

@@ -115,13 +115,15 @@ class Selection(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """One run's conditions, in which this selection is a choice that is paid for, and the selection's."""
+        """The conditions of one run, with the selection in place of any other choice in it, and those of the
+        selection.
+        """
         run = (PAID_CHOICE if identifier_of(c) == PAID_CHOICE.identifier else c for c in self.base.conditions)
         return (*dict.fromkeys(run), *SELECTION_CONDITIONS)
 
     @property
     def pure_epsilon(self) -> float:
-        """One run's pure ε, and c, the largest logarithm of a ratio of weights."""
+        """Pure ε: one run's, plus the largest logarithm of a ratio of weights."""
         return _rounded_up(self.base.pure_epsilon + self._bands.most)
 
     @property
@@ -201,7 +203,7 @@ class Selection(Accountant):
 
     @cached_property
     def _renyi_curve(self) -> dict[float, float]:
-        """Rényi ε of the selection by order, where finite."""
+        """Rényi ε of the selection for each order at which it is finite."""
         if math.isinf(renyi(self.base, ORDERS[0])):
             return {}
         curve = {order: self.renyi(order) for order in ORDERS}
@@ -219,7 +221,7 @@ def _rounded_up(epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RunLawBands:
-    """Bands of the probability u that another run is better.
+    """Intervals (bands) of u, the probability that another run is better, in each of which a run's weight is bounded.
 
     law: of one run's privacy loss. widths, log_weights, log_ratios: (b,), in ascending u: how much of u a band covers,
     and the largest ln w_j and C_j in it. ends: (b,), the upper end of each. silent: None, or for a threshold the weight
@@ -235,7 +237,7 @@ class RunLawBands:
 
     @staticmethod
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
-        """Bands of one run's loss law and a law of the number of runs."""
+        """The bands for one run's loss law and a law of the number of runs."""
         corners = _Corners.of(loss)
         # edges of the bands: in equal ratios from where the weight is nearly E K, and all corners of T
         start = runs.scale / 200.0
@@ -260,11 +262,11 @@ class RunLawBands:
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """B of the Rényi bound of an order λ: the largest ln w + (λ-1) C of a band."""
+        """The term B of the Rényi bound of order λ: the largest ln w + (λ-1) C of a band."""
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
-        """The bound in bands of δ(ε); for a threshold, the largest over where the threshold may lie."""
+        """The bound of δ(ε) that the bands give; for a threshold, the largest over where the threshold may lie."""
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
         if self.silent is not None:  # the excess that reaches the threshold is at most u
             reaching = np.minimum(capacity, self.ends)
@@ -284,21 +286,26 @@ class RunLawBands:
 
 
 def deltas(law: LossLaw, epsilons: Floats) -> Floats:
-    """δ(ε) of a dominating pair, at any ε of either sign."""
+    """δ(ε) of a dominating pair at each of some ε, of either sign."""
     far = np.abs(epsilons)
     positive = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
     return np.asarray(np.where(epsilons >= 0.0, positive, -np.expm1(-far) + np.exp(-far) * positive))
 
 
 class _Corners(NamedTuple):
-    """Corners of the piecewise linear T: u (c,) ascending from 0 to 1, and T(u), the largest u' there."""
+    """The corners of a piecewise linear function T: u (c,), ascending from 0 to 1, and T(u).
+
+    T(u) is the largest probability in one world of an event that has probability u in the other.
+    """
 
     u: Floats
     largest: Floats
 
     @staticmethod
     def of(law: LossLaw) -> "_Corners":
-        """Sums of the masses in either world over outcomes in the order of their likelihood ratios."""
+        """The corners for a loss law: sums of its masses in both worlds, over outcomes in the order of their likelihood
+        ratios.
+        """
         negative = law.losses > 0.0
         small = law.masses * np.exp(-law.losses)
         lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])

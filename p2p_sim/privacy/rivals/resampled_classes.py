@@ -44,9 +44,10 @@ _LOSSES = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Two laws: probabilities under the first at likelihood ratios exp((first + 0, 1, ...) · grid) of the second.
+    """A pair of laws by its likelihood ratio of the second to the first, on a grid.
 
-    lost: probability, under the second law, of what is left out or shows the law.
+    law: probabilities under the first at the ratios exp((first + 0, 1, ...) · grid). lost: probability, under the
+    second law, of what is left out or shows which law it is.
     """
 
     law: Floats
@@ -55,14 +56,14 @@ class Losses:
     lost: float
 
     def divergence(self, epsilon: float) -> float:
-        """HS(second || first) at e^ε, rounded up."""
+        """The hockey-stick divergence of the second law from the first at e^ε, rounded up."""
         gains = self.grid * (self.first + np.arange(len(self.law))) - epsilon
         above = gains > -_SLACK
         gained = self.law[above] * np.expm1(gains[above] + 2.0 * _SLACK) * math.exp(min(epsilon, 700.0))
         return float(np.maximum(gained, 0.0).sum()) * (1.0 + _SLACK) + self.lost
 
     def times(self, factor: "Losses") -> "Losses":
-        """The product of two, on one grid: losses add up."""
+        """The pair of product laws of two independent observations, on one grid."""
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         # cut off ends that have next to no probability under either law; what the second loses is charged
         second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
@@ -73,7 +74,7 @@ class Losses:
         return Losses(law[inside], first + inside.start, self.grid, lost)
 
     def repeated(self, count: int) -> "Losses":
-        """The product of `count` of these, by squaring."""
+        """The pair of product laws of `count` independent observations, by repeated squaring."""
         product, power = Losses(np.ones(1), 0, self.grid, 0.0), self
         while count:
             if count & 1:
@@ -92,7 +93,7 @@ class Losses:
 def classes_delta(
     n: int, resampling_prob: float, scale: float, threshold: float, *, epsilon: float, classes: int
 ) -> float:
-    """Upper bound of δ(ε) over all data sets.
+    """Upper bound of δ(ε) of the noisy labels alone over all data sets, for any number of classes.
 
     Args:
         n: users, up to `LARGEST_CLUSTER`. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]. threshold: τ, in
@@ -106,7 +107,9 @@ def classes_delta(
 
 @lru_cache(maxsize=8)
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
-    """The dominating law for each part of the change that is tried."""
+    """The dominating pairs of laws, one for each f, the part of the change that is hidden in the noise on the
+    shares.
+    """
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
     parts = sorted({min(part * best, _MOST_HIDDEN) for part in _PARTS if scale > 0.0 or part == 0.0})
@@ -114,7 +117,10 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
 
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
-    """The loss of the others' draws, of the target's noisy label and of two Laplace laws."""
+    """The dominating pair of laws: of the others' draws, of the target's noisy label and of two Laplace laws.
+
+    part: f, the part of the change that the noise on the shares hides; moved: by how much q̃ moves in the rest.
+    """
     # the grid: a whole number of its steps is the loss of a draw, ln(1 + d/τ); finer where the loss varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
@@ -136,7 +142,7 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """The target's own noisy label: three points with `least` and `moved`."""
+    """The pair of laws of the target's own noisy label: three points with `least` and `moved`."""
     loss = math.log1p(moved / least)
     if loss > _LOSSES:
         return Losses(np.array([1.0]), 0, grid, least + moved)
@@ -145,7 +151,7 @@ def _label(least: float, moved: float, grid: float) -> Losses:
 
 
 def _laplace(shift: float, grid: float) -> Losses:
-    """The loss of Laplace noise against Laplace noise that is moved by `shift` of its scale, on the grid."""
+    """The pair of laws of Laplace noise, and of the noise moved by `shift` of its scale, on the grid."""
     # pieces of [0, shift], on each of which the loss lies between two points of the grid; beyond, it is -shift or shift
     most = math.floor(shift / grid)
     inner = np.arange(-most, most + 1) * grid
@@ -158,7 +164,8 @@ def _laplace(shift: float, grid: float) -> Losses:
 
 
 def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
-    """Outcomes of the first law by their losses, on the grid: a ratio between two points is split between them.
+    """A pair of laws on the grid, from outcomes with their first probabilities and losses; a ratio between two points
+    is split.
 
     The split keeps both probabilities, and by convexity makes the divergence no smaller.
     """

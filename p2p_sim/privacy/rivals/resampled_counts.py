@@ -44,9 +44,10 @@ _BLOCK = 16
 
 @dataclass(frozen=True)
 class Bracketed:
-    """A table of probabilities between bounds: lower, upper (R, N), a row for each of successive data sets.
+    """Probabilities between lower and upper bounds, (R, N): a row for each of successive data sets.
 
-    missing: (R,) bounds of the probability of what is left out. first: k of the first column, where columns are k.
+    missing: (R,) bounds of the probability of what is left out. first: k of the first column, where columns are numbers
+    k.
     """
 
     lower: Floats
@@ -55,7 +56,7 @@ class Bracketed:
     first: int = 0
 
     def rows(self, which: slice) -> "Bracketed":
-        """The table of some of the data sets."""
+        """The same bounds for some of the data sets alone."""
         return Bracketed(self.lower[which], self.upper[which], self.missing[which], self.first)
 
 
@@ -74,7 +75,7 @@ def affordable(n: int, scale: float, threshold: float) -> bool:
 
 
 def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> Bracket:
-    """δ(ε) over all data sets and both directions.
+    """δ(ε) of the noisy labels alone, bracketed over all data sets and both directions.
 
     Args:
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
@@ -106,12 +107,12 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _block_size(scale: float) -> int:
-    """How many data sets are in a block."""
+    """How many data sets are bounded together in a block."""
     return max(_BLOCK, int(_BLOCK * scale))
 
 
 def _divergences(views: Views, epsilon: float) -> Bracket:
-    """The largest Σ [p - e^ε q]₊ over data sets and directions.
+    """The largest hockey-stick divergence Σ [p - e^ε q]₊ over data sets and directions, bracketed.
 
     It is at least Σ [p_lower - e^ε q_upper]₊ - e^ε q_missing, and at most Σ [p_upper - e^ε q_lower]₊ + p_missing.
     """
@@ -126,10 +127,11 @@ def _divergences(views: Views, epsilon: float) -> Bracket:
 
 @lru_cache(maxsize=1)
 def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
-    """What bounds the learner's view from above for a block of values of m; exact at λ = 1.
+    """A function that gives the learner's views for a block of data sets m: they bound δ from above, and are exact at λ
+    = 1.
 
-    A function of the first m of a block and of the points of F for each count of users. Its results, up to some 200 MB,
-    stay in memory until another setting is asked for, since ε(δ) asks for the same blocks at many ε.
+    The function takes the first m of a block and the points of F for each count of users. Its results, up to some 200
+    MB, stay in memory until another setting is asked for, since ε(δ) asks for the same blocks at many ε.
     """
     # the target, and as many resampled others as there hardly ever are more of
     mean = (n - 1) * resampling_prob
@@ -146,7 +148,7 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
 
 @lru_cache(maxsize=8)
 def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
-    """What is seen of the target and of the others with label 0, where `ones` of the others hold 1."""
+    """The law of the noisy labels of the target and of the others with label 0, where `ones` of the others hold 1."""
     draws = draw_law(
         n, ones, ones + 1, scale=scale, threshold=threshold, density=_FINE, draws=n - ones, rate=resampling_prob
     )
@@ -154,7 +156,9 @@ def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Views:
-    """The target's noisy label and the number of ones of n-1 others, who each have one with probability rate·Q.
+    """The laws of the target's noisy label and of the number of ones among n-1 others, for her two labels.
+
+    Each of the others has a one with probability rate·Q.
 
     Args:
         draws: of n such users, for J = m, m+1, .... n: users. resampling_prob: λ. rate: 1 or λ.
@@ -166,10 +170,11 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
 
 
 def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> Bracketed:
-    """The view if the target holds `label`: her noisy label is one, with k ones among the others, then zero.
+    """The law of the view if the target holds `label`: first her noisy label is one, with k ones among the others, then
+    zero.
 
     With V = E Bin(·; n, rate·Q), the target's one of these draws is a one with probability (k+1)/n V(k+1) beside k
-    others, and a zero with (1-k/n) V(k). She draws a one with probability λQ, is seen with her own label with 1-λ.
+    others, and a zero with (1-k/n) V(k). She draws a one with probability λQ, and is seen with her own label with 1-λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
     # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
@@ -231,7 +236,7 @@ def draw_law(
 
 
 def _binomials(n: int, k: Floats, p: Floats) -> Floats:
-    """Bin(k; n, p): (P, K)."""
+    """Bin(k; n, p) for each p and k, (P, K)."""
     inner = (p > 0.0) & (p < 1.0)
     out = np.zeros((p.size, k.size))
     exponent = np.multiply.outer(np.log(p[inner]) - np.log1p(-p[inner]), k)
@@ -275,7 +280,9 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
 
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
-    """Ends of the bins, ascending in [τ, 1-τ], where Q can be for J = first..last; 1/2 is one of them or outside."""
+    """The ends of bins of Q, ascending in [τ, 1-τ], where Q can be for J = first..last; 1/2 is one of them or
+    outside.
+    """
     # where Q can be
     reach = _REACH * scale
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
@@ -291,7 +298,7 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
 
 @dataclass(frozen=True)
 class _Weights:
-    """The law of Q on nodes, for R values of J.
+    """The law of Q as weights of the ends of its bins (nodes), for R values of J.
 
     mean: (R, P) weights of the nodes; rise: (R, P - 1) mass of each bin; doubt: (R, P) rounding of the weights;
     missing: (R,) mass outside.
@@ -306,9 +313,10 @@ class _Weights:
     def of(
         n: int, ones: NDArray[np.int64], nodes: Floats, *, scale: float, threshold: float, points: int
     ) -> "_Weights":
-        """Σ_bins of E[chord]: a node weighs the difference of the means of F over the bins on its two sides.
+        """The weights with which a sum over nodes is the mean of a function that is linear on each bin.
 
-        F is used below the share of ones and 1 - F above, so that both tails keep their relative accuracy.
+        A node weighs the difference of the means of F over the bins on its two sides. F is used below the share of ones
+        and 1 - F above, so that both tails keep their relative accuracy.
         """
         # F at `points` places a bin, below and above the node where the two are joined
         share, bins = ones / n, nodes.size - 1

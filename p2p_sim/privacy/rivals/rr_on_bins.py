@@ -44,12 +44,12 @@ class Bins:
     expected_loss: float
 
     def __len__(self) -> int:
-        """b."""
+        """b, the number of bins."""
         return len(self.outputs)
 
 
 class BinCosts(NamedTuple):
-    """Every possible bin, from each label (k, 1) to each label (1, k).
+    """The expected loss of every possible bin, from each label (k, 1) to each label (1, k).
 
     costs: e^-ε L(bin), infinite if it is empty. outputs: the output value that has this cost.
     """
@@ -69,7 +69,7 @@ def check_grid(values: Floats, prior: Floats) -> None:
 
 
 def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "squared") -> Bins:
-    """The bins with the smallest expected loss under a prior; of several numbers of bins the smallest, at least two.
+    """The bins with the smallest expected loss under a prior; among equally good ones the fewest, at least two.
 
     >>> best_bins(np.arange(4.0), np.full(4, 0.25), 2.0).bin_of
     (0, 0, 1, 1)
@@ -112,7 +112,9 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """Bins with the squared loss: the output is the mean of all labels, those inside with more weight."""
+    """The costs of all bins by the squared loss: an output is the mean of all labels, those inside its bin with more
+    weight.
+    """
     mean = float(prior @ values)
     centred = values - mean
     weight = low + (1.0 - low) * _sums(prior)
@@ -123,7 +125,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """Bins with the absolute loss: the output is a weighted median, and so one of the label values."""
+    """The costs of all bins by the absolute loss: an output is a weighted median, and so one of the label values."""
     k = len(values)
     costs, outputs = np.full((k, k), math.inf), np.zeros((k, k))
     for value in values:

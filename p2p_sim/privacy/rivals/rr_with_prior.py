@@ -25,7 +25,8 @@ def by_prior(prior: Floats) -> NDArray[np.intp]:
 
 
 def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
-    """The k in 1..K that maximises w_k for each prior (..., K); the smallest of several.
+    """How many labels RRWithPrior chooses among: the k in 1..K that maximises w_k, for each prior (..., K); the
+    smallest of several.
 
     >>> int(best_candidates(np.array([0.45, 0.45, 0.05, 0.05]), 1.0)), int(best_candidates(np.full(4, 0.25), 1.0))
     (2, 4)

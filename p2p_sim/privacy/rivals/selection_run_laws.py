@@ -21,35 +21,44 @@ _MARGIN = 1e-12
 
 
 class RunLaw(PlainNumbers, ABC):
-    """A public law of the number of runs, which depends on no label."""
+    """A public law of the number of runs K of a private selection, which depends on no label.
+
+    φ is its probability generating function, φ(z) = E z^K; u is the probability that another run is better.
+    """
 
     @property
     @abstractmethod
     def mean(self) -> float:
-        """E K."""
+        """The mean number of runs, E K."""
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """The u below which the weight is nearly E K."""
+        """The value of u below which a run's weight φ'(1-u) is nearly E K."""
 
     @property
     def none(self) -> float:
-        """φ(0), the probability of no run."""
+        """φ(0), the probability that there is no run."""
         return 0.0
 
     @property
     def silent(self) -> float | None:
-        """None if the best run is released; for a threshold, the weight of nothing as a multiple of a success's."""
+        """For a threshold, the weight of releasing nothing, as a multiple of a success's; None if the best run is
+        released.
+        """
         return None
 
     @abstractmethod
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u), for u in [0, 1]."""
+        """ln φ'(1-u): the logarithm of the weight that an outcome gets which another run beats with probability u in
+        [0, 1].
+        """
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """1 - φ(1-δ), rounded up: at most E K · δ. δ in [0, 1]."""
+        """1 - φ(1-δ), rounded up: the probability that some run has an outcome of probability δ in [0, 1]; at most E K
+        · δ.
+        """
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
@@ -57,7 +66,7 @@ class RunLaw(PlainNumbers, ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs."""
+        """One number of runs, at random."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @staticmethod
     def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
-        """The law of this η whose mean is at most this, and less by a part in 10⁹ at most.
+        """The law with this η and about this mean: no larger, and smaller by a part in 10⁹ at most.
 
         Args:
             mean: above 1. eta: η.
@@ -108,31 +117,35 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def mean(self) -> float:
-        """η(1/γ-1)/(1-γ^η); for η = 0 it is (1/γ-1)/ln(1/γ)."""
+        """The mean number of runs, η(1/γ-1)/(1-γ^η); for η = 0 it is (1/γ-1)/ln(1/γ)."""
         return self._odds / self._norm
 
     @property
     def scale(self) -> float:
-        """γ."""
+        """γ, the value of u below which a run's weight is nearly E K."""
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln E K - (1+η) ln(1 + (1-γ)u/γ)."""
+        """The logarithm of a run's weight φ'(1-u): ln E K - (1+η) ln(1 + (1-γ)u/γ)."""
         return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
 
     def best_share(self, delta: float) -> float:
-        """(1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η)."""
+        """The probability that some run has an outcome of probability δ: (1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η),
+        rounded up.
+        """
         grown = math.log1p(self._odds * delta)
         return min(1.0, _scaled(self.eta, grown) / self._norm * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The inverse of `best_share`."""
+        """The δ whose `best_share` is the given share, rounded down."""
         target = share * (1.0 - 2.0 * _MARGIN) * self._norm
         grown = target if self.eta == 0.0 else -math.log1p(-self.eta * target) / self.eta
         return min(1.0, math.expm1(grown) / self._odds * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs, by inversion: masses are subtracted from a uniform number, one after another."""
+        """One number of runs at random, by inversion: masses are subtracted from a uniform number, one after
+        another.
+        """
         rest, k = rng.random(), 1
         mass = (1.0 - self.gamma) * self.gamma**self.eta / self._norm
         while rest >= mass and mass > 0.0:
@@ -143,18 +156,18 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def _odds(self) -> float:
-        """(1-γ)/γ."""
+        """(1-γ)/γ, the odds of going on."""
         return (1.0 - self.gamma) / self.gamma
 
     @property
     def _norm(self) -> float:
-        """(1-γ^η)/η, or ln(1/γ) for η = 0."""
+        """The normalising constant (1-γ^η)/η, or ln(1/γ) for η = 0."""
         return _scaled(self.eta, -math.log(self.gamma))
 
 
 @dataclass(frozen=True)
 class PoissonRuns(RunLaw):
-    """K is Poisson: it may be 0, and then a constant is released. φ'(1-u) = μ e^(-μu).
+    """K is Poisson: it may be 0, and then a constant is released. A run's weight is φ'(1-u) = μ e^(-μu).
 
     Args:
         mu: μ, the mean, above 0 and at most 1,000,000.
@@ -168,40 +181,40 @@ class PoissonRuns(RunLaw):
 
     @property
     def mean(self) -> float:
-        """μ."""
+        """μ, the mean number of runs."""
         return self.mu
 
     @property
     def none(self) -> float:
-        """e^-μ."""
+        """e^-μ, the probability that there is no run."""
         return math.exp(-self.mu)
 
     @property
     def scale(self) -> float:
-        """1/μ."""
+        """1/μ, the value of u below which a run's weight is nearly μ."""
         return 1.0 / self.mu
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln μ - μu."""
+        """The logarithm of a run's weight φ'(1-u): ln μ - μu."""
         return np.asarray(math.log(self.mu) - self.mu * u)
 
     def best_share(self, delta: float) -> float:
-        """1 - e^(-μδ)."""
+        """The probability that some run has an outcome of probability δ: 1 - e^(-μδ), rounded up."""
         return min(1.0, -math.expm1(-self.mu * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """-ln(1 - share)/μ."""
+        """The δ whose `best_share` is the given share: -ln(1 - share)/μ, rounded down."""
         target = share * (1.0 - 2.0 * _MARGIN)
         return min(1.0, -math.log1p(-target) / self.mu * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs, of NumPy's Poisson law."""
+        """One number of runs at random, by NumPy's Poisson law."""
         return int(rng.poisson(self.mu))
 
 
 @dataclass(frozen=True)
 class BinomialRuns(RunLaw):
-    """K is binomial: it may be 0, and then a constant is released. φ'(1-u) = np (1-pu)^(n-1).
+    """K is binomial: it may be 0, and then a constant is released. A run's weight is φ'(1-u) = np (1-pu)^(n-1).
 
     Args:
         n: the most runs, 1 to 1,000,000. p: above 0, below 1; p = 1 would be a fixed number of runs.
@@ -218,34 +231,34 @@ class BinomialRuns(RunLaw):
 
     @property
     def mean(self) -> float:
-        """np."""
+        """np, the mean number of runs."""
         return self.n * self.p
 
     @property
     def none(self) -> float:
-        """(1-p)^n."""
+        """(1-p)^n, the probability that there is no run."""
         return math.exp(self.n * math.log1p(-self.p))
 
     @property
     def scale(self) -> float:
-        """1/(np)."""
+        """1/(np), the value of u below which a run's weight is nearly np."""
         return 1.0 / self.mean
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln np + (n-1) ln(1-pu)."""
+        """The logarithm of a run's weight φ'(1-u): ln np + (n-1) ln(1-pu)."""
         return np.asarray(math.log(self.mean) + (self.n - 1) * np.log1p(-self.p * u))
 
     def best_share(self, delta: float) -> float:
-        """1 - (1-pδ)^n."""
+        """The probability that some run has an outcome of probability δ: 1 - (1-pδ)^n, rounded up."""
         return min(1.0, -math.expm1(self.n * math.log1p(-self.p * delta)) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """(1 - (1-share)^(1/n))/p."""
+        """The δ whose `best_share` is the given share: (1 - (1-share)^(1/n))/p, rounded down."""
         target = share * (1.0 - 2.0 * _MARGIN)
         return min(1.0, -math.expm1(math.log1p(-target) / self.n) / self.p * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs, of NumPy's binomial law."""
+        """One number of runs at random, by NumPy's binomial law."""
         return int(rng.binomial(self.n, self.p))
 
 
@@ -270,34 +283,36 @@ class ThresholdStop(RunLaw):
 
     @property
     def mean(self) -> float:
-        """1/γ, the mean if no run reaches the threshold."""
+        """1/γ, the mean number of runs if no run reaches the threshold."""
         return 1.0 / self.gamma
 
     @property
     def scale(self) -> float:
-        """γ."""
+        """γ, the value of u below which a run's weight is nearly 1/γ."""
         return self.gamma
 
     @property
     def silent(self) -> float:
-        """γ."""
+        """γ: the weight of releasing nothing, as a multiple of that of an output that reaches the threshold."""
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """-ln(γ + (1-γ)u)."""
+        """The logarithm of the weight of an output that reaches the threshold: -ln(γ + (1-γ)u)."""
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
-        """δ/(γ + (1-γ)δ): all outputs that reach the threshold, of probability δ together."""
+        """δ/(γ + (1-γ)δ), rounded up: the probability of release of outputs that reach the threshold with probability δ
+        together.
+        """
         return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """γ share/(1 - (1-γ) share)."""
+        """The δ whose `best_share` is the given share: γ share/(1 - (1-γ) share), rounded down."""
         target = share * (1.0 - 2.0 * _MARGIN)
         return min(1.0, self.gamma * target / (1.0 - (1.0 - self.gamma) * target) * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """The most runs of one search, of NumPy's geometric law."""
+        """The most runs of one search, at random, by NumPy's geometric law."""
         return int(rng.geometric(self.gamma))
 
 

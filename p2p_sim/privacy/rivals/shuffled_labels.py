@@ -93,13 +93,17 @@ class ShuffledResponse(Accountant):
         return invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
 
     def _labels(self) -> ShuffledLabels:
-        """The bound for any number of classes."""
+        """The accountant of shuffled labels of any number of classes."""
         return ShuffledLabels(self.cluster_size, self.flip_prob, 1.0, self.num_classes)
 
 
 @lru_cache(maxsize=8)
 def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
-    """Pr[X = k] for M values of m, the others with label 1 among n users, each from its own first k on: (M, N)."""
+    """For M data sets m the law of X, the number of noisy ones among the others: Pr[X = k], (M, N), each from its own
+    first k on.
+
+    m is the number of others with label 1 among n users.
+    """
     tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
     laws = [OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail).probabilities for m in others_with_one]
     table = np.zeros((len(laws), max(len(law) for law in laws)))
@@ -109,10 +113,10 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
-    """The largest hockey-stick divergence over data sets and directions, with its rounding.
+    """The largest hockey-stick divergence over data sets and directions, bracketed with its rounding; laws: of `_laws`.
 
-    A law of N values comes of two windows of at most N + 1 values each, which is charged by `VALUE_ERROR`;
-    the sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
+    A law of N values comes of two windows of at most N + 1 values each, which is charged by `VALUE_ERROR`; the sum adds
+    Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:

@@ -113,13 +113,16 @@ class ShuffledMessages(Accountant):
 
     @property
     def _amplified(self) -> bool:
-        """Whether anything better than ε₀ is looked for."""
+        """Whether a bound below ε₀ is computed: there are other users, and ε₀ is neither 0 nor so large that they hide
+        nothing.
+        """
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound on δ(ε); see `KaryExchange`, whose counts these are.
+        """Upper bound on δ(ε) by the privacy blanket.
 
-        Of more than 1,000,000 users the messages of those beyond are told, and who carries them.
+        values, blocks: how many numbers of visited users, and of blanket messages, are told apart. Of more than
+        1,000,000 users the messages of those beyond are revealed, with who sent them.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -129,11 +132,11 @@ class ShuffledMessages(Accountant):
 
     @property
     def _complete(self) -> bool:
-        """Whether the learner has all messages."""
+        """Whether the learner has all n messages."""
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """The walk of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
+        """The privacy blanket of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)
         variation = min(self.total_variation * _UP, grown / (grown + 2.0))

@@ -46,10 +46,10 @@ class OutputLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class UnbiasedLaw:
-    """An unbiased law over output values.
+    """An unbiased randomizer of label values: the mean of its output is the label value.
 
-    values: (k,) label values. outputs: (m,) output values, increasing.
-    law: (k, m) probability of each output given each label value. expected_loss: squared error under the prior.
+    values: (k,) label values. outputs: (m,) output values, increasing. law: (k, m) probability of each output given
+    each label value. expected_loss: squared error under the prior.
     """
 
     values: Floats
@@ -59,7 +59,7 @@ class UnbiasedLaw:
 
     @property
     def epsilon(self) -> float:
-        """ε of the table, enumerated."""
+        """Pure ε of the randomizer: the largest log-ratio in its table."""
         return law_epsilon(self.law)
 
 
@@ -108,7 +108,7 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
 
 
 def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
-    """The best law of the programme, solved on a grid that grows around the outputs in use."""
+    """The solution of the linear programme on a grid of outputs that is refined around the outputs in use."""
     # a first grid: near outputs, far ones, the labels themselves, and the two outputs with which a law always exists
     k, beyond = len(values), 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 4 * k + 9) for s in (2.0, 4.0 + 2.0 * k))
@@ -155,7 +155,7 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> Un
 
 
 def _merged(solution: OutputLaw) -> OutputLaw:
-    """Outputs whose columns are proportional become one output at their mean."""
+    """A randomizer in which outputs with proportional columns are one output, at their mean."""
     outputs, columns = solution.outputs, solution.law.T
     shapes = columns / columns.max(axis=1, keepdims=True)
     remaining, means, sums = list(range(len(outputs))), [], []
@@ -170,7 +170,9 @@ def _merged(solution: OutputLaw) -> OutputLaw:
 
 
 def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
-    """A law near the solver's with exact rows and means, and ε enumerated; see the module's docstring."""
+    """A randomizer near the solver's whose rows sum to one and whose means are exact, with enumerated ε; see the
+    module's docstring.
+    """
     pair = two_output_law(values, min(1.0, epsilon / 2.0)).outputs
     outputs, law = solution
     for power in range(-9, -1):

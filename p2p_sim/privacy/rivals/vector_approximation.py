@@ -64,10 +64,10 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
 
 
 def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
-    """How much more often whoever sees one noisy vector guesses its label right, if all labels are equally likely.
+    """The advantage in guessing a label of whoever sees its noisy vector, if all labels are equally likely.
 
-    The best guess is any class whose bit is 1. With q = 1-p it is right with probability (q (1 + q + ... + q^(K-1)) +
-    p q^(K-1)) / K.
+    The best guess is any class whose bit is 1. With q = 1-p it is right with probability (q (1 + q + ... + q^(K-1)) + p
+    q^(K-1)) / K.
 
     >>> law = vector_law(0.3, 4)
     >>> round(float(vector_advantage(0.3, 4) - (law.max(axis=0).sum() - 1) / 4), 12)
