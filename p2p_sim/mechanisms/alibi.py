@@ -51,35 +51,39 @@ class Alibi(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """b."""
+        """The scale b of the noise, by the name of its column."""
         return {"noise_scale": self.noise_scale}
 
     @property
     def local_epsilon(self) -> float:
-        """2/b."""
+        """ε₀ of a noisy vector, 2/b."""
         return laplace_epsilon(self.noise_scale)
 
     @property
     def total_variation(self) -> float:
-        """1 - e^{-1/b} (1 + 1/(2b))."""
+        """The largest total variation between the laws of a noisy vector under two labels: 1 - e^{-1/b} (1 +
+        1/(2b)).
+        """
         return laplace_variation(self.noise_scale)
 
     def alone(self, epsilon: float) -> Bracket:
-        """At most the exact δ(ε) of two entries that move by one each."""
+        """δ(ε) of a noisy vector seen with its owner: an upper bound that is exact but for rounding."""
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""
+        """An ε below which no ε holds at δ: ε₀ + ln(1-4δ), since one vector in four has the largest log-ratio."""
         quarter = 1.0 - 4.0 * delta
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """From its law, within a thousandth."""
+        """Upper bound of the advantage of whoever sees a vector with its owner, if all labels are equally likely;
+        within a thousandth.
+        """
         return laplace_advantage(self.noise_scale, num_classes)
 
     @property
     def payload_bits(self) -> int:
-        """K numbers in single precision."""
+        """Size of a message in bits: K numbers in single precision."""
         return 32 * self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
@@ -89,7 +93,7 @@ class Alibi(Message):
         return vectors
 
     def noisy(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Noisy one-hot vectors (n, K), cut to [0, 1], which is all of them that Bayes' rule looks at."""
+        """Noisy one-hot vectors (n, K) of labels (n,), cut to [0, 1], since Bayes' rule looks at nothing else."""
         check_labels(labels, self.num_classes)
         out = np.empty((labels.size, self.num_classes), dtype=np.float32)
         for rows in self._blocks(labels.size):
@@ -117,7 +121,8 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """From soft labels under the uniform prior, which are in proportion to e^(2v/b) for cut vectors v.
+        """Unbiased scores of the classes from soft labels under the uniform prior, which are in proportion to e^(2v/b)
+        for cut vectors v.
 
         Their logarithms give v less its mean, and the mean of v is known: it is a for a wrong entry and 1 - a for the
         right one (`estimated_prior`). None if a probability is 0 in single precision.
@@ -151,7 +156,7 @@ class AlibiConfig(LocalChannel):
 
     @property
     def noise_scale(self) -> float:
-        """b."""
+        """The scale b of the noise that the target ε asks for."""
         return noise_scale_of(self.target_epsilon)
 
     def randomizer(self, setup: Setup) -> Alibi:
@@ -170,5 +175,7 @@ class AlibiConfig(LocalChannel):
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """None where the prior comes from the cluster, as it is not released."""
+        """What soft labels say of true ones on average; None where their prior comes from the cluster, as it is not
+        released.
+        """
         return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None

@@ -45,7 +45,7 @@ class Channel(Mechanism):
 
     @property
     def noise(self) -> Message:
-        """The randomizer, for the users whom parameters are fixed for."""
+        """The randomizer, with its parameters fixed for the scenario's users."""
         return self.randomizer(self.setup)
 
     def release(
@@ -56,7 +56,9 @@ class Channel(Mechanism):
         return LabelRelease.of(noise.released(noise.randomize(labels, streams.generator("flip"))), noise.releases)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """That of the randomizer; a mechanism that does more to a label must say so here."""
+        """The public law of the released labels, that of the randomizer; a mechanism that does more to a label must
+        override it.
+        """
         transition = self.noise.transition
         return None if transition is None else NoiseLaw.common(transition, self.source)
 
@@ -69,13 +71,13 @@ class Channel(Mechanism):
         return self.noise.advantage(num_classes)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of her message."""
+        """ε₀ of a user's own message."""
         return self.noise.local_epsilon
 
 
 @dataclass(frozen=True)
 class LocalAccountant(Accountant):
-    """Of whoever sees a message with its owner: ε₀ whatever δ, and what is known to be necessary.
+    """Accountant of an observer who sees a message with its owner: ε₀ at every δ, with a lower end where one is known.
 
     message: the randomizer. local_epsilon: ε₀. conditions: of every bound.
     """
@@ -88,11 +90,11 @@ class LocalAccountant(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀."""
+        """ε₀ of the message."""
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """That of a message alone."""
+        """δ(ε) of a message seen with its owner."""
         return self.message.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -106,14 +108,14 @@ class LocalChannel(Channel):
     """Every user sends her message with her name; no trusted party and no amplification."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """ε₀, whatever the cluster."""
+        """The accountant of a user's message seen with her name: ε₀, whatever the cluster."""
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """None: the statement of ε₀ is what is composed, and what advantages follow from."""
+        """None: compositions and advantages are computed from the statement of ε₀ alone."""
         return None
 
 
@@ -126,24 +128,24 @@ class ShuffledChannel(Channel):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """What users sent, under the names of others of their cluster."""
+        """The users' messages, each under the name of a random other user of the cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
         keys = streams.generator("shuffle").random(labels.size)
         order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """That of a user of the cluster, each of them once."""
+        """What the shuffled labels say of the cluster's true ones on average; each noisy label occurs once."""
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
 
 
 @dataclass(frozen=True)
 class Table(Message):
-    """A label drawn from the row of the true label.
+    """A randomizer that draws a noisy label from the row of a table that belongs to the true label.
 
-    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
-    parameters: none; the mechanism says what makes the table.
+    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z. parameters: none; the
+    mechanism says what makes the table.
     """
 
     rows: tuple[tuple[float, ...], ...]
@@ -153,17 +155,17 @@ class Table(Message):
 
     @property
     def transition(self) -> Floats:
-        """(K, K)."""
+        """The table, (K, K): entry [y, z] is the probability that the label y is sent as z."""
         return np.array(self.rows)
 
     @property
     def local_epsilon(self) -> float:
-        """The largest log-ratio of two rows."""
+        """ε₀ of a noisy label: the largest log-ratio of two rows, rounded up."""
         return law_epsilon(self.transition) * UP
 
     @property
     def total_variation(self) -> float:
-        """The largest of two rows."""
+        """The largest total variation between two rows, rounded up."""
         return min(1.0, law_delta(self.transition, 0.0) * UP)
 
     @property
@@ -172,12 +174,12 @@ class Table(Message):
         return (len(self.rows) - 1).bit_length()
 
     def alone(self, epsilon: float) -> Bracket:
-        """The largest sum of max(0, P - e^ε P') over two rows."""
+        """δ(ε) of a noisy label seen with its owner: the largest sum of max(0, P - e^ε P') over two rows."""
         delta = law_delta(self.transition, epsilon)
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """Where δ(ε) is still above δ."""
+        """An ε below which no ε holds at δ: where δ(ε) of the table is still above δ."""
         return attained_epsilon(self.transition, delta, min(self.local_epsilon, 700.0))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -188,7 +190,7 @@ class Table(Message):
 
 @dataclass(frozen=True)
 class TableAccountant(Accountant):
-    """Exact, of whoever sees a label that is drawn from a table, with its owner."""
+    """Exact accountant of an observer who sees a label that was drawn from a table, with its owner."""
 
     requires = ANYWHERE
 
@@ -198,7 +200,7 @@ class TableAccountant(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀."""
+        """ε₀ of the noisy label."""
         return self.message.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
@@ -212,10 +214,10 @@ class LocalMechanism(LocalChannel):
 
     @abstractmethod
     def transition(self, num_classes: int) -> Floats:
-        """(K, K): entry [y, z] is the probability that the label y is sent as z."""
+        """The table of the randomizer, (K, K): entry [y, z] is the probability that the label y is sent as z."""
 
     def randomizer(self, setup: Setup) -> Table:
-        """A draw from the row of her label."""
+        """The randomizer that draws from the row of a user's label."""
         table: Any = self.transition(setup.num_classes)
         shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")
         wanted = f"must give an array {shape} of probabilities, each row with the sum 1, "

@@ -171,7 +171,7 @@ class ClusterRRConfig(Mechanism):
         return self.oracle
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with the φ of an oracle."""
+        """This configuration with the population's heterogeneity φ, where an oracle is asked for it."""
         return self.model_copy(update={"heterogeneity": heterogeneity})
 
     def check(self, num_classes: int) -> None:
@@ -216,7 +216,8 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Of a user's own label where some are kept (λ < 1), else of her cluster's.
+        """What the noisy labels say on average: of a user's own label where some labels are kept (λ < 1), else of her
+        cluster's.
 
         With released distributions (β > 0) it is exact. Else the cluster's mean m stands in for its noisy distribution
         q̃ in (1{z} - λq̃)/(1 - λ). The accuracy is then wrong by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true
@@ -240,18 +241,20 @@ class ClusterRRConfig(Mechanism):
         return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
-        """Of the pure ε, or of what resampling hides of the distributions too, which takes up to seconds for a size."""
+        """The accountant of a cluster of this size: by the pure ε alone, or also by what resampling hides, which takes
+        up to seconds.
+        """
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
             size, setup.num_classes, lam, sigma, tau, released=beta > 0.0, counted=self.approximate
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """Theorem 1 as printed, which takes one share to move where two do."""
+        """ε of Theorem 1 as printed, which is too small by 1/σ: it lets one share move where two do."""
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """How a pure ε is spent."""
+        """The parameters λ, σ, τ and β that spend a pure ε in the way that `split` says."""
         size = _two_digits(float(np.mean(sizes)))
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
@@ -260,7 +263,9 @@ class ClusterRRConfig(Mechanism):
 
 @lru_cache(maxsize=4_096)
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
-    """The parameters that a split asks for."""
+    """The parameters λ, σ, τ and β that a split of ε asks for, given φ, K, the mean cluster size and the number of
+    decisions.
+    """
     if split == "uniform":
         return uniform(epsilon, classes)
     if split == "optimised":

@@ -80,7 +80,7 @@ class Deployment(ABC):
         """Values by the column of a row, each one of the `columns` of the mechanism's configuration."""
 
     def nodes(self, population: Population) -> Population:
-        """Who sends messages over the network: every user."""
+        """The population of those who send messages over the network: every user."""
         return population
 
     def run(
@@ -111,11 +111,14 @@ class Deployment(ABC):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """Privatise labels on a network opened for these users; `part`: shards first to last - 1 alone."""
+        """Privatise labels on a network that is open for these users.
+
+        record: keep the transcript. part: run shards first to last - 1 alone.
+        """
 
     @abstractmethod
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at the given δ, one bound for each cluster size (distinct, ascending)."""
+        """The learner's ε at the given δ if nothing fails, one bound for each cluster size (distinct, ascending)."""
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
         """ε₀ of a user's own message, the worst over the cluster sizes; None if she sends none."""
@@ -123,11 +126,11 @@ class Deployment(ABC):
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of `local_epsilon`, against an observer who sees a user's own message."""
+        """Conditions of `local_epsilon`."""
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """At most the advantage of whoever sees a user's own message, if all labels are equally likely to them.
+        """Upper bound of the advantage of an observer who sees a user's own message, if all labels are equally likely.
 
         None if users send no messages of their own, or if it follows from `local_epsilon` alone.
         """
@@ -175,10 +178,11 @@ class Deployment(ABC):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A law of the learner's privacy loss that holds for every user; from the statement alone if need be.
+        """A law of the learner's privacy loss that holds for every user; made from the statement alone where no
+        accountant is known.
 
         Args:
-            outcome, cluster_sizes, situation: as in `account`. learner: what it states of the learner.
+            outcome, cluster_sizes, situation: as in `account`. learner: the statement about the learner.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         if model is None and math.isfinite(learner.epsilon_upper):
@@ -186,13 +190,15 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """What `local_advantage` is for other observers of a network as it turned out, by the column of a row."""
+        """Upper bounds of other observers' advantage on a network as it turned out, by the column of a row; empty by
+        default.
+        """
         return {}
 
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """The learner's statement, the ε₀ of a user's own message, and the papers' bounds."""
+        """Statements by the column of a row: the learner's, ε₀ of a user's own message, and the papers' bounds."""
         delta, statements = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         if (local := self.local_epsilon(sizes)) is not None:
             if (offer := maker_of(self)) is not None:
@@ -227,5 +233,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """The flip probability that infinitely many released labels have (two classes); None if it is not known."""
+        """α of the released labels after whatever was undone on average (two classes); None if it is not known."""
         return None

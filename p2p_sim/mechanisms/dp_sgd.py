@@ -40,7 +40,7 @@ Singles = NDArray[np.float32]
 
 
 class NoisySteps(Mechanism):
-    """What mechanisms share in which a curator takes noisy gradient steps on the log loss and releases the model.
+    """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
     of_steps: the accountant of the steps, made of σ, q and their number.
     """
@@ -79,7 +79,9 @@ class NoisySteps(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """With the least noise for ε at δ; sizes and classes do not matter."""
+        """This configuration with the least noise that the target ε needs at δ; cluster sizes and classes do not
+        matter.
+        """
         fixed = self
         try:
             if self.target_epsilon is not None:
@@ -91,7 +93,7 @@ class NoisySteps(Mechanism):
         return fixed
 
     def accountant(self, setup: Setup, size: int) -> DpSgd:
-        """One for every user: clusters do not matter."""
+        """The accountant of all steps, the same for every user: clusters do not matter."""
         sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
         return self.of_steps(sigma, self.sampling_rate, self.steps)
 
@@ -128,7 +130,7 @@ class NoisySteps(Mechanism):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """What a step takes for the mean gradient: the noisy one. It may use public values alone besides.
+        """The gradient that a step takes: the noisy one; an override may use public values besides.
 
         Args:
             gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
@@ -152,14 +154,14 @@ class DpSgdConfig(NoisySteps):
 
 @dataclass(frozen=True)
 class Scaling:
-    """Public features centred, scaled by one number, with a constant 1 appended. centre: (d,)."""
+    """How public features are centred and scaled by one number; a constant 1 is appended. centre: (d,)."""
 
     centre: NDArray[np.float64]
     factor: float
 
     @staticmethod
     def of(features: NDArray[np.floating], norm: float) -> "Scaling":
-        """Such that the features (n, d) get this root mean square norm."""
+        """The scaling that gives the features (n, d) the given root mean square norm."""
         centre = features.mean(axis=0, dtype=np.float64)
         spread = math.sqrt(float(features.var(axis=0, dtype=np.float64).sum()))
         return Scaling(centre, norm / spread if spread > 0.0 else 1.0)
@@ -201,7 +203,7 @@ def clipped_gradient_sum(
 
 
 def softmax(logits: Singles) -> Singles:
-    """Row-wise, in place where it can be."""
+    """The softmax of each row of logits, (n, K)."""
     logits = logits - logits.max(axis=1, keepdims=True)
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=1, keepdims=True)
@@ -228,7 +230,7 @@ class LabelDpProConfig(NoisySteps):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """A mixture of clipped class gradients of public rows, near the noisy gradient (K, d+1)."""
+        """A mixture of clipped class gradients of random public rows that is near the noisy gradient, (K, d+1)."""
         rows = rng.integers(0, len(inputs), self.public_batch)
         inputs = inputs[rows]
         residuals = class_residuals(weights, inputs, norms[rows], self.clip)
@@ -238,7 +240,7 @@ class LabelDpProConfig(NoisySteps):
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:
-    """(m, K, K): entry [i, y] times the input x_i is the clipped gradient of row i under class y.
+    """Factors of clipped gradients, (m, K, K): entry [i, y] times the input x_i is the gradient of row i under class y.
 
     Args:
         weights: (K, d+1). inputs: (m, d+1) rows. norms: (m,) theirs. clip: largest norm of a gradient.
@@ -250,7 +252,9 @@ def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: flo
 
 
 def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) -> Singles:
-    """The mixture (m, K) of the class gradients: (K, d+1). residuals: (m, K, K). inputs: (m, d+1)."""
+    """The mixture of class gradients with the weights `mixture` (m, K): (K, d+1). residuals: (m, K, K), of
+    `class_residuals`. inputs: (m, d+1).
+    """
     return np.asarray(np.einsum("iy,iyk->ki", mixture.astype(np.float32), residuals) @ inputs)
 
 

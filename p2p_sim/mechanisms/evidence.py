@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """An error that all released labels of a cluster have in common, as a mechanism's public law bounds it.
+    """A bound of an error that all released labels of a cluster have in common, by a mechanism's public law.
 
     mean, variance: (C,) of a random number that is at least the error of the cluster's accuracy or of a share of its
     labels, either way.
@@ -27,15 +27,14 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Scores of the classes for each released label.
+    """For each released label scores of the classes, which on average say what the true label is.
 
-    user: (m,) with whose name each label was released.
-    weights: (m, K); their mean, given the true label, is the label's indicator. Each row sums to 1.
-    source: whose label it is: the user's own, or that of a random user of her cluster.
-    repeated: of cluster labels, whether peers are drawn with replacement, so that one noisy label may be released
-        several times; else each is released at most once.
-    upper: (m, K) if `weights` have a mean of at most the indicator; these have one of at least the indicator.
-    drift: None if the mean is as said; else this error is added to it.
+    user: (m,) with whose name each label was released. weights: (m, K); their mean, given the true label, is the
+    label's indicator. Each row sums to 1. source: whose label it is: the user's own, or that of a random user of her
+    cluster. repeated: of cluster labels, whether peers are drawn with replacement, so that one noisy label may be
+    released several times; else each is released at most once. upper: (m, K) if `weights` have a mean of at most the
+    indicator; these have one of at least the indicator. drift: None if the mean is as said; else this error is added to
+    it.
     """
 
     user: NDArray[np.integer]
@@ -47,11 +46,11 @@ class Evidence:
 
     @property
     def num_classes(self) -> int:
-        """K."""
+        """K, the number of classes."""
         return int(self.weights.shape[1])
 
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
-        """The labels of some clusters (c,), ascending, whose users are numbered anew, cluster by cluster."""
+        """The evidence of some clusters' labels alone; clusters (c,) ascend, and their users are numbered anew."""
         sizes = np.diff(cluster_offsets)
         chosen = np.zeros(len(sizes), dtype=np.bool_)
         chosen[clusters] = True
@@ -65,7 +64,7 @@ class Evidence:
 
 
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
-    """The evidence of hard labels with a public law; None if the law says nothing of a cluster's shares.
+    """The evidence that hard labels with a public law give; None if the law says nothing of a cluster's shares.
 
     A matrix that has no inverse gives scores for a lower and an upper bound, where labels are those of their users.
     """
@@ -81,7 +80,9 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
 
 
 class BoundingScores(NamedTuple):
-    """Scores (K, K) of released labels (rows) for each class, whose means are at most, and at least, its indicator."""
+    """Scores (K, K) of released labels (rows) for each class: lower ones, whose means are at most its indicator, and
+    upper ones.
+    """
 
     lower: Floats
     upper: Floats

@@ -35,14 +35,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClusterPrivacy:
-    """One cluster's figures, each for its worst user.
+    """Statements about one cluster on the network as it turned out, each for its worst user, by observer.
 
-    learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
-    timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
-    coalition, about the others; watched: there is one here.
-    meets: probability that some member fetched a given user's label, at most; None where it is not known, or where
-    there is no member. unmet: the coalition about users whose label no member fetched; None if all are members.
-    sample: the largest figure of a sample of the users, where `others` was not computed from every user's place.
+    learner: who sees the set of submissions; others: the same, but for users who passed on their own label. timed: a
+    learner who also sees when each submission came. coalition: the learner and the cluster's members of the coalition,
+    about the others; watched: there is one here. meets: probability that some member fetched a given user's label, at
+    most; None where it is not known, or where there is no member. unmet: the coalition about users whose label no
+    member fetched; None if all are members. sample: the largest figure of a sample of the users, where `others` was not
+    computed from every user's place.
     """
 
     learner: PrivacyBound
@@ -58,13 +58,13 @@ class ClusterPrivacy:
 def cluster_privacy(
     shards: Sequence[NetworkRecord], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
 ) -> Iterator[ClusterPrivacy]:
-    """The figures of every cluster of a run, in the population's order.
+    """The statements about every cluster of a run, in the population's order.
 
     Args:
         shards: what is known of the run besides labels.
         among: (C,), the clusters to look at; default: all.
-        noise: what each label went through; where messages carry something else than flipped labels, they are
-            accounted for where everybody may ask anybody and no coalition looks on, else as seen with their senders.
+        noise: the randomizer of labels; where messages carry something else than flipped labels, they are accounted for
+            where everybody may ask anybody and no coalition looks on, else as seen with their senders.
         delta: δ of every figure.
     """
     clusters = clusters_of(shards) if among is None else itertools.compress(clusters_of(shards), among)
@@ -72,7 +72,7 @@ def cluster_privacy(
 
 
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
-    """The clusters that hold the largest and the smallest figures of a run, (C,): no other needs a look.
+    """Which clusters may hold the largest and the smallest figures of a run, (C,): no other needs a look.
 
     Let S users answer, and t of them submit what they fetched uniformly. Reveal the noisy bits of b users, and which
     submissions came from them: what is left is an exchange among S - b users with at most t submissions. So no figure
@@ -94,7 +94,7 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
-    """What other observers than the learner can tell of all users, by the column of a row that holds ε."""
+    """The statements about other observers than the learner, for all users, by the column of a row that holds ε."""
     statements = {
         "epsilon_others_upper": worst_bound([cluster.others for cluster in clusters]),
         "epsilon_times_upper": worst_bound([cluster.timed for cluster in clusters]),
@@ -111,7 +111,7 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """How many users fell back, colluded or were asked on purpose, by the column of a row."""
+    """How many users fell back on their own label, colluded or were asked on purpose, by the column of a row."""
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -136,7 +136,9 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
-    """What protects every user of a run from a learner who sees the set of submissions."""
+    """The accountant of a learner who sees the set of submissions, about every user of a run: the worst of all
+    clusters'.
+    """
     models: dict[Accountant, None] = {}
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
         models[accountant(cluster, noise, "others")] = None
@@ -145,7 +147,7 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Certified δ at each ε, cluster by cluster (C, J), of each cluster's first user; an audit is held against it."""
+    """Certified δ at each ε about the first user of each cluster, (C, J): what an audit is held against."""
     deltas = []
     for cluster in clusters_of(shards):
         model = accountant(cluster, noise, "learner", user=0)  # one for every ε
@@ -155,7 +157,7 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """At most the coalition's advantage about any other user, if all labels are equally likely to it."""
+    """Upper bound of the coalition's advantage about any other user, if all labels are equally likely."""
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
     for cluster in clusters_of(shards):
         if cluster.fell_back:
@@ -193,13 +195,14 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
-    """A statement about the coalition, which is about fewer users than the learner's but never below it."""
+    """A bound about a coalition as a statement about it, never below the learner's, as the learner is part of it."""
     upper = max(bound.epsilon_upper, learner.epsilon_upper)
     return replace(bound, observer="coalition", epsilon_upper=upper)
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known.
+    """Probability that a member fetched a given label, and what holds if none did: the members' bits and fetches are
+    then known.
 
     The noise alone protects whatever was fetched, as flips do not depend on fetches.
     """
@@ -220,7 +223,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
-    """ε of each user of a cluster, and the statement about the worst placed."""
+    """Certified ε of each user of a cluster against the learner, and the statement about the worst of them."""
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
         epsilons = model.user_epsilons(delta)
@@ -239,14 +242,16 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
-    """ε for the worst of the users whose bit is not known."""
+    """The statement of ε(δ) about the worst of the users whose bit is hidden, (n,) bool."""
     return _with_sample(model, delta, hidden)[0]
 
 
 def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
-    """ε for the worst of the users whose bit is not known, and that of a sample if not all of them were looked at."""
+    """The statement about the worst of the users whose bit is hidden; and that of a sample, if not all of them were
+    looked at.
+    """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
     # caps are not compared, so that no bound would be found again

@@ -16,7 +16,9 @@ from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 
 @dataclass
 class GossipAveraging(Protocol):
-    """Each user sends her average to a random peer, again and again, who takes the mean of it and her own."""
+    """The protocol: each user sends her average to a random peer, again and again; the peer takes the mean of it and
+    her own.
+    """
 
     rounds: int
     every_s: float
@@ -37,7 +39,7 @@ class GossipAveraging(Protocol):
 
 
 class GossipAveragingConfig(ProtocolConfig):
-    """Average noisy labels among users; nothing is submitted."""
+    """Users average their noisy labels among themselves; nothing is submitted to a learner."""
 
     kind: Literal["gossip_averaging"] = "gossip_averaging"
     described: ClassVar[str] = "gossip averaging among users, without a learner"

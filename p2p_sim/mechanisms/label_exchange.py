@@ -47,7 +47,7 @@ from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 
 
 class LabelExchangeConfig(FlippedLabelsConfig, Extended):
-    """Flip the label, fetch noisy labels of random peers, submit what most say with some probability."""
+    """Each user flips her label, asks random peers for theirs, and submits what most say with probability θ."""
 
     kind: Literal["label_exchange"] = "label_exchange"
     later: ClassVar[tuple[str, ...]] = ("peers", "missing")
@@ -129,7 +129,9 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse liars whose answers no message can carry, or no noise is known to cover; all else has a meaning."""
+        """Refuse liars whose answers no message can carry, or whose lies no noise is known to cover; all other keys
+        have a meaning.
+        """
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
             raise InputError(
@@ -223,7 +225,7 @@ class LabelExchangeMechanism(Deployment):
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
     def protection(self, size: int) -> Accountant:
-        """What protects a label from the learner in a cluster of n users if nothing fails."""
+        """The accountant of the learner in a cluster of n users if nothing fails."""
         if not self.asking.several:
             return self.randomizer.exchanged(size, self.sampling_rate)
         noise = flipped_labels(self.randomizer, "the majority of several peers")
@@ -238,7 +240,7 @@ class LabelExchangeMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """What is known of the privacy of a run; of the network as it turned out where something could go wrong."""
+        """What is known of the privacy of a run; by the network as it turned out where something could go wrong."""
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
@@ -262,7 +264,7 @@ class LabelExchangeMechanism(Deployment):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A law that holds for every user; where the noise alone protects some user, it is the noise's."""
+        """A law of the learner's privacy loss for every user; that of the noise where it alone protects some user."""
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
         return coarse_law(next((each for each in models if isinstance(each, NoiseAlone)), model), learner)
@@ -271,7 +273,7 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """The coalition's, if some user is in it."""
+        """The coalition's advantage, by the column of a row, if some user is a member; else nothing."""
         shards = outcome.realised
         if shards is None or not any(shard.member.any() for shard in shards):
             return {}
@@ -281,34 +283,38 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """A noisy label of a random user of the cluster, where messages carry labels; of several peers, not linear."""
+        """The public law of a released label, that of a random user of the cluster; None for majorities of peers.
+
+        A majority's law is not linear in the cluster's labels. None also where messages carry something else than a
+        label.
+        """
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Of a random user of the cluster, where messages carry numbers."""
+        """The public law of released numbers, each of a random user of the cluster; None for labels."""
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """That of a random user of the cluster, drawn with replacement, if nothing fails and everybody is honest."""
+        """What released labels say of a random user's of the cluster, if nothing fails and everybody is honest."""
         if outcome.labels.kind == "hard":
             return super().evidence(outcome, cluster_offsets)
         return of_messages(outcome.labels, self.randomizer, "cluster")
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """α of the released labels, 0 if they are debiased; of a majority, it depends on the cluster."""
+        """α of the released labels (two classes), 0 if they are debiased; None for a majority."""
         if self.asking.several:
             return None
         return 0.0 if self.debias else self.randomizer.binary_flip_prob
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Of the noise on a message."""
+        """Conditions of ε₀ of a message, those of its noise among them."""
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The situation with what a message carries here, and whether users ask several peers."""
+        """The situation of the scenario, with what a message carries and whether users ask several peers."""
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:
@@ -324,7 +330,7 @@ class LabelExchangeMechanism(Deployment):
 
 
 def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
-    """The mechanism, if it exchanges labels.
+    """The mechanism itself, if it exchanges labels and each user asks one peer.
 
     Raises:
         InputError: it does not, and `purpose` is for messages with labels; or users ask several peers.

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ValueMessage(Message):
-    """A randomizer of the places of k label values in a public grid.
+    """A randomizer of label values: its input is the place of a value in a public grid of k values.
 
     Args:
         target_epsilon: ε, above 0.
@@ -49,32 +49,32 @@ class ValueMessage(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """The grid must be public, and a prior where there is one."""
+        """Conditions of the bounds: the grid must be public, and a prior where there is one."""
         return (PUBLIC_GRID,) if self.prior is None else (PUBLIC_GRID, PUBLIC_PRIOR)
 
     @property
     def common_prior(self) -> tuple[float, ...]:
-        """(k,), the prior, or the same probability for every value."""
+        """The prior (k,), the same probability for every value where none is given."""
         return (1.0 / len(self.values),) * len(self.values) if self.prior is None else self.prior
 
     @property
     @abstractmethod
     def outputs(self) -> Floats:
-        """(m,) output values."""
+        """The output values (m,) that a message can name."""
 
     @property
     @abstractmethod
     def law(self) -> Floats:
-        """(k, m) probability of each output given each label value."""
+        """The probability of each output given each label value, (k, m)."""
 
     @property
     def payload_bits(self) -> int:
-        """Bits that name one of m outputs."""
+        """Size of a message in bits: as many as name one of m outputs."""
         return (len(self.outputs) - 1).bit_length()
 
     @property
     def numbers(self) -> Floats:
-        """(m,) what the learner is told for each output: its value."""
+        """The number that the learner takes for each output, (m,): its value."""
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
@@ -82,11 +82,11 @@ class ValueMessage(Message):
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The numbers."""
+        """The numbers that the learner gets for some payloads."""
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """Where δ(ε) of the enumerated table is still above δ."""
+        """An ε below which no ε holds at δ: where δ(ε) of the table is still above δ."""
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
@@ -132,7 +132,7 @@ class RrOnBins(ValueMessage):
 
     @property
     def law(self) -> Floats:
-        """(k, b)."""
+        """The probability of each bin given each label value, (k, b)."""
         return bins_law(self.bins.bin_of, len(self.bins), self.target_epsilon)
 
     @property
@@ -142,7 +142,7 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """1 - αb/(b-1), of two labels in different bins."""
+        """The largest total variation between the laws of two labels: 1 - αb/(b-1), of labels in different bins."""
         return self.noise.total_variation
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -161,15 +161,19 @@ class RrOnBins(ValueMessage):
         return np.asarray(every[payload])
 
     def alone(self, epsilon: float) -> Bracket:
-        """That of a flipped label among b classes."""
+        """δ(ε) of a message seen with its owner: that of a flipped label among b classes."""
         return self.noise.alone(epsilon)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """That of flipped labels of b classes."""
+        """The learner's accountant in an exchange of messages among `size` users: that of flipped labels of b
+        classes.
+        """
         return Under(self.noise.exchanged(size, sampling_rate), self.caveats)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """That of flipped labels of b classes."""
+        """The learner's accountant if so many messages arrived, each fetched from one of `sources` users: that of b
+        classes.
+        """
         return Under(self.noise.fetched(sources, submissions), self.caveats)
 
 
@@ -181,17 +185,17 @@ class UnbiasedValues(ValueMessage):
 
     @cached_property
     def best(self) -> UnbiasedLaw:
-        """The law that the linear programme finds, repaired."""
+        """The randomizer that the linear programme finds, with exact means and enumerated ε."""
         return _best(self.values, self.common_prior, self.target_epsilon)
 
     @property
     def outputs(self) -> Floats:
-        """(m,), beyond the labels' range at both ends."""
+        """The output values (m,), which reach beyond the labels' range at both ends."""
         return self.best.outputs
 
     @property
     def law(self) -> Floats:
-        """(k, m)."""
+        """The probability of each output given each label value, (k, m)."""
         return self.best.law
 
     @cached_property

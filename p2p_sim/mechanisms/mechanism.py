@@ -74,24 +74,24 @@ class MechanismBase(Config):
 
     @property
     def releases(self) -> ReleaseKind:
-        """The kind of release that the learner gets."""
+        """The kind of release that the learner gets: "hard" labels by default."""
         return "hard"
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter follows from a quantity that nobody is told: such a choice is not private."""
+        """Whether a parameter follows from a quantity that nobody may know, such as φ: such a choice is not private."""
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with the values of an oracle that it asks: φ of the population."""
+        """This configuration with the values that it asks an oracle for: the population's heterogeneity φ."""
         return self
 
     def beside(self, learner: Config) -> Self:
-        """This configuration, with values that follow the scenario's learner where they are not given."""
+        """This configuration, completed by values that follow from the scenario's learner where they are not given."""
         return self
 
     def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes."""
+        """Refuse parameters that do not fit K classes; by default all fit."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
@@ -155,7 +155,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """What its parameters are fixed for; an AttributeError before `deployed` has fixed them."""
+        """What the parameters were fixed for; an AttributeError before `deployed` has fixed them."""
         return self._setup
 
     @property

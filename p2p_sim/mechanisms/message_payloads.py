@@ -23,7 +23,7 @@ from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
 
 
 class MessageConfig(Config, ABC):
-    """What every kind of message has."""
+    """Base of the configurations of what an exchange's messages carry."""
 
     epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε₀ of a single message, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which chooses the
@@ -38,7 +38,7 @@ class MessageConfig(Config, ABC):
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
-        """The local randomizer at ε₀."""
+        """The local randomizer of a message that has the given ε₀."""
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
@@ -57,18 +57,18 @@ class MessageConfig(Config, ABC):
 
 
 class VectorMessages(MessageConfig):
-    """K bits of the one-hot label, each through randomised response."""
+    """A message carries the K bits of the one-hot label, each through randomised response."""
 
     kind: Literal["vector_approximation"] = "vector_approximation"
     releases: ClassVar[PayloadKind] = "bits"
 
     def randomizer(self, epsilon: float, setup: Setup) -> VectorApproximation:
-        """Each bit at ε₀/2."""
+        """The randomizer at ε₀: each bit goes through randomised response at ε₀/2."""
         return VectorApproximation(bit_flip_prob_of(epsilon), setup.num_classes)
 
 
 class AlibiMessages(MessageConfig):
-    """The one-hot label with Laplace noise, made a soft label by Bayes' rule under the uniform prior."""
+    """A message carries a soft label: the one-hot label with Laplace noise, by Bayes' rule under the uniform prior."""
 
     kind: Literal["alibi"] = "alibi"
     releases: ClassVar[PayloadKind] = "soft"
@@ -76,12 +76,12 @@ class AlibiMessages(MessageConfig):
     """Prior of Bayes' rule: "uniform", since a user has only her own message."""
 
     def randomizer(self, epsilon: float, setup: Setup) -> Alibi:
-        """Noise of scale 2/ε₀."""
+        """The randomizer at ε₀: Laplace noise of scale 2/ε₀."""
         return Alibi(noise_scale_of(epsilon), setup.num_classes)
 
 
 class PriorMessages(MessageConfig):
-    """A label through RRWithPrior, under a prior that all users share."""
+    """A message carries a label through RRWithPrior, under a prior that all users share."""
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
     releases: ClassVar[PayloadKind] = "hard"
@@ -95,12 +95,12 @@ class PriorMessages(MessageConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
-        """Among the labels that the prior thinks most likely."""
+        """The randomizer at ε₀: randomised response among the labels that the prior thinks most likely."""
         return RRWithPrior(epsilon, setup.num_classes, self.prior)
 
 
 class _ValueMessages(MessageConfig, ValuesConfig):
-    """What messages with numbers have in common."""
+    """Base of the configurations of messages that carry numbers."""
 
     releases: ClassVar[PayloadKind] = "values"
     most: ClassVar[float] = LARGEST_EPSILON
@@ -113,18 +113,18 @@ class _ValueMessages(MessageConfig, ValuesConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> ValueMessage:
-        """For the public grid; classes are refused."""
+        """The randomizer at ε₀ for the public grid of label values; labels that are classes are refused."""
         return randomizer_at(self, epsilon, setup.values)
 
 
 class BinMessages(_ValueMessages, BinsConfig):
-    """The bin of a label that is a number, through RR-on-Bins."""
+    """A message carries the bin of a label that is a number, by RR-on-Bins."""
 
     kind: Literal["rr_on_bins"] = "rr_on_bins"
 
 
 class UnbiasedMessages(_ValueMessages, UnbiasedConfig):
-    """A number whose mean is the label, through the optimal unbiased randomizer."""
+    """A message carries a number whose mean is the label, by the optimal unbiased randomizer."""
 
     kind: Literal["unbiased_values"] = "unbiased_values"
 
@@ -139,10 +139,10 @@ OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWith
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
-    """The noise, if messages carry flipped labels.
+    """The randomizer of an exchange's messages, if they carry flipped labels.
 
     Raises:
-        InputError: they do not, and `purpose` is known for these alone.
+        InputError: they carry something else, and `purpose` is known for flipped labels alone.
     """
     if not isinstance(noise, RandomizedResponse):
         raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")

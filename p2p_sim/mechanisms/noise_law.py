@@ -40,16 +40,16 @@ class NoiseLaw:
 
     @staticmethod
     def common(transition: Floats, source: Source = "user") -> "NoiseLaw":
-        """The law of labels that all have one matrix (K, K)."""
+        """The law of released labels that all have one matrix (K, K)."""
         return NoiseLaw(transition[None, :, :], source)
 
     @property
     def num_classes(self) -> int:
-        """K."""
+        """K, the number of classes."""
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """(m,), the matrix of each of m released labels."""
+        """For each of m released labels the index of its matrix, (m,)."""
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:
@@ -94,9 +94,10 @@ def to_simplex(points: Floats) -> Floats:
 def cluster_shares(
     law: NoiseLaw, labels: NDArray[np.integer], cluster: NDArray[np.int64], num_clusters: int
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Estimated shares (C, K) of true labels, and how many labels of each cluster were released (C,).
+    """Estimated shares of true labels in each cluster (C, K), and how many labels of each were released (C,).
 
-    The mean of the labels' unbiased weights, projected to the simplex. Clusters without labels have equal shares.
+    A share is the mean of the labels' unbiased weights, projected to the simplex. Clusters without labels have equal
+    shares.
 
     Args:
         law: of the released labels (m,). cluster: (m,) of the users with whose names they are released.
@@ -109,11 +110,11 @@ def cluster_shares(
 
 @dataclass(frozen=True, eq=False)
 class ValueLaw:
-    """What is published about released numbers.
+    """The public law of released numbers given label values.
 
-    values: (k,) the label values, increasing. numbers: (m,) the numbers that may be released.
-    law: (k, m) probability of each number given each label value. prior: (k,) the public prior.
-    source: whose label it is: the user's own, or that of a random user of her cluster.
+    values: (k,) the label values, increasing. numbers: (m,) the numbers that may be released. law: (k, m) probability
+    of each number given each label value. prior: (k,) the public prior. source: whose label it is: the user's own, or
+    that of a random user of her cluster.
     """
 
     values: Floats
@@ -124,17 +125,17 @@ class ValueLaw:
 
     @property
     def span(self) -> float:
-        """Width of the public range."""
+        """Width of the public range of label values."""
         return float(self.values[-1] - self.values[0])
 
     @property
     def means(self) -> Floats:
-        """(k,) mean of a number given the label."""
+        """The mean of a released number given each label value, (k,)."""
         return np.asarray(self.law @ self.numbers)
 
     @property
     def variance(self) -> float:
-        """Variance of a number given the label, its mean under the prior."""
+        """The variance of a released number given the label, averaged under the prior."""
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:

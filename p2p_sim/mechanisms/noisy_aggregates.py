@@ -40,7 +40,7 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Independent noise shares: differences of two negative binomial variables with r = 1/h.
+    """Independent shares of noise, differences of two negative binomial variables with r = 1/h.
 
     h of them sum to two-sided geometric noise of this scale; h = 1 is that noise itself.
 
@@ -54,7 +54,7 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Numbers (H, n, k) modulo 2^64 that sum over the H helpers to values (n, k)."""
+    """Random numbers (H, n, k) modulo 2^64 for H helpers, whose sum over the helpers is the values (n, k)."""
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
     return sent
@@ -79,14 +79,16 @@ ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all th
 
 @dataclass(frozen=True)
 class Bags:
-    """The public bags of a shard: bag (n,) of each user, and the sizes (B,)."""
+    """The public bags of a shard: the bag of each user (n,), and the bags' sizes (B,)."""
 
     bag: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
     @staticmethod
     def dealt(offsets: NDArray[np.int64], bag_size: int | None, rng: np.random.Generator) -> "Bags":
-        """Each cluster (offsets (C+1,)) dealt at random into bags whose sizes differ by one at most."""
+        """Bags of which each cluster (offsets (C+1,)) is dealt into some at random; their sizes differ by one
+        at most.
+        """
         sizes = np.diff(offsets)
         many = np.ones_like(sizes) if bag_size is None else np.maximum(sizes // bag_size, 1)
         cluster = np.repeat(np.arange(len(sizes)), sizes)
@@ -98,14 +100,14 @@ class Bags:
 
 
 class BagSizes(NamedTuple):
-    """Users in the smallest and in the largest bag of a cluster."""
+    """The numbers of users in the smallest and in the largest bag of a cluster."""
 
     smallest: int
     largest: int
 
     @staticmethod
     def of(cluster_size: int, bag_size: int | None) -> "BagSizes":
-        """The bags of a cluster of so many users, whose sizes differ by one at most.
+        """The sizes of the bags of a cluster of so many users, which differ by one at most.
 
         >>> BagSizes.of(25, 10), BagSizes.of(5, None)
         (BagSizes(smallest=12, largest=13), BagSizes(smallest=5, largest=5))
@@ -139,7 +141,7 @@ def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> ND
 
 
 class Aggregates(Mechanism):
-    """Noisy class counts of bags."""
+    """Base of mechanisms that release noisy class counts of bags of users."""
 
     releases: ClassVar[ReleaseKind] = "soft"
     columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
@@ -165,7 +167,7 @@ class Aggregates(Mechanism):
 
     @property
     def scale(self) -> float:
-        """σ, which `calibrated` has set."""
+        """The scale σ of the noise, which `calibrated` has set."""
         return cast(float, self.noise_scale)
 
     @abstractmethod
@@ -185,7 +187,7 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        """The privacy of a user in a cluster of this size."""
+        """The accountant of a user's label in a cluster of this size."""
 
 
 class NoisyAggregatesConfig(Aggregates):
@@ -228,7 +230,7 @@ class NoiseSharesConfig(Aggregates):
 
     @property
     def number_of_helpers(self) -> int:
-        """H."""
+        """H, how many helpers add up the users' shares."""
         return self.helpers or max(2, self.colluders + 1)
 
     @model_validator(mode="after")
@@ -241,7 +243,7 @@ class NoiseSharesConfig(Aggregates):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """With the noise that ε asks for.
+        """This configuration with the least noise that the target ε needs.
 
         Raises:
             InputError: a bag has too few users for the colluders and leavers that the noise must survive.
@@ -272,7 +274,7 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """What the learner adds up of the helpers' sums."""
+        """The noisy counts of a shard's labels (n,), as the learner adds them up from the helpers' sums."""
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
         counted = stays & (leavers <= self.leavers)[bags.bag]

@@ -34,13 +34,12 @@ Models = tuple["GroupModels", ...]
 
 @dataclass(frozen=True)
 class OrganisationsPlan:
-    """How models are trained and combined; the keys of the scenario.
+    """How organisations train and combine models; the keys of the scenario.
 
-    num_groups: of features, with a model each. shuffles: features are dealt to them at random.
-    only_group: the one that predicts; None: all. combiner: of the models that an organisation has.
-    parts: disjoint parts of an organisation's rows with a model each.
-    transfers: models are drawn towards the sources', by these weights, instead of being combined with them; pull: η of
-    a penalty for that alone, 0 where λ does it.
+    num_groups: of features, with a model each. shuffles: features are dealt to them at random. only_group: the one that
+    predicts; None: all. combiner: of the models that an organisation has. parts: disjoint parts of an organisation's
+    rows with a model each. transfers: models are drawn towards the sources', by these weights, instead of being
+    combined with them; pull: η of a penalty for that alone, 0 where λ does it.
     """
 
     epsilon: float
@@ -61,21 +60,21 @@ class OrganisationsPlan:
 
     @property
     def stacks(self) -> bool:
-        """Whether an organisation that learns holds rows back for a private model that combines."""
+        """Whether an organisation that learns holds rows back to train a private model that combines others."""
         return self.combiner == "stacked"
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Importance of the groups (K,)."""
+        """The importance of each group of features (K,), of sum 1."""
         return self.importance or (1.0 / self.num_groups,) * self.num_groups
 
     @property
     def heard(self) -> Floats:
-        """By how much each group's model counts (K,): its importance, or only one counts."""
+        """The weight of each group's model in predictions (K,): its importance, or 1 for the only group that counts."""
         return np.asarray(self.shares) if self.only_group is None else np.eye(self.num_groups)[self.only_group]
 
     def grouped(self, features: int, streams: Streams) -> FeatureGroups:
-        """The groups of the features, which are the same for all organisations and depend on no row.
+        """The groups of features, the same for all organisations; they depend on no row.
 
         Raises:
             ValueError: features are named that do not exist, or there are fewer than groups.
@@ -90,7 +89,9 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One release of an organisation: of which part of its rows, how many these are, and its noise."""
+    """One private release of an organisation: which part of its rows it is of, how many rows these are, and its
+    noise.
+    """
 
     part: str
     rows: int
@@ -99,10 +100,10 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Combination:
-    """What an organisation predicts with.
+    """The predictor of an organisation, made of several models.
 
-    models: its own and those of others. weights: (M,) of the models of all groups, of sum 1.
-    high: (M,) private weights of their probabilities, or None for the mean. votes: of votes, not of probabilities.
+    models: its own and those of others. weights: (M,) of the models of all groups, of sum 1. high: (M,) private weights
+    of their probabilities, or None for the mean. votes: of votes, not of probabilities.
     """
 
     models: "tuple[GroupModels, ...]"
@@ -111,7 +112,7 @@ class Combination:
     votes: bool = False
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
-        """Scores (n, M) of rows (n, d)."""
+        """The score of each row by each model, (n, M), of rows (n, d)."""
         return np.concatenate([model.margins(np.asarray(rows, dtype=np.float64)) for model in self.models], axis=1)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
@@ -127,7 +128,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Organisations(Deployment):
-    """The mechanism for organisations of given sizes (N,), in the order of the clusters.
+    """The mechanism of organisations that exchange models, with sizes (N,) in the order of the clusters.
 
     senders: whose models others may ask for. learners: who asks, and predicts at the end.
     """
@@ -146,7 +147,9 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """What each organisation releases, which sizes alone decide: nothing that happens on the network does."""
+        """The releases of each organisation: sizes alone decide which there are; nothing that happens on the network
+        does.
+        """
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
         )
@@ -172,15 +175,17 @@ class Organisations(Deployment):
         return tuple(stages)
 
     def stacks(self, organisation: int) -> bool:
-        """Whether an organisation holds rows back for a private model that combines."""
+        """Whether an organisation holds rows back to train a private model that combines the others."""
         return self.plan.stacks and organisation in self.learners
 
     def own_l2(self, organisation: int) -> float:
-        """λ of an organisation's own models: of those drawn to a source's by a penalty of their own, that of both."""
+        """The penalty λ of an organisation's own models; with a penalty that draws them to a source's, both
+        together.
+        """
         return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
-        """ε of an organisation: that of its costliest part, as parts are disjoint."""
+        """ε that an organisation pays in all: that of its costliest part, as parts are disjoint."""
         return max((stage.noise.epsilon_upper for stage in self.stages[organisation]), default=0.0)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
@@ -193,7 +198,9 @@ class Organisations(Deployment):
         return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails: faults of the network are none, since they change no model's noise."""
+        """The first condition of the bound that fails; faults of the network are none, since they change no model's
+        noise.
+        """
         return first_failure(MODELS, situation)
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
@@ -202,7 +209,9 @@ class Organisations(Deployment):
         return {k: run.train(k) for k in self.senders}
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
-        """What a learner's models are drawn towards (K,): the mean of the sources' that came; None if none did."""
+        """The weights (K,) that a learner's models are drawn towards: the mean of the sources' models that came; None
+        if none did.
+        """
         if not received:
             return None
         plan = self.plan
@@ -217,7 +226,7 @@ class Organisations(Deployment):
         )
 
     def nodes(self, population: Population) -> Population:
-        """The organisations, as one cluster without labels."""
+        """The population of those who send messages: the organisations, as one cluster without labels."""
         count = len(population.cluster_sizes)
         return Population(np.zeros((count, 0)), np.zeros(count, np.uint8), np.array([0, count]), 2)
 
@@ -228,7 +237,7 @@ class Organisations(Deployment):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """Train, exchange and combine the models on a network that has been opened for the organisations.
+        """Train, exchange and combine the models on a network that is open for the organisations.
 
         Raises:
             InputError: a part of the shards is asked for, or features are named that do not exist.
@@ -262,7 +271,7 @@ class Organisations(Deployment):
 
 
 class _OrganisationsRun:
-    """One run: rows by organisation, their random streams, and the ledger of what they pay."""
+    """One run of the organisations: their rows, their random streams, and the ledger of what they pay."""
 
     def __init__(self, mechanism: Organisations, population: Population, streams: Streams) -> None:
         self.mechanism, self.plan, self.streams = mechanism, mechanism.plan, streams
@@ -278,7 +287,7 @@ class _OrganisationsRun:
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """An organisation's own models, one a part, paid for; it trains them once, and whoever asks gets these."""
+        """An organisation's own models, one for each part of its rows, entered in the ledger; trained once."""
         from p2p_sim.stacking.pst import train_groups
 
         plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
@@ -305,7 +314,7 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """What an organisation predicts with, given the models of others that it had in time, by their owner."""
+        """The predictor of an organisation, given the models of others that it had in time, by their owner."""
         from p2p_sim.stacking.plr import train
         from p2p_sim.stacking.pst import meta_features
 
@@ -332,10 +341,10 @@ class _OrganisationsRun:
 
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
-    """An organisation's rows (n,) in the order in which they are parted, drawn without looking at them."""
+    """The order in which an organisation's rows (n,) are parted, drawn without looking at them."""
     return streams.generator("models-parts", organisation).permutation(rows)
 
 
 def fingerprint(coefficients: Sequence[Floats]) -> bytes:
-    """What tells a release from every other one: a hash of its weights."""
+    """A hash of a release's weights, by which the ledger tells it from other releases."""
     return hashlib.sha256(b"".join(w.tobytes() for w in coefficients)).digest()

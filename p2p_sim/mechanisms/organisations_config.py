@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def _check_budget(epsilon: object) -> object:
-    """Refuse what is no ε."""
+    """The value of ε as given, if it is a number in (0, 100] or "inf"; anything else is refused."""
     if epsilon == "inf" or (type(epsilon) in (int, float) and 0.0 < epsilon <= 100.0):  # type: ignore[operator]
         return epsilon
     raise ValueError('must be above 0 and at most 100, or "inf" for no noise')
 
 
 def _check_norms(norms: object) -> object:
-    """Refuse what is no norm, or no list of norms."""
+    """The norms as a tuple, given one or a list; anything else is refused."""
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
         return several if isinstance(norms, list | tuple) else norms
@@ -54,14 +54,16 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Organisations by number. senders: whose models others ask for. learners: who learns from the models of others."""
+    """Which organisations, by number, do what. senders: whose models others ask for. learners: who learns from the
+    models of others.
+    """
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
 
 
 class OrganisationsConfig(MechanismBase, Extended):
-    """What both ways to use the models of others share."""
+    """Base of both ways to use the models of other organisations."""
 
     sends: ClassVar[bool] = True
     described: ClassVar[str] = "organisations that exchange private models"
@@ -119,18 +121,18 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def budget(self) -> float:
-        """ε as a number."""
+        """The target ε as a number, infinite for no noise."""
         return float(self.epsilon)
 
     def check(self, num_classes: int) -> None:
-        """Refuse other than two classes."""
+        """Refuse scenarios with other than two classes."""
         if num_classes != 2:
             raise InputError(f"mechanism.kind = {self.kind!r}: is for 2 classes, not {num_classes}")
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse keys without a meaning."""
+        """Refuse keys of the scenario that have no meaning for organisations."""
         changed = differing("network", network.model_dump(), NetworkConfig().model_dump())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
@@ -142,7 +144,7 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @abstractmethod
     def roles(self, organisations: int) -> ModelRoles:
-        """Who sends models, and who learns, among so many organisations."""
+        """Which of so many organisations send models, and which learn."""
 
     def deployed(self, setup: Setup) -> "Organisations":
         """The mechanism for organisations of these sizes, in their order; δ does not matter."""
@@ -167,11 +169,11 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """Organisations that keys name."""
+        """The organisations that keys of the scenario name, by key."""
         return {"target": self.target}
 
     def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
-        """The plan with the keys of this kind alone."""
+        """The plan, completed by the keys of this kind alone."""
         return plan
 
 
@@ -188,7 +190,7 @@ class PrivateStackingConfig(OrganisationsConfig):
     their sum."""
 
     def roles(self, organisations: int) -> ModelRoles:
-        """All send; all learn, or the target."""
+        """All organisations send models; all learn, or the target alone."""
         everybody = tuple(range(organisations))
         return ModelRoles(everybody, everybody if self.target is None else (self.target,))
 
@@ -247,7 +249,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
         return {"target": self.target, "source": max(self.sources)}
 
     def roles(self, organisations: int) -> ModelRoles:
-        """The sources send; all others learn, or the target."""
+        """The sources send models; all others learn, or the target alone."""
         others = tuple(k for k in range(organisations) if k not in self.sources)
         return ModelRoles(self.sources, others if self.target is None else (self.target,))
 

@@ -19,7 +19,7 @@ ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "dens
 
 
 class Predictor(Protocol):
-    """A learned model."""
+    """A learned model that predicts class probabilities."""
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K) of the features (n, d)."""
@@ -42,21 +42,21 @@ class LabelRelease:
 
     @staticmethod
     def of(payload: NDArray[np.generic], kind: PayloadKind = "hard") -> "LabelRelease":
-        """A label of every user, under her own name or her cluster's."""
+        """The release of a label for every user, under her own name or that of another user of her cluster."""
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def after(self, users: int) -> "LabelRelease":
-        """These labels, of users who come after so many others."""
+        """The same labels, their users numbered after `users` others."""
         return replace(self, user=self.user + users)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
-        """The labels that are chosen (m,)."""
+        """The release of some of the labels alone, those that are chosen (m,)."""
         candidates = None if self.candidates is None else self.candidates[chosen]
         return LabelRelease(self.user[chosen], self.payload[chosen], self.kind, candidates)
 
     @staticmethod
     def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
-        """The labels of several releases, one after another."""
+        """The labels of several releases in one, one after another."""
         user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
         among = [part.candidates for part in parts if part.candidates is not None]
         return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)
@@ -119,14 +119,14 @@ class DensityRelease:
 
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> NDArray[np.float64]:
-        """Features (n, d) as seen from the origin, all finite."""
+        """Features (n, d) as differences from the origin, all finite."""
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
 
 
 @dataclass(frozen=True)
 class ByCluster:
-    """Predictors of several clusters, each for its own rows, by the cluster's number."""
+    """Several clusters' predictors, by the cluster's number; each is for its own cluster's rows."""
 
     predictors: Mapping[int, Predictor]
 
@@ -135,7 +135,7 @@ class ByCluster:
         return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
 
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Predicted class probabilities (n, K) of rows of these clusters (n,), at least one."""
+        """Predicted class probabilities (n, K) of rows whose clusters (n,) are known; at least one row."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
         probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
@@ -145,10 +145,10 @@ class ByCluster:
 
 @dataclass(frozen=True)
 class OrganisationFacts:
-    """What became of organisations that exchange models; tuples have an entry for each, (N,).
+    """What happened to organisations that exchange models; tuples have an entry for each of N organisations.
 
-    epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models.
-    came: the others whose models it had in time. offline: never there, or away when a message came.
+    epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models. came: the others
+    whose models it had in time. offline: never there, or away when a message came.
     """
 
     epsilon: tuple[float, ...]
@@ -158,7 +158,7 @@ class OrganisationFacts:
 
     @property
     def arrived(self) -> tuple[int, ...]:
-        """How many models of others each had in time."""
+        """How many models of others each organisation had in time."""
         return tuple(map(len, self.came))
 
 
@@ -190,7 +190,7 @@ class Outcome:
 
     @property
     def labels(self) -> LabelRelease:
-        """The release, if it is a release of labels.
+        """The released labels.
 
         Raises:
             InputError: the mechanism releases a model or a density.
@@ -201,7 +201,7 @@ class Outcome:
 
     @staticmethod
     def summed(parts: "Sequence[Outcome]") -> "Outcome":
-        """The sums of a run from those of its parts, in the order of the shards."""
+        """The outcome of a run of which only sums are kept, from those of its parts in the order of the shards."""
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())

@@ -74,7 +74,7 @@ class PateConfig(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """With the least noise for ε at δ.
+        """This configuration with the least noise that the target ε needs at δ.
 
         Raises:
             InputError: there are fewer users than teachers or queries, or no noise is certified.
@@ -93,14 +93,14 @@ class PateConfig(Mechanism):
         return fixed
 
     def accountant(self, setup: Setup, size: int) -> Pate:
-        """One for every user: clusters do not matter."""
+        """The accountant of all answers, the same for every user: clusters do not matter."""
         sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
         return Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """The answers, by the users who were asked about."""
+        """The answers, as labels of the users who were asked about."""
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
         queried = draws.permutation(labels.size)[: self.queries]
         inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
@@ -111,7 +111,7 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """(Q, K) votes of all teachers for each class of the users asked about (Q,).
+        """How many teachers vote for each class of each of the users asked about, (Q, K).
 
         Args:
             labels: (n,). inputs: (n, d), what teachers know of each user. rng: deals users to teachers.
@@ -122,7 +122,7 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """(Q,) the class released for each query, given its votes (Q, K); -1 where there is no answer."""
+        """The class released for each query, (Q,), given its votes (Q, K); -1 where there is no answer."""
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))
         noise = model.answer_noise * rng.standard_normal(votes.shape)
@@ -132,13 +132,16 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """(n, d) public features, scaled; with the users' clusters of sizes (C,), (n, d + C): each has an entry of 1."""
+    """What teachers know of each user: public features, scaled, (n, d).
+
+    With `clusters`, also the users' clusters, of sizes (C,), as indicators: (n, d + C).
+    """
     scaled = Scaling.of(features, FEATURE_NORM).apply(features)[:, :-1].astype(np.float64)
     return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled
 
 
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
-    """(Q,) classes that a teacher with rows (m, d) and labels (m,) predicts for the rows asked about (Q, d).
+    """The classes that a teacher with rows (m, d) and labels (m,) predicts for the rows asked about (Q, d): (Q,).
 
     With a penalty, the weights of logistic regression lie in the span of its rows: it is fitted there.
     """

@@ -45,7 +45,7 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
 
 
 def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
-    """Refuse labels that are none of their kind."""
+    """Refuse labels that are not of the kind that the release declares."""
     payload: Any = release.payload
     count = len(release)
     # by kind: type of the numbers as in numpy.dtype.kind, columns of a row, what they are
@@ -74,10 +74,10 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
 
 
 def check_columns(method: str, mechanism: Any) -> None:
-    """Refuse columns that are none, or whose parameters are no numbers.
+    """Refuse columns of a plug-in that are no `Column`, or whose parameters are no numbers.
 
     Raises:
-        InputError: one is none.
+        InputError: one is such a column.
     """
     names: list[Any] = [getattr(column, "name", None) for column in mechanism.columns]
     require(method, all(isinstance(name, str) for name in names), "must be a tuple of extend.Column")
@@ -88,7 +88,7 @@ def check_columns(method: str, mechanism: Any) -> None:
 
 
 def check_accountant(method: str, model: Any) -> None:
-    """Refuse an accountant that cannot be asked: its δ at ε = 1 must be a bracket, its conditions texts.
+    """Refuse a plug-in's accountant that cannot be used: its δ at ε = 1 must be a bracket, and its conditions texts.
 
     Raises:
         InputError: it is such an accountant.
@@ -107,13 +107,13 @@ def check_accountant(method: str, model: Any) -> None:
 
 
 def check_local_epsilon(method: str, epsilon: Any) -> None:
-    """Refuse an ε₀ of a user's own message that is none; infinity is one."""
+    """Refuse an ε₀ of a user's own message that is no number of at least 0; infinity is allowed."""
     right = isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0)  # of NaN this is false
     require(method, right, f"must give a number of at least 0, or None, not {epsilon!r}")
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Refuse statements that nobody could read: one for each of some clusters.
+    """Refuse a plug-in's statements unless there is one for each of `count` clusters, each valid at δ.
 
     Raises:
         InputError: there are not as many, or one is no statement of an observer at δ.
@@ -126,7 +126,7 @@ def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
 
 
 def check_bound(method: str, bound: Any, delta: float) -> None:
-    """Refuse a statement whose ends, δ, observer or adjacency are none."""
+    """Refuse a statement with an impossible ε, another δ, or an unknown observer or adjacency."""
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper
     require(method, 0.0 <= low <= high, f"epsilon_lower = {low} must be at least 0 and at most epsilon_upper = {high}")

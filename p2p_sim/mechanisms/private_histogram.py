@@ -94,7 +94,7 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """With the number of users whose labels are used; sizes of clusters do not matter.
+        """This configuration with the number of users whose labels are used; sizes of clusters do not matter.
 
         Raises:
             InputError: there are fewer unlabelled users than two.
@@ -109,7 +109,7 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """How many users are asked for their labels, of some."""
+        """How many users are asked for their labels."""
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
@@ -121,7 +121,9 @@ class PrivateHistogramConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """The rule. Whatever the rows, there is one: a refusal would tell something of them."""
+        """The rule that the noisy cells give. There is one whatever the rows: a refusal would tell something of
+        them.
+        """
         points, seed = self.scaled(features), streams.integer_seed("private-histogram")
         with warnings.catch_warnings(action="ignore"):  # what they count is private
             if self.rule == "semi_supervised":
@@ -133,12 +135,14 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which users are asked for their labels, and which give features alone; drawn without looking at rows."""
+        """The users who are asked for their labels, and those who give features alone; drawn without looking at
+        rows.
+        """
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
-        """The learner of a threshold or half-plane before it has seen a row."""
+        """A new learner of a threshold or half-plane, which has not seen a row."""
         from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised
 
         if dimensions > 2:
@@ -147,7 +151,9 @@ class PrivateHistogramConfig(Mechanism):
         return SemiSupervised(concepts, self.target_epsilon, self.setup.delta, random_state=seed)
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """The rule of cells before it has seen a row; each parameter is a public constant or follows from n and d."""
+        """A new rule of cells, which has not seen a row; each parameter is a public constant or follows from n
+        and d.
+        """
         from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"
@@ -158,14 +164,16 @@ class PrivateHistogramConfig(Mechanism):
         return PCL2b(epsilon / 2.0, self.setup.delta / 2.0, self.side, seed, centred=centred)
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
-        """Features moved and scaled by the public constants; where cells end, to the boundary of [0, 1]^d."""
+        """Features (n, d) moved and scaled by public constants, and cut off at the boundary of [0, 1]^d where cells
+        end.
+        """
         with np.errstate(over="ignore"):  # an infinite number would be refused, and a refusal tell something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
         farthest = (0.0, 1.0) if self.rule in ("pcl", "pcl2") else (-FARTHEST, FARTHEST)
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """One for every user: clusters do not matter."""
+        """The accountant of the rule, the same for every user: clusters do not matter."""
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
             return NoisyVotes(epsilon, "example")
@@ -178,13 +186,13 @@ class PrivateHistogramConfig(Mechanism):
 
 @dataclass(frozen=True)
 class CellRule:
-    """A rule of cells as a predictor of features that were not scaled yet."""
+    """A rule of cells as a predictor, which scales the features that it is given first."""
 
     rule: "PCL | PCL2b | SemiSupervised"
     mechanism: PrivateHistogramConfig
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """(n, 2) at the features (n, d)."""
+        """Predicted class probabilities (n, 2) at the features (n, d)."""
         return np.asarray(self.rule.predict_proba(self.mechanism.scaled(np.asarray(features))))
 
 
@@ -238,7 +246,9 @@ class PrivateDensityConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
-        """The density. Whatever the rows, there is one: it is 0 everywhere if no cell passes."""
+        """The density that the noisy counts give. There is one whatever the rows: it is 0 everywhere if no cell
+        passes.
+        """
         from p2p_sim.histograms.densities import PCDE
         from p2p_sim.histograms.partitions import cube_side
 
@@ -254,5 +264,5 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(coordinates, model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """One for every user: clusters do not matter."""
+        """The accountant of the density, the same for every user: clusters do not matter."""
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))

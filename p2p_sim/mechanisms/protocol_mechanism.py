@@ -52,12 +52,14 @@ class ProtocolConfig(FlippedLabelsConfig):
 
     @abstractmethod
     def protocol(self) -> Protocol:
-        """What users do."""
+        """The protocol: what users do."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Everything has a meaning: noisy labels are all that anybody gets."""
+        """Refuse nothing: every key of network and adversaries has a meaning, as noisy labels are all that anybody
+        gets.
+        """
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
         protocol: Any = self.protocol()
@@ -72,13 +74,13 @@ class ProtocolConfig(FlippedLabelsConfig):
         return self.mechanism_of(protocol)(self.flips(setup), protocol, setup.adversaries)
 
     def mechanism_of(self, protocol: Protocol) -> "type[ProtocolMechanism]":
-        """How the protocol is accounted for: by what it declares."""
+        """The class of the mechanism that accounts for the protocol, by what the protocol declares."""
         return ProtocolMechanism
 
 
 @dataclass(frozen=True)
 class ProtocolMechanism(Deployment):
-    """A protocol among users with randomised response as noise; what anybody learns is protected by ε₀."""
+    """A protocol among users whose labels go through randomised response; ε₀ protects a label from everybody."""
 
     trust: ClassVar[Trust] = "nobody"
     sampling_rate: ClassVar[None] = None
@@ -114,12 +116,12 @@ class ProtocolMechanism(Deployment):
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """What the declaration proves in a cluster of n users."""
+        """The accountant that the protocol's declaration gives in a cluster of n users."""
         noise = self.randomizer
         return DeclaredProtocol(size, noise.flip_prob, noise.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """What keeps a declaration from being used; ε₀ holds in every situation."""
+        """The first condition under which the declaration may not be used; None if it may, or if ε₀ alone is stated."""
         return self.declared(2).applies(situation) if self.declares else None
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
@@ -135,7 +137,9 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """ε₀ for one who sees times, for a coalition and for an eavesdropper; for the learner it may be less."""
+        """The statements about a run: ε₀ for a learner who sees times, a coalition and an eavesdropper; for the learner
+        perhaps less.
+        """
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = [self.noise_alone("learner", delta)] * len(sizes)
         if self.applies(situation) is None:

@@ -41,7 +41,7 @@ LARGEST_MIXED = 2_048
 
 @dataclass(frozen=True)
 class PushedWalk(Protocol):
-    """Each user's noisy label walks this many steps; who holds it then submits it."""
+    """The protocol: each user's noisy label walks `steps` steps from user to user; who holds it then submits it."""
 
     steps: int
 
@@ -62,7 +62,9 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Send a label to a random user who may be asked, for so many further steps; submit it if there is nobody."""
+        """Send a label to a random user who may be asked, to walk so many further steps; submit it if there is
+        nobody.
+        """
         peer = me.random_peer()
         if peer is None:
             me.submit(label)
@@ -86,7 +88,9 @@ class PushedLabelsConfig(ProtocolConfig):
 
 
 class PushedLabels(ProtocolMechanism):
-    """The mechanism; on an overlay where nothing else can fail, by how well its walks mix."""
+    """The mechanism of pushed labels; on an overlay where nothing else can fail it is accounted for by how well walks
+    mix.
+    """
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
@@ -109,7 +113,11 @@ class PushedLabels(ProtocolMechanism):
 
 
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
-    """D of each cluster, rounded up; at least 1, which proves nothing, where it is not computed."""
+    """For each cluster D, the total variation between where walks end and a uniform user, summed over the cluster;
+    rounded up.
+
+    It is at least 1, which proves nothing, where it is not computed.
+    """
     offsets = np.concatenate([[0], np.cumsum(cluster_sizes)])
     if overlay is None:
         return [0.0] * len(cluster_sizes)

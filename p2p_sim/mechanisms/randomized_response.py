@@ -43,39 +43,44 @@ class RandomizedResponse(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """α."""
+        """The flip probability α, by the name of its column."""
         return {"flip_prob": self.flip_prob}
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """α if there are two classes."""
+        """α if there are two classes, else None."""
         return self.flip_prob if self.num_classes == 2 else None
 
     @property
     def transition(self) -> NDArray[np.float64]:
-        """1 - α on the diagonal, α/(K-1) elsewhere."""
+        """The probability that each label is sent as each label, (K, K): 1 - α on the diagonal, α/(K-1) elsewhere."""
         matrix = np.full((self.num_classes, self.num_classes), self.flip_prob / (self.num_classes - 1))
         np.fill_diagonal(matrix, 1.0 - self.flip_prob)
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """At most max(0, 1-α-e^ε α/(K-1))."""
+        """δ(ε) of a noisy label seen with its owner: an upper bound of max(0, 1-α-e^ε α/(K-1)), exact but for
+        rounding.
+        """
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """Exact for two classes."""
+        """The learner's accountant in an exchange among `size` users with sampling rate θ; exact for two classes."""
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
-        """What protects a label where users submit what most of several peers replied; exact for two classes."""
+        """The learner's accountant where users submit what most of several peers replied; exact for two classes."""
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Exact in tiny clusters, for as many submissions as sources: fewer tell less."""
+        """The learner's accountant if so many labels arrived, each fetched from one of `sources` users.
+
+        It is exact in tiny clusters, for as many submissions as sources: fewer show less.
+        """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
             return most
@@ -83,21 +88,21 @@ class RandomizedResponse(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ln((1-α)(K-1)/α), infinite at α = 0."""
+        """ε₀ of a noisy label: ln((1-α)(K-1)/α), infinite at α = 0."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     @property
     def total_variation(self) -> float:
-        """1 - αK/(K-1)."""
+        """The total variation between the laws of a noisy label under two labels: 1 - αK/(K-1)."""
         return local_delta(self.flip_prob, 0.0, self.num_classes).upper
 
     @property
     def payload_bits(self) -> int:
-        """Bits that name one of K classes."""
+        """Size of a message in bits: as many as name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """ln((1-α-δ)(K-1)/α)."""
+        """An ε below which no ε holds at δ: ln((1-α-δ)(K-1)/α), at least 0."""
         alpha, others = self.flip_prob, self.num_classes - 1
         numerator = (1.0 - alpha - delta) * others
         return math.inf if alpha == 0 else max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12))
@@ -129,7 +134,7 @@ class RandomizedResponse(Message):
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """α, if it lies in [0, (K-1)/K] and the accountant takes it: 0, or at least 1e-300."""
+    """The flip probability α itself, if it lies in [0, (K-1)/K] and the accountant takes it: 0, or at least 1e-300."""
     largest = (num_classes - 1) / num_classes
     if 0.0 < flip_prob < LEAST:
         raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
@@ -144,7 +149,7 @@ FLIP_PROB = Column("flip_prob", "flip probability α")
 
 
 class FlippedLabelsConfig(MechanismBase):
-    """What mechanisms share whose users flip their labels."""
+    """Base of the configurations of mechanisms whose users flip their labels."""
 
     columns: ClassVar[tuple[Column, ...]] = (FLIP_PROB,)
     flip_prob: float | None = Field(default=None, ge=0, le=1)
@@ -163,11 +168,11 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest α that is certified for ε; by default that of a label alone."""
+        """The smallest α that is certified for ε; by default that of a noisy label seen with its owner."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:
-        """What flips a label, calibrated if a target ε is given."""
+        """The randomizer that flips a label, calibrated if a target ε is given."""
         alpha = self.flip_prob
         if alpha is None:  # then a target is given
             alpha = self.sufficient(cast(float, self.target_epsilon), setup)
@@ -175,7 +180,7 @@ class FlippedLabelsConfig(MechanismBase):
 
 
 class FlippedChannel(FlippedLabelsConfig, Channel):
-    """A channel of flipped labels, without messages."""
+    """A mechanism of flipped labels that simulates no messages."""
 
     def calibrated(self, setup: Setup) -> Self:
         return self.model_copy(update={"flip_prob": self.flips(setup).flip_prob, "target_epsilon": None})

@@ -24,7 +24,7 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 
 
 class Cluster:
-    """One cluster's part of a shard's arrays, and what of it decides who can tell what.
+    """One cluster of a run on a network as it turned out, with what decides who can tell what.
 
     exposed: users whose noisy label the learner knows; hidden: others whose label somebody may have passed on.
     fell_back: a user passed on her own label. chosen: a member asked another user on purpose. watched: by a member.
@@ -57,7 +57,7 @@ class Cluster:
 
 
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """Rows and columns of one cluster, whose users fetch from nobody else."""
+    """The rows and columns of a table that belong to one cluster, whose users fetch from nobody else."""
     if part == slice(0, table.shape[0]):
         return table
     start = table.indptr[part.start : part.stop + 1]
@@ -74,10 +74,11 @@ def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
 
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
-    """What protects the labels of a cluster's users, or of one of them.
+    """The accountant of an observer about the users of a cluster, or about one of them, on the network as it turned
+    out.
 
     Args:
-        noise: what each label went through.
+        noise: the randomizer of labels.
         observer: the learner, who sees the set of submissions; a learner who also sees when each came; the coalition of
             the learner and the members here, about everybody else. "others": the learner, about users who did not pass
             on their own label.
@@ -105,7 +106,9 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 @lru_cache(maxsize=2)  # the last cluster's, which several observers share
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
+    """The accountant about users whose label others may have passed on; against the coalition if `members`, else the
+    learner.
+    """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
         return NothingSeen()
@@ -132,7 +135,10 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """What protects users whose peers a table describes; members see what they fetch whether they submit it or not."""
+    """The accountant about users whose peers are given by a table of fetch probabilities.
+
+    With `members`, these see what they fetch whether they submit it or not.
+    """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
     if members:
@@ -144,7 +150,9 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
 
 def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
-    """For users who come and go: the largest cap counts for all submitters, so that many clusters are one case."""
+    """The accountant where users come and go: the largest cap counts for all submitters, so that many clusters are one
+    case.
+    """
     caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
     if not caps.size or alpha is None:
         return _passed_on(cluster, noise, members=False)
@@ -158,7 +166,7 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
 
 @dataclass(frozen=True)
 class NoiseAlone(Accountant):
-    """Nothing but the noise on each label is certain, for a reason."""
+    """Accountant where nothing but the noise on each label is certain; it holds the reason."""
 
     requires = ANYWHERE
 
@@ -171,11 +179,11 @@ class NoiseAlone(Accountant):
         return self.noise.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """At most that of the message itself."""
+        """δ(ε), at most that of the message itself."""
         return self.noise.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε₀, whatever δ."""
+        """The statement of ε₀, which holds at every δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
         return PrivacyBound(
             0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
@@ -189,18 +197,18 @@ class NoiseAlone(Accountant):
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Nobody's label was passed on."""
+    """Accountant of users whose labels nobody passed on: nothing is learned."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS
     pure_epsilon = 0.0
 
     def delta(self, epsilon: float) -> Bracket:
-        """0."""
+        """δ(ε), which is 0."""
         return Bracket(0.0, 0.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """0."""
+        """The statement that ε is 0."""
         basis = "nobody's label was passed on"
         return PrivacyBound(
             0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
@@ -221,18 +229,18 @@ class GivenNetwork(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """As the accountant's."""
+        """The model's pure ε."""
         return self.model.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """At most the accountant's."""
+        """δ(ε), at most the model's; the lower end is 0."""
         return Bracket(0.0, self.model.delta(epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """At most the accountant's."""
+        """The statement of ε(δ) given the network as it turned out, at most the model's; the lower end is 0."""
         bound = self.model.epsilon(delta)
         return replace(bound, epsilon_lower=0.0, conditions=self.conditions, conditional_on=REALISED)
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """At most the accountant's."""
+        """δ at each of the given ε, at most the model's; the lower ends are 0."""
         return [Bracket(0.0, bracket.upper) for bracket in self.model.profile(epsilons)]

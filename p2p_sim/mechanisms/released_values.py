@@ -21,14 +21,14 @@ from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
 
 
 class ValuesConfig(Config):
-    """What randomizers of label values have in common, alone and as the message of an exchange."""
+    """Base of the configurations of randomizers of label values, alone and as the message of an exchange."""
 
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=64)
     """Prior over the k label values: k public probabilities that do not come from the labels; absent: all the same."""
 
     @abstractmethod
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-        """The randomizer at ε₀ for a public grid.
+        """The randomizer that has the given ε₀, for a public grid of label values.
 
         Raises:
             InputError: labels are classes, or ε₀ is too small for the solver.
@@ -36,7 +36,7 @@ class ValuesConfig(Config):
 
 
 class BinsConfig(ValuesConfig):
-    """RR-on-Bins."""
+    """The keys of RR-on-Bins."""
 
     loss: LossName = "squared"
     """"squared" or "absolute": the loss whose expectation under the prior the bins and their output values minimise."""
@@ -48,7 +48,7 @@ class BinsConfig(ValuesConfig):
 
 
 class UnbiasedConfig(ValuesConfig):
-    """The optimal unbiased randomizer."""
+    """The keys of the optimal unbiased randomizer."""
 
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
         randomizer = UnbiasedValues(epsilon, numbers_of(values), self.prior)
@@ -60,7 +60,7 @@ class UnbiasedConfig(ValuesConfig):
 
 
 def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
-    """The grid, if labels are places in one.
+    """The public grid of label values, if labels are places in one.
 
     Raises:
         InputError: labels are classes.
@@ -74,7 +74,7 @@ def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
 
 
 class LocalValues(LocalChannel, ValuesConfig):
-    """What both mechanisms have in common."""
+    """Base of both mechanisms whose users send their label value with their name."""
 
     conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR)
     releases: ClassVar[ReleaseKind] = "values"
@@ -98,11 +98,11 @@ class LocalValues(LocalChannel, ValuesConfig):
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Those of every message; the grid and the prior are public."""
+        """Conditions of ε₀: those of every message, and that the grid and the prior are public."""
         return (*LOCAL_CONDITIONS, *self.noise.caveats)
 
     def value_law(self, outcome: Outcome) -> ValueLaw:
-        """That of her randomizer."""
+        """The public law of the released numbers, that of the user's randomizer."""
         return self.randomizer(self.setup).published("user")
 
 

@@ -98,17 +98,17 @@ class RRWithPrior(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """A prior, where there is one, must be public."""
+        """Conditions of ε: a prior, where there is one, must be public."""
         return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
     def common_prior(self) -> Floats:
-        """(K,), the prior of whoever has no other."""
+        """The prior (K,) of users who have none of their own."""
         return np.full(self.num_classes, 1.0 / self.num_classes) if self.prior is None else np.array(self.prior)
 
     @property
     def candidates(self) -> int:
-        """k under the common prior."""
+        """k, among how many labels a noisy label is drawn under the common prior."""
         return int(best_candidates(self.common_prior, self.target_epsilon))
 
     @property
@@ -119,13 +119,13 @@ class RRWithPrior(Message):
 
     @property
     def total_variation(self) -> float:
-        """1 - αk/(k-1) under the common prior, of two labels among the k; 0 if k is 1."""
+        """The total variation between the laws of two labels under the common prior, 1 - αk/(k-1); 0 if k is 1."""
         k = self.candidates
         return local_delta(self.flip_prob(k), 0.0, k).upper if k > 1 else 0.0
 
     @property
     def payload_bits(self) -> int:
-        """Bits that name one of K classes."""
+        """Size of a message in bits: as many as name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
     def flip_prob(self, candidates: int) -> float:
@@ -134,11 +134,11 @@ class RRWithPrior(Message):
 
     @cached_property
     def _flip_probs(self) -> Floats:
-        """α by k, from 0 to K."""
+        """The flip probability α for each k from 0 to K."""
         return np.array([self.flip_prob(k) for k in range(self.num_classes + 1)])
 
     def attained(self, delta: float) -> float:
-        """That of a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
+        """An ε below which no ε holds at δ, for a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
         k = self.candidates
         alpha = self.flip_prob(k)
         numerator = (1.0 - alpha - delta) * (k - 1)
@@ -166,18 +166,21 @@ class RRWithPrior(Message):
 
     @property
     def transition(self) -> Floats:
-        """Under the common prior."""
+        """The probability that each label is sent as each label, under the common prior, (K, K)."""
         return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
 
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
-        """(n, K): whether a label is among the k that are sent under each of the priors (n, K)."""
+        """Whether each label is among the k that may be sent, under each of the priors (n, K): (n, K)."""
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         likely = np.zeros(priors.shape, dtype=np.bool_)
         np.put_along_axis(likely, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
         return likely
 
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
-        """(K, K) if the labels sent are the `candidates` (K,); other labels are sent as any of these."""
+        """The probability that each label is sent as each label if the labels sent are `candidates` (K,): (K, K).
+
+        A label that is not among them is sent as any of these.
+        """
         k = int(candidates.sum())
         return top_k_law(candidates / k, k, self.target_epsilon)
 
@@ -217,7 +220,7 @@ class RRWithPriorConfig(LocalChannel):
     where the learner is "knn", else 200."""
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with its number of neighbours settled."""
+        """This configuration with the number of neighbours fixed, by default as the scenario's learner suggests."""
         if self.neighbours is not None:
             return self
         follows = self.stages == 2 and getattr(learner, "kind", None) == "knn"
@@ -238,7 +241,7 @@ class RRWithPriorConfig(LocalChannel):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Both stages; the first one of all shards even where a part is asked for, since priors come from it."""
+        """Run both stages; the first one for all shards even where a part is asked for, since priors come from it."""
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
         population = cast(Population, population)  # by_shard is false
@@ -260,7 +263,11 @@ class RRWithPriorConfig(LocalChannel):
         return Outcome(LabelRelease(user, noisy[user], "hard", among[user]))
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """In two stages one matrix for each set of labels that some user chose among; None if this is too large."""
+        """The public law of the released labels: in two stages one matrix for each set of labels that some user chose
+        among.
+
+        None if that is too large.
+        """
         candidates = outcome.labels.candidates
         if candidates is None:
             return super().noise_law(outcome)
@@ -272,7 +279,9 @@ class RRWithPriorConfig(LocalChannel):
         return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
-        """The first half's noisy labels, by place; where nobody went first, the common prior."""
+        """What gives the second half their priors: the first half's noisy labels by their features; the common prior if
+        nobody went first.
+        """
         k = self.setup.num_classes
         if not len(noisy):
             common = self.randomizer(self.setup).common_prior.astype(np.float32)
@@ -282,13 +291,16 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """ε₀, or ε in two stages, whatever the cluster."""
+        """The accountant of a user's label seen with her name: ε₀, or ε in two stages, whatever the cluster."""
         noise = self.randomizer(setup)
         pure = noise.local_epsilon if self.stages == 1 else self.target_epsilon
         return LocalAccountant(noise, pure, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """In two stages that of any message at ε: priors of the second stage are not known beforehand."""
+        """Upper bound of the advantage of an observer who sees a message, if all labels are equally likely.
+
+        In two stages it is that of any message at ε: priors of the second stage are not known beforehand.
+        """
         if self.stages == 1:
             return super().local_advantage(num_classes)
         return local_advantage(1.0, self.target_epsilon, num_classes)

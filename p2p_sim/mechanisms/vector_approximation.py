@@ -36,26 +36,26 @@ class VectorApproximation(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """p."""
+        """The probability p that a bit is flipped, by the name of its column."""
         return {"bit_flip_prob": self.bit_flip_prob}
 
     @property
     def local_epsilon(self) -> float:
-        """2 ln((1-p)/p), infinite at p = 0."""
+        """ε₀ of a noisy vector: 2 ln((1-p)/p), infinite at p = 0."""
         return vector_epsilon(self.bit_flip_prob)
 
     @property
     def total_variation(self) -> float:
-        """1 - 2p."""
+        """The total variation between the laws of a noisy vector under two labels: 1 - 2p."""
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
-        """Exact."""
+        """The advantage of an observer who sees a vector with its owner, if all labels are equally likely; exact."""
         return vector_advantage(self.bit_flip_prob, num_classes)
 
     @property
     def payload_bits(self) -> int:
-        """K."""
+        """Size of a message: K bits."""
         return self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -74,13 +74,13 @@ class VectorApproximation(Message):
         return packed
 
     def attained(self, delta: float) -> float:
-        """ln(((1-p)² - δ)/p²)."""
+        """An ε below which no ε holds at δ: ln(((1-p)² - δ)/p²), at least 0."""
         flip = self.bit_flip_prob
         numerator = (1.0 - flip) ** 2 - delta
         return max(0.0, math.log(max(numerator / flip**2, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """(b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""
+        """Unbiased scores of the classes: (b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""
         p = self.bit_flip_prob
         if 1.0 - 2.0 * p < 2.0**-40:
             return None
@@ -101,7 +101,7 @@ class VectorApproximationConfig(LocalChannel):
 
     @property
     def bit_flip_prob(self) -> float:
-        """p."""
+        """The probability p that a bit is flipped, for the target ε."""
         return bit_flip_prob_of(self.target_epsilon)
 
     def randomizer(self, setup: Setup) -> VectorApproximation:

@@ -91,10 +91,7 @@ def verify(certificate: Any) -> str:
 
 
 class Proof:
-    """What the proofs for all data sets share: the claim, the precision of numbers, and how much work was done.
-
-    Numbers have so many bits, and probabilities below 2^-drop are left out.
-    """
+    """The claim, the numbers' bits and the work done, for all data sets; probabilities below 2^-drop are left out."""
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -133,14 +130,12 @@ class Proof:
             refuse(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """An upper bound of Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
+        """Upper bound of Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """A lower bound of the law of X, the number of noisy ones, if `ones` of the others hold 1 and `zeros`
-        hold 0.
-        """
+        """A lower bound of the law of X, the noisy ones, if `ones` of the others hold 1 and `zeros` hold 0."""
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -149,9 +144,7 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """Lower bounds of the laws A and B of the ones among t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with
-        (x+1)/n.
-        """
+        """Lower bounds of A and B for t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
@@ -167,9 +160,7 @@ class Proof:
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
     def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
-        """Lower bounds of A and B for t - 1 submissions, from those for t: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1)
-        (k+1)/t.
-        """
+        """Lower bounds of A and B for t - 1 submissions: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t."""
         low, a, b = views
         if low:
             low, a, b = low - 1, [0, *a], [0, *b]
@@ -178,7 +169,7 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """Two laws without the values at both ends whose probability is small enough to be left out in both."""
+        """Two laws without the values at both ends that are improbable in both."""
         end, first, cut = len(a), 0, self.cut
         while end and a[end - 1] < cut and b[end - 1] < cut:
             end -= 1
@@ -192,16 +183,14 @@ class Proof:
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient at `wanted`, from one at k; wanted is at least k."""
+        """A lower bound of the binomial coefficient at `wanted`, from one at k <= `wanted`."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """A lower bound of the law Bin(trials, p) about its mode k, where it is at least `cut`; `ways` is the binomial
-        coefficient at k.
-        """
+        """A lower bound of Bin(trials, p) about its mode k, where it is at least `cut`; ways: C(trials, k)."""
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits

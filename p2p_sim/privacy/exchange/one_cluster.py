@@ -47,8 +47,7 @@ _WORTH = 12
 
 @dataclass(frozen=True)
 class CoverBlock:
-    """Data sets that are certified together: m to m + `revealed` for each m that is evaluated, m the others with label
-    1.
+    """Data sets m to m + `revealed`, for each m that is evaluated, which are certified together.
 
     ones: the m that are evaluated, 1 + `revealed` apart, so that their data sets follow one another without a gap.
     revealed: b, others whose noisy bits are known. change: as in `DeltaEvaluator`. `NARROW` is for figures that are
@@ -208,20 +207,16 @@ class ClusterExchange(Sources):
 
     @property
     def tabulated(self) -> bool:
-        """Whether the exchange is so small that ε is computed as that of the worst data set, without raising it."""
+        """Whether the exchange is so small that ε is that of the worst data set, and is not raised."""
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
     def revealed(self) -> int:
-        """b: how many others' noisy bits are revealed for every data set, in clusters where each of fewer would take
-        too long.
-        """
+        """b: how many others' noisy bits are revealed for every data set, where fewer would take too long."""
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """A share by which ε of the data set of all zeros may be raised and stays below its ε if `revealed` bits are
-        known.
-        """
+        """A share by which ε may be raised and stays below ε of all zeros with `revealed` known bits."""
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         for room in _ROOM:
@@ -256,13 +251,11 @@ class ClusterExchange(Sources):
         share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certify all data sets from m = 1 + `least` on, block by block; False if one fails, or if it would take too
-        long.
+        """Certify all data sets from m = 1 + `least` on, block by block; False if one fails, or if it takes too long.
 
         Args:
             targets: what quick looks are checked against; `include` may move them.
-            include: certifies a block for a figure that is stated, if need be by moving the targets; False where it
-                refuses.
+            include: certifies a block for a stated figure, if need be by moving the targets; False where it refuses.
             least: smallest b. share: V that is needed, as a share of that of all zeros.
             limited: whether to give up above `EXHAUSTIVE` users or expected submissions. A last attempt must not be,
                 even where `least` is 0, in clusters of fewer than 100 users: what it returns is then stated.
@@ -334,9 +327,7 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """How many evaluations may be spent on the data sets up to m = half; 0 where more than `_LOOKS` are
-        expected.
-        """
+        """How many evaluations may be spent up to m = half; 0 where more than `_LOOKS` are expected."""
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))
@@ -344,7 +335,7 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """How many others' bits may be revealed, about, before V of the data set m = `ones` falls to what is needed."""
+        """How many others' bits may be revealed, about, before V of m = `ones` falls to what is needed."""
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
             return 0.0

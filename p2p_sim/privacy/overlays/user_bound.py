@@ -104,9 +104,7 @@ class Tails:
     _bounds: dict[tuple[float, int] | bytes, Floats] = field(default_factory=dict, init=False)
 
     def lacking(self, users: NDArray[np.integer], entries: Floats) -> "Lacking":
-        """Bounds for some users' rows, each without one of its entries that hide somebody, which is given by
-        its value.
-        """
+        """Bounds for some users' rows, each without one hiding entry, which is given by its value."""
         fixed = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
         for index, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
@@ -130,9 +128,7 @@ class Tails:
         return Lacking(fixed, none.astype(np.int64), none, rows=[], flip_prob=self.flip_prob, levels=self.levels)
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """The bounds at all levels of a row whose other entries are equal; None if they are not, unless the largest are
-        left out.
-        """
+        """The bounds at all levels of a row whose other entries are equal, or without the largest; else None."""
         if self.without:
             hiding = np.sort(self.row(user))
             hiding = np.delete(hiding, np.searchsorted(hiding, entry))
@@ -192,18 +188,14 @@ class Lacking:
 
     @cached_property
     def _factors(self) -> Floats:
-        """Logarithms of moment generating functions of the rows with different entries, without the one entry; rounded
-        up, a line each.
-        """
+        """Logarithms of moment generating functions of those rows without the one entry; rounded up, a line each."""
         factors = np.stack([row.factors for row in self.rows if row.factors is not None])
         own = np.log1p(self.flip_prob * np.expm1(-self._strengths * self.entries[:, None]))
         return factors - own + 1e-12 * np.abs(factors)
 
 
 class LevelBound(NamedTuple):
-    """The bound at one level τ, as in `Levels`: what leaks, what always leaks, the chance that anybody strays, and the
-    loss law.
-    """
+    """At one level τ, as in `Levels`: what leaks, what always leaks, the chance that anybody strays, the loss law."""
 
     leak: float
     always: float
