@@ -73,8 +73,9 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Models that are no more accurate than the majority class, because nothing can be, and have a larger excess risk
-    than the best constant."""
+    """A line for each model whose excess risk is above that of the best constant, where no rule can be more accurate
+    than the majority class.
+    """
     if gains(rows):
         return []
     lines = []
@@ -113,7 +114,9 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 class PointsNotAbove(NamedTuple):
-    """Numbers of points: not clearly more accurate than the majority class, and comparable with it at all."""
+    """Two counts of points: those not clearly more accurate than the majority class, and those that can be compared
+    with it.
+    """
 
     not_above: int
     comparable: int

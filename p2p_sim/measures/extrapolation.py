@@ -72,7 +72,8 @@ def predict(
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The p for which the largest of n independent draws stays below the draws' upper p-point with this probability.
+    """The p for which, with probability `level`, the largest of n independent draws is below the point that one draw
+    exceeds with probability p.
 
     From (1-p)^n = level, exact for every n, without cancellation.
 
@@ -96,7 +97,8 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """The largest of n independent Bin(trials, p) numbers is at most this with at least the given probability.
+    """A number that the largest of n independent Bin(trials, p) numbers does not exceed with at least the given
+    probability.
 
     Args:
         count: n, at least 1. trials, probability: of each number. level: in (0, 1), as for `tail_of_largest`.
@@ -105,7 +107,8 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """Any one of n Bin(trials, p) numbers, however dependent, is larger with at most this chance (union bound).
+    """A number that any of n Bin(trials, p) numbers, however dependent, exceeds with at most the given chance (union
+    bound).
 
     Args:
         count: n, at least 1. trials, probability: of each number. chance: in (0, 1); may be far below 1e-16.
@@ -116,7 +119,9 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """Any one of n Bin(trials, p) numbers, however dependent, is smaller with at most this chance (union bound)."""
+    """A number below which any of n Bin(trials, p) numbers, however dependent, falls with at most this chance (union
+    bound).
+    """
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
@@ -204,7 +209,8 @@ class GridLaw:
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
-        """The quantile of the last arrival among n independent users, seconds: exact extreme-value law.
+        """The time of the last arrival among n independent users, in seconds, at a quantile: the exact extreme-value
+        law.
 
         Args:
             count: n, at least 1, those included who never arrive. level: in (0, 1); 1/2 gives the median.
@@ -221,7 +227,8 @@ class GridLaw:
         return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
-        """The quantile of when a queue is empty that serves n users' small messages one at a time, seconds.
+        """The time at which a queue is empty that serves n users' small messages one at a time, in seconds, at a
+        quantile.
 
         It is the largest t + load · Pr[arrives at t or later] up to the last arrival: Lindley's recursion for n users,
         whose arrivals follow the law to within load/√n, with the last one's chance of being late.

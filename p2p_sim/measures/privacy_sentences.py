@@ -98,7 +98,9 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
 
 
 def population(rows: "pd.DataFrame") -> str:
-    """What follows from the population, whoever takes part; empty where no public model is known."""
+    """A sentence on how well labels are guessed from the population alone, whoever takes part; empty where no public
+    model is known.
+    """
     if "guess_model" not in rows or rows["guess_model"].isna().any():
         return ""
     right = of_hundred(float(rows["guess_model"].astype(float).mean()), False)

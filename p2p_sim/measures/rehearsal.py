@@ -41,7 +41,7 @@ def uniform(epsilon: float, classes: int) -> Choice:
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """Spend the share of ε on the distributions, 2/σ, and the rest on the labels, ln(1 + (1-λ)/(λτ)).
+    """The parameters that spend a share of ε on the distributions, 2/σ, and the rest on the labels, ln(1 + (1-λ)/(λτ)).
 
     At τ = 0 labels can only be resampled throughout: λ = 1, and all of ε goes to the distributions.
     """
@@ -57,7 +57,9 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """Ways to spend ε in full: uniform randomised response, no label kept at all, and splits between, by threshold."""
+    """Choices of parameters that spend ε in full: uniform randomised response, no label kept at all, and splits between
+    them.
+    """
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")

@@ -199,7 +199,7 @@ def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Strea
 
 
 def _placed(sample: Sample) -> Examples | None:
-    """The holdout with the clusters of its rows, numbered as those of users; -1: of a cluster without users."""
+    """The held-out rows with the numbers that their clusters have among users; -1 for a cluster without users."""
     held, user_clusters = sample.holdout, sample.users.cluster
     if held is None or held.cluster is None or user_clusters is None:
         return held

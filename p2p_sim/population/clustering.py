@@ -25,7 +25,7 @@ class Clustering(Config):
     """Whether it looks at no user's features, so that it says nothing of a row."""
 
     def shortfall(self, clusters: int) -> str:
-        """Why there are fewer clusters than were asked for; nothing if no number was."""
+        """Why there are fewer clusters than were asked for, in words; empty if no number was asked for."""
         return ""
 
 

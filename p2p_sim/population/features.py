@@ -137,7 +137,7 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
 
 
 def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows, listed: Sequence[str]) -> list[str]:
-    """Why one-hot columns are likely not meant to be ones, a line each with a way out.
+    """For each one-hot column that was probably not meant to be one, a line with the reason and a way out.
 
     Args:
         used_rows: indices of the columns' rows in the file. listed: columns that the scenario names in one_hot.
