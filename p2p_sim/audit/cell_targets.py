@@ -50,21 +50,21 @@ REVEALED = 700.0
 
 
 class TargetCurve(NamedTuple):
-    """So many targets of a run have this curve."""
+    """A privacy curve, and how many targets of a run have it."""
 
     targets: int
     delta: Curve
 
 
 class Grid(NamedTuple):
-    """Where cell 0 begins along each axis, and the side of a cell, as features are before scaling."""
+    """Where cell 0 begins along each axis, and the side of a cell, in units of the unscaled features."""
 
     origin: float
     side: float
 
 
 class CellTargets(RepeatedTargets):
-    """Targets in cells."""
+    """Targets of an audit whose coin chooses between two whole rows, which lie in different cells."""
 
     exact = (True,)
     scope = Scope(
@@ -77,7 +77,7 @@ class CellTargets(RepeatedTargets):
     @property
     @abstractmethod
     def curves(self) -> tuple[TargetCurve, ...]:
-        """How many targets of a run have which law."""
+        """The privacy curves of the targets of a run, and how many targets have each."""
 
 
 def released_of(
@@ -86,13 +86,13 @@ def released_of(
     labels: NDArray[np.bool_],
     streams: Streams,
 ) -> "DensityRelease | CellRule":
-    """What a mechanism releases of invented rows (n, d), (n,)."""
+    """What a mechanism releases of invented rows, features (n, d) and labels (n,)."""
     release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
     return cast(CellRule, release.predictor) if isinstance(release, ModelRelease) else release
 
 
 def moved_cells(epsilon: float, cells: int) -> Curve:
-    """δ of a target who moves so many cells, whose noise is ε-private together."""
+    """The privacy curve of a target whose coin moves `cells` cells, whose noise is ε-private for all together."""
 
     def delta(at: float, rise: float) -> float:
         moved = rise * epsilon
@@ -106,7 +106,8 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 @dataclass(frozen=True)
 class CellVoteTargets(CellTargets):
-    """Two targets in three cells: one whose label is open, one who is in either of two cells that she has alone.
+    """Two targets among the votes of three cells: one whose label is a coin, and one who is in either of two cells that
+    she has alone.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked. rows: n, as in the scenario.
     """
@@ -118,7 +119,7 @@ class CellVoteTargets(CellTargets):
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """By the number of cells that a target moves."""
+        """The targets' privacy curves, by the number of cells that a target's coin moves."""
         epsilon, (before, after) = self.claimed.target_epsilon, self._cells
         pairs = int(np.sum(before != after))
         alone = len(before) - pairs
@@ -144,13 +145,15 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _fitted(self) -> CellRule:
-        """The claimed rule of as many rows, whose cells and usual count are public."""
+        """The claimed rule learned from as many rows, of which the attack uses what is public: its cells and usual
+        count.
+        """
         features = np.full((self.rows, self.dimensions), self.claimed.low)
         return cast(CellRule, released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
 
     @cached_property
     def _points(self) -> Floats:
-        """A point in each cell (m, d), of at most as many cells as rows."""
+        """A point in each cell, (m, d), of at most as many cells as rows."""
         cubes = cast(Cubes, self._fitted.rule.partition_)
         edges, claimed = cubes.edges(), self.claimed
         middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])
@@ -164,8 +167,10 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _cells(self) -> Ints:
-        """Cells (2, t) of the targets if their coins are 0, and 1: of three one with a target whose label is open, and
-        two for a target who is in either."""
+        """The cells of the targets if their coins are 0, and if they are 1, (2, t).
+
+        Of three cells one has a target whose label is a coin, and a target is in either of the two others.
+        """
         cells = len(self._points)
         if cells < 3:
             return np.tile(np.arange(cells), (2, 1))
@@ -175,7 +180,8 @@ class CellVoteTargets(CellTargets):
 
 @dataclass(frozen=True)
 class CountTargets(CellTargets):
-    """Targets in either of two full cells, or alone in either of two empty ones; and one whose label is used to choose.
+    """Targets among noisy counts: in either of two full cells, or alone in either of two empty ones; and one whose
+    label is used to choose.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked.
     """
@@ -186,7 +192,9 @@ class CountTargets(CellTargets):
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """In full cells the noise protects, and beside it nothing; alone, the threshold."""
+        """The targets' privacy curves: in full cells the noise protects alone; a target who is alone is also protected
+        by the threshold.
+        """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
         alone = TargetCurve(self._alone, lambda at, rise: 0.25 * self.claimed.setup.delta)
@@ -219,7 +227,9 @@ class CountTargets(CellTargets):
         return ScoredTargets(coins, scores[None, :], self._rows)
 
     def _counts(self, release: "DensityRelease | CellRule", points: Floats) -> list[Floats]:
-        """Noisy counts (m,) at the points, of each histogram; of a density as many as it says beside cell 0."""
+        """The noisy counts (m,) at the points, for each histogram; of a density in proportion to what it has in
+        cell 0.
+        """
         if isinstance(release, CellRule) and isinstance(release.rule, PCL2b):
             cells = release.rule.partition_.cells(release.mechanism.scaled(points))
             return [release.rule.all_.at(cells), release.rule.ones_.at(cells)]
@@ -234,7 +244,7 @@ class CountTargets(CellTargets):
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
 
     def _choice(self, release: "DensityRelease | CellRule") -> float:
-        """ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""
+        """The score of a released choice: ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""
         chosen = cast(CellRule, release)
         rule = cast(SemiSupervised, chosen.rule)
         points = chosen.mechanism.scaled(self._points(np.append(0, np.full(self._labelled - 1, -1))))
@@ -251,14 +261,14 @@ class CountTargets(CellTargets):
 
     @property
     def _labelled(self) -> int:
-        """Users whose labels choose."""
+        """How many users' labels are used to choose."""
         if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
             return self.claimed.asked_users
         return 0
 
     @cached_property
     def _crowd(self) -> int:
-        """Rows of a full cell beside the target."""
+        """How many rows a full cell has beside the target."""
         epsilon = self.claimed.target_epsilon / self._histograms
         return math.ceil(
             stability_threshold(epsilon, self.claimed.setup.delta / self._histograms) + CLEAR * 2.0 / epsilon
@@ -266,28 +276,30 @@ class CountTargets(CellTargets):
 
     @property
     def _pairs(self) -> int:
-        """Targets in full cells, of one release; few if a choice is attacked too, by one target a release."""
+        """How many targets of one release are in full cells; few if a choice is attacked too, by one target a
+        release.
+        """
         return 2 if self._labelled else max(1, min(100, ROWS // (2 * self._crowd)))
 
     @property
     def _alone(self) -> int:
-        """Targets that are alone in a cell: so few that the others' noise still shows in the mean."""
+        """How many targets are alone in a cell: so few that the others' noise still shows in the mean."""
         return max(1, self._pairs // 2)
 
     @property
     def _rows(self) -> int:
-        """Of one release."""
+        """How many rows one release has."""
         return len(self._others) + self._pairs + self._alone + self._labelled
 
     @cached_property
     def _others(self) -> Ints:
-        """Cells of the rows that are no targets."""
+        """The cells of the rows that are no targets, one entry a row."""
         full = np.repeat(np.arange(1, 2 * self._pairs + 1), self._crowd)
         return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])
 
     @cached_property
     def _grid(self) -> Grid:
-        """Where the claimed cells are, by a release of rows that are all in one corner."""
+        """Where the claimed rule's cells are, found by a release of rows that are all in one corner."""
         rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
         release = released_of(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))
@@ -297,7 +309,7 @@ class CountTargets(CellTargets):
         return Grid(low + factor * cubes.offset, factor * cubes.side)
 
     def _points(self, cells: Ints) -> Floats:
-        """The middle of each of these cells, which are in a row (m, d)."""
+        """The middle of each of these cells, which lie along one axis, (m, d)."""
         origin, side = self._grid
         points = np.full((len(cells), self.dimensions), origin + 0.5 * side)
         points[:, 0] += side * cells

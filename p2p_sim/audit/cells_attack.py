@@ -47,7 +47,7 @@ def audit_cells(
 
 @dataclass(frozen=True)
 class CellLaw(Account):
-    """What is certified of targets in cells. laws: their curves, and how many have each."""
+    """What is certified of targets in cells. laws: their privacy curves, and how many targets have each."""
 
     mechanism: CellCurator
     laws: tuple[TargetCurve, ...]
@@ -67,7 +67,7 @@ class CellLaw(Account):
         return {"target_epsilon": self.mechanism.target_epsilon, **self.mechanism.parameters}
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """The mean δ of the targets."""
+        """The mean over the targets of the certified δ at each ε, with noise that makes ε `rise` times as large."""
         number = sum(count for count, _ in self.laws)
         return np.array([sum(n * curve(at, rise) for n, curve in self.laws) / number for at in epsilons])
 

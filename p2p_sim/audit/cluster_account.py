@@ -21,7 +21,9 @@ HALVINGS = 14
 
 @dataclass(frozen=True)
 class ClusterAccount(Account):
-    """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario."""
+    """What an accountant certifies of clusters of these sizes (C,) with one target in each. delta: δ of the
+    scenario.
+    """
 
     delta: float
 
@@ -30,7 +32,7 @@ class ClusterAccount(Account):
     @property
     @abstractmethod
     def noise(self) -> float:
-        """How much noise there is, such as α."""
+        """The amount of noise that is claimed, such as α."""
 
     @abstractmethod
     def weaker(self, size: int, noise: float) -> Accountant:
@@ -47,7 +49,7 @@ class ClusterAccount(Account):
 
     @property
     def largest(self) -> float:
-        """ε(δ = 1e-5) in a cluster of median size."""
+        """The ε of which parts are tested: ε(δ = 1e-5) in a cluster of median size."""
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
@@ -57,7 +59,9 @@ class ClusterAccount(Account):
         return np.asarray(np.array(table).T @ weights / weights.sum())
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ by the smaller noise with which ε(δ) is `rise` times as large, in a cluster of median size."""
+        """δ at each ε if there is so much less noise that ε(δ) is `rise` times as large, in a cluster of median
+        size.
+        """
         low, high = 0.0, self.noise
         target = rise * self.weaker(self.middle, high).epsilon(self.delta).epsilon_upper
         if rise > 1.0 and 0.0 < target <= LARGEST_RISEN:
@@ -72,5 +76,5 @@ class ClusterAccount(Account):
         return np.array([bracket.upper for bracket in self.weaker(self.middle, noise).profile(epsilons)])
 
     def curves(self) -> dict[str, Floats]:
-        """What is certified in a cluster of median size."""
+        """The certified trade-off curve of a cluster of median size, by its name in the figure."""
         return {"certified, of the median cluster": tradeoff(self.accountant(self.middle), TYPE_ONE)}

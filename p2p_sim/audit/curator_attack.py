@@ -46,7 +46,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class CuratorEvent:
-    """What the attack counts, in which cluster.
+    """An event that the attack counts, and the cluster in which it does.
 
     counts: users with each label in the first world, the target's a = 0 included. everywhere: whether q̃ must be τ at
     every label but a, or at b = 1 alone. largest: of q̃(a).
@@ -182,14 +182,14 @@ def audit_curator(
 
 
 class PlannedEvent(NamedTuple):
-    """epsilon: the lower bound of ε that a sound mechanism is expected to show by this event."""
+    """An event to count, and the lower bound of ε that a sound mechanism is expected to show by it."""
 
     event: CuratorEvent
     epsilon: float
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event from which a sound mechanism is expected to show most."""
+    """The event by which a sound mechanism is expected to show the largest lower bound of ε."""
     best: PlannedEvent | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
     rng = Streams(0, 0).generator("rehearsal")
@@ -214,7 +214,7 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
 
 
 def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
-    """Events to try, those in one cluster together."""
+    """Lists of events to try; those of one list are in one cluster."""
     n, k, tau = privacy.cluster_size, privacy.num_classes, privacy.threshold
     top, many, few = 1.0 - (k - 1) * tau, math.ceil(n * tau), math.floor(n * tau)
     if n - (k - 1) * many >= 1:

@@ -50,7 +50,9 @@ class LawCheck:
 
     @staticmethod
     def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
-        """Of a sum with this variance; the largest of so many of them."""
+        """The check of a sum with this variance, the largest of `tests` such sums, whose mean is 0 if the declaration
+        is true.
+        """
         off = abs(total)
         bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
         return LawCheck(name, total / math.sqrt(variance) if variance else math.copysign(off, total), min(1.0, bound))
@@ -69,7 +71,9 @@ def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
 
 
 def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
-    """Given the views, whose noisy label is which is a matter of chance."""
+    """Checks of symmetry alone: given how often the learner got what, which user had which noisy label must be a matter
+    of chance.
+    """
     views = [(cluster, _centred(cluster.held)) for cluster in clusters]
     for name, scores in (
         ("labels of users who submit ones", [_within(c.ones) for c in clusters]),
@@ -97,7 +101,9 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
 
 
 def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
-    """Given the noisy labels, submissions are independent coins."""
+    """Checks of a declared law: given the noisy labels, submissions must be independent coins of the declared
+    probability.
+    """
     theta, sums = law.sampling_rate, dict[str, list[float]]()
 
     def add(name: str, terms: Floats, variances: Floats) -> None:
@@ -125,12 +131,12 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
 
 
 def _centred(values: NDArray[np.generic]) -> Floats:
-    """Less the mean of each run."""
+    """Values (R, n) less the mean of each run."""
     numbers = values.astype(np.float64)
     return np.asarray(numbers - numbers.mean(1, keepdims=True))
 
 
 def _within(counts: NDArray[np.int64]) -> Floats:
-    """Centred, and scaled so that none exceeds 1."""
+    """Counts (R, n) cut at 2, less each run's mean, and scaled so that none exceeds 1 in size."""
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

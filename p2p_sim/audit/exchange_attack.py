@@ -87,7 +87,7 @@ def people_of(case: Replicate) -> People:
 def _targets(
     case: Replicate, people: People | None, sizes: NDArray[np.int64], claimed: float | None
 ) -> ExchangeTargets:
-    """Where the targets come from."""
+    """The targets of an audit: users of the scenario, or of copies of one cluster with labels of the worst data set."""
     scenario = case.scenario
     if people is not None and people.num_classes > 2:
         raise InputError(
@@ -121,7 +121,7 @@ def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed
 
 @dataclass(frozen=True)
 class ClusterCurves(ClusterAccount):
-    """The certified curves of exchanges."""
+    """What is certified of clusters of an exchange, one target in each."""
 
     mechanism: LabelExchangeMechanism
 
@@ -130,7 +130,7 @@ class ClusterCurves(ClusterAccount):
 
     @property
     def noise(self) -> float:
-        """α."""
+        """The flip probability α."""
         return flipped_labels(self.mechanism.randomizer, "an audit").flip_prob
 
     @property
@@ -138,15 +138,19 @@ class ClusterCurves(ClusterAccount):
         return {"flip_prob": self.noise, "sampling_rate": self.mechanism.sampling_rate}
 
     def weaker(self, size: int, noise: float) -> LabelExchange:
-        """An exchange with another α."""
+        """The accountant of an exchange of this size with another α."""
         return LabelExchange(size, noise, self.mechanism.sampling_rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The bound of the smallest cluster: revealing users' bits turns a larger exchange into a smaller one."""
+        """The statement for the smallest cluster, which holds for all: revealing users' bits turns a larger exchange
+        into a smaller one.
+        """
         return self.accountant(int(self.sizes.min())).epsilon(delta)
 
     def curves(self) -> dict[str, Floats]:
-        """The exact one without faults, and the paper's where it applies, in clusters of median size."""
+        """Trade-off curves of a cluster of median size, by name: the exact one without faults, and the paper's where it
+        applies.
+        """
         n = self.middle
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         paper = Lemma9(n, self.noise, self.mechanism.sampling_rate, self.delta).stated().epsilon
@@ -157,7 +161,7 @@ class ClusterCurves(ClusterAccount):
         return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest α whose curve falls below what is proved, at one ε or more."""
+        """The smallest α whose certified δ is below what the attack proves, at one ε or more; None if there is none."""
         epsilons = [event.epsilon for event in plan.deltas]
         if not (attacked > 0.0).any():
             return None

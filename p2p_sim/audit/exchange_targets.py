@@ -33,8 +33,11 @@ SHARDS = 4
 
 
 class Round(NamedTuple):
-    """people: without coins. part: the shards of them that are run; None: all. offsets: (C + 1,), where the clusters of
-    these begin and end. holders: (2, C) ones and zeros, who hold a coin's high and low class, but for first users."""
+    """Users of one run of an audit, one target in each cluster.
+
+    people: without coins. part: the shards of them that are run; None: all. offsets: (C + 1,), where their clusters
+    begin and end. holders: (2, C) how many users of each cluster but its first hold a coin's high and low class.
+    """
 
     people: People
     part: tuple[int, int] | None
@@ -44,14 +47,14 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """What the learner sees of some targets, one in each cluster; every array (c,).
+    """What the learner sees of some targets, one in each cluster; every array has an entry for each target, (c,).
 
     labels: the coins. sizes, ones, zeros: n, and how many of the others hold the high and the low class. sent,
     sent_ones, sent_zeros: submissions of the cluster, and those of the high and the low class among them. own, after,
-    before: what the target, the user after her and the last one of the cluster submitted: 0 nothing, 1 the low class,
-    2 the high one, 3 another one. times: (c, 4) of the order of arrival; None where it is not looked at.
-    raw: (c, F) what each user of the cluster submitted, and when (`raw_view`); None where it is not looked at.
-    claims: (J,) sums of the certified δ(ε) of the targets in the realised networks; None where all went well.
+    before: what the target, the user after her and the last one of the cluster submitted: 0 nothing, 1 the low class, 2
+    the high one, 3 another one. times: (c, 4) of the order of arrival; None where it is not looked at. raw: (c, F) what
+    each user of the cluster submitted, and when (`raw_view`); None where it is not looked at. claims: (J,) sums of the
+    certified δ(ε) of the targets in the realised networks; None where all went well.
     """
 
     labels: NDArray[np.bool_]
@@ -70,7 +73,7 @@ class Batch:
 
     @property
     def features(self) -> NDArray[np.float32]:
-        """(c, F) what a classifier learns from, besides other scores; the raw view comes last."""
+        """Features (c, F) that a classifier learns from, besides other scores; the raw view comes last."""
         states = [submitted == state for submitted in (self.own, self.after, self.before) for state in (1, 2)]
         some = np.maximum(self.sent, 1)
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
@@ -95,12 +98,11 @@ class CoinedPeople(DrawnPeople):
 
 @dataclass(frozen=True)
 class ClusterTargets:
-    """Where targets come from.
+    """The source of an audit's targets: one in each cluster, whose label is a coin.
 
     case: the scenario; its network carries the messages, if there are any. mechanism: what is attacked; a label counts
     as the class for which it speaks. rounds: gives the users of the replicates 0, 1, ... of the audit. pair: classes of
-    a coin.
-    looks_closely: whether the raw view is looked at, in clusters of one size.
+    a coin. looks_closely: whether the raw view is looked at, in clusters of one size.
     """
 
     case: Replicate
@@ -110,7 +112,7 @@ class ClusterTargets:
     looks_closely: bool = False
 
     def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
-        """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""
+        """Sums over the targets of the certified δ at each ε, (J,); None where they do not depend on the run."""
         return None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
@@ -189,7 +191,7 @@ class ExchangeTargets(ClusterTargets):
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
-    """Copies of one cluster with these labels (n,), of which the first is replaced by coins."""
+    """Rounds of copies of one cluster with these labels (n,), whose first user is the target."""
     together = max(1, SHARDS * BLOCK // labels.size)
     ones = int(labels[1:].sum())
 
@@ -204,7 +206,7 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 
 
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
-    """The users of a scenario's first replicate."""
+    """Rounds of the users of a scenario's first replicate, the first of each cluster being a target."""
 
     def rounds(missing: int) -> Iterator[Round]:
         if isinstance(people, Population):
@@ -222,14 +224,14 @@ def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Itera
 
 
 def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
-    """(2, C) users of each cluster, but its first, who hold the high and the low class."""
+    """How many users of each cluster but its first hold the pair's high and low class, (2, C)."""
     first = offsets[:-1] - offsets[0]
     held = np.stack([labels == pair.high, labels == pair.low])
     return np.asarray(np.add.reduceat(held, first, axis=1, dtype=np.int64) - held[:, first])
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
-    """Users whose labels are their own, but for the first of each of these clusters, who has a coin."""
+    """The people with a coin in place of the label of each cluster's first user."""
     if isinstance(people, Population):
         labels = people.labels.copy()
         labels[offsets[:-1]] = coins
@@ -242,8 +244,10 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
 
 
 def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
-    """Of each cluster (clusters, 4): when the target's submission comes, as a share of the places; whether the first
-    and the last to come is a one; how much later ones come than zeros on average. -1 where there is none.
+    """For each cluster, (clusters, 4), what the order of arrival says; -1 where there is nothing.
+
+    These are: when the target's submission comes, as a share of the places; whether the first and the last to come is a
+    one; and how much later ones come than zeros on average.
 
     Args:
         cluster, member, high, arrival: (m,) of each submission; member 0 of a cluster is the target.

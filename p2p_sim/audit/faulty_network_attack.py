@@ -44,14 +44,16 @@ SHARDS = 4
 
 
 class Copies(NamedTuple):
-    """Copies of a cluster, and the streams of their run."""
+    """A population of copies of one cluster, and the random streams of their run."""
 
     people: Population
     streams: Streams
 
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
-    """Many copies of a cluster with these labels (n,), some shards at a time; each label of user 0 has own streams."""
+    """Runs of many copies of a cluster with these labels (n,), some shards at a time; each label of user 0 has its own
+    streams.
+    """
     together = SHARDS * (BLOCK // labels.size)
     for batch, start in enumerate(range(0, trials, together)):
         clusters = min(together, trials - start)
@@ -61,7 +63,7 @@ def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies
 
 
 def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_size: int, clusters: int) -> Sent:
-    """Submissions by cluster and user."""
+    """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a zero, 2 a one."""
     sent = np.zeros(clusters * cluster_size, dtype=np.int8)
     sent[users] = 1 + labels.astype(np.int8)
     return sent.reshape(clusters, cluster_size)
@@ -75,7 +77,9 @@ def target_cells(sent: Sent) -> Counts:
 
 
 def learner_cells(release: LabelRelease, cluster_size: int, clusters: int) -> Counts:
-    """What the learner sees of each cluster (clusters,): the target's submission beside the others'."""
+    """The view of each cluster (clusters,) as a number: the target's submission beside the others', as in
+    `target_cells`.
+    """
     return target_cells(sent_of(release.user, release.payload, cluster_size, clusters))
 
 
@@ -203,7 +207,9 @@ def audit_realised(
 
 
 class World(NamedTuple):
-    """views: (J,) how often each occurred. deltas: (trials,) the certified δ(ε) of each trial's network."""
+    """What happened in runs with one label of the target. views: (J,) how often each view occurred. deltas: (trials,)
+    the certified δ(ε) of each trial's network.
+    """
 
     views: Counts
     deltas: NDArray[np.float64]
@@ -218,7 +224,9 @@ def _world(
     seed: int,
     epsilon: float | None = None,
 ) -> World:
-    """Run copies of a cluster with these labels. epsilon: of the certified δ; None: of no interest."""
+    """Run copies of a cluster with these labels, and count the views. epsilon: of the certified δ; None: it is not
+    computed.
+    """
     noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
     n, views, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
     for people, streams in copies(labels, trials, seed):
@@ -238,9 +246,10 @@ def _proved(pilot: NDArray[np.float64], counts: tuple[Counts, Counts], epsilon: 
 
 
 def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:
-    """How far the mean of independent values in [0, largest] may lie above their average, but for `error`.
+    """By how much the mean of independent values in [0, largest] may exceed their average, but with probability
+    `error`.
 
-    sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error) (Maurer and Pontil 2009, Theorem 4).
+    It is sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error) (Maurer and Pontil 2009, Theorem 4).
     """
     log = math.log(2.0 / error)
     spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)

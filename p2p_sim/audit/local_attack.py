@@ -64,7 +64,9 @@ def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = N
 
 
 class ClassPair(NamedTuple):
-    """The low and the high class of a coin; users who hold them, or submit them, are counted as zeros and ones."""
+    """The low and the high class between which a coin chooses; users who hold them, or submit them, are counted as
+    zeros and ones.
+    """
 
     low: int
     high: int
@@ -74,14 +76,14 @@ BINARY = ClassPair(0, 1)
 
 
 def frequent_pair(people: Population) -> ClassPair:
-    """The two most frequent classes."""
+    """The two most frequent classes of a population, between which coins choose."""
     counts = np.bincount(people.labels, minlength=people.num_classes)
     return ClassPair(*np.sort(np.argsort(-counts, kind="stable")[:2]).tolist())
 
 
 @dataclass(frozen=True)
 class LocalTargets(RepeatedTargets):
-    """All users, run again with fresh coins and noise until there are enough targets. pair: classes of a coin."""
+    """All users as targets, run again with fresh coins and noise until there are enough. pair: classes of a coin."""
 
     mechanism: LocalChannel
     case: Replicate
@@ -99,7 +101,7 @@ class LocalTargets(RepeatedTargets):
         return ScoredTargets(coins, score[None, :], people.num_users)
 
     def _scores(self, outcome: Outcome) -> Floats:
-        """(m,) how much each message speaks for the high label."""
+        """How much each user's message speaks for her label being the high class, (m,)."""
         law = self.mechanism.value_law(outcome)
         if law is not None:
             return law.scores(outcome.labels.payload.astype(np.float64), *self.pair)
@@ -110,7 +112,7 @@ class LocalTargets(RepeatedTargets):
 
 
 def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
-    """(m,) how much each message speaks for class `high` against `low`."""
+    """How much each message speaks for class `high` against class `low`, (m,)."""
     payload = release.payload
     if release.kind == "hard":
         return np.asarray((payload == high).astype(np.float64) - (payload == low))
@@ -125,7 +127,9 @@ def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
 
 @dataclass(frozen=True)
 class MessageCurve(Account):
-    """What is certified of a message: its pure ε₀, and for one prior also what its randomizer knows of δ(ε)."""
+    """What is certified of a message seen with its owner: its pure ε₀, and for one prior also what its randomizer knows
+    of δ(ε).
+    """
 
     mechanism: LocalChannel
 
@@ -134,11 +138,11 @@ class MessageCurve(Account):
 
     @property
     def largest(self) -> float:
-        """ε₀."""
+        """ε₀ of a message."""
         return self.mechanism.accountant(self.mechanism.setup, 1).pure_epsilon
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """Of randomised response between two labels with ε₀ that much larger."""
+        """δ at each ε of randomised response between two labels whose ε₀ is `rise` times as large."""
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
@@ -165,7 +169,7 @@ def pure_delta(pure: float, epsilon: float) -> float:
 
 
 def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None = None) -> OneRunAudit:
-    """Attack noisy counts.
+    """Attack a mechanism that releases noisy counts of bags.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: targets, at least.
@@ -186,7 +190,7 @@ def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None 
 
 @dataclass(frozen=True)
 class BagTargets(RepeatedTargets):
-    """The first user of each bag, run again with fresh bags, coins and noise until there are enough targets.
+    """The first user of each bag as targets, run again with fresh bags, coins and noise until there are enough.
 
     pair: classes of a coin.
     """
@@ -201,7 +205,9 @@ class BagTargets(RepeatedTargets):
         return together([self._shard(shard, streams) for shard in self.people.shards])
 
     def _shard(self, shard: Shard, streams: Streams) -> ScoredTargets:
-        """The counts of a shard's bags, less all other users of them: the target's own label and the noise."""
+        """The targets of a shard, scored by the counts of their bags less all other users: the target's own label and
+        the noise.
+        """
         streams = streams.within(shard.index)
         bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
         target = np.unique(bags.bag, return_index=True)[1]
@@ -221,7 +227,7 @@ class BagTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class CountsCurve(Account):
-    """What is certified of the counts of a bag; it is the same in all bags."""
+    """What is certified of the noisy counts of a bag; it is the same in all bags."""
 
     mechanism: Aggregates
 
@@ -229,15 +235,15 @@ class CountsCurve(Account):
 
     @property
     def largest(self) -> float:
-        """The pure ε."""
+        """Pure ε of the counts."""
         return self.accountant(self.mechanism).pure_epsilon
 
     def accountant(self, mechanism: Aggregates) -> NoisyCounts:
-        """That of a smallest cluster."""
+        """The accountant of the counts, for a user of the smallest cluster."""
         return mechanism.accountant(mechanism.setup, int(self.sizes.min()))
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """Of noise whose scale is that much smaller."""
+        """δ at each ε with noise whose scale is `rise` times smaller."""
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
         accountant = self.accountant(self.mechanism.model_copy(update={"noise_scale": scale}))
         return np.array([accountant.delta(epsilon).upper for epsilon in epsilons])

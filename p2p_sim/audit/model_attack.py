@@ -137,7 +137,7 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
 
 @dataclass(frozen=True)
 class _Models:
-    """Training runs with fresh coins and noise. chosen: (m,), the targets."""
+    """Training runs of a model with fresh coins as labels, and fresh noise. chosen: (m,), the users who are targets."""
 
     mechanism: NoisySteps
     case: Replicate
@@ -157,13 +157,15 @@ class _Models:
         return ScoredTargets(coins, (pair[:, 1] - pair[:, 0])[None, :], people.num_users)
 
     def runs(self, seed: int, runs: int, reference: Floats) -> ScoredTargets:
-        """Several runs together, scores less the reference (1, m)."""
+        """The targets of several training runs, their scores less the reference (1, m)."""
         models = [self.run(seed, run) for run in range(runs)]
         return together([replace(model, scores=model.scores - reference) for model in models])
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:
-    """Guesses of a share of the targets: of those with the largest scores, up and down."""
+    """How many guesses are right and wrong if a share of the targets is guessed: those with the largest scores
+    in size.
+    """
     scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
     return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.labels[order])
@@ -176,5 +178,5 @@ def _scaled(guesses: Guesses, factor: float) -> Guesses:
 
 
 def _clear(guesses: Guesses) -> float:
-    """By how many standard deviations right guesses are more than half."""
+    """By how many standard deviations more than half of the guesses are right."""
     return (guesses.right - guesses.wrong) / math.sqrt(guesses.right + guesses.wrong)

@@ -44,10 +44,10 @@ SEEN = 0.5
 
 @dataclass(frozen=True)
 class Scope:
-    """What an attack looks at. Its power is stated for too little noise alone.
+    """What an attack looks at; its power is stated for one kind of leak alone, too little noise.
 
-    scores: what each score is, in words. looks_for, overlooks: leaks of other kinds that it looks for, and that it
-    does not look for. target: what of a user a coin decides: her label, or which of two whole rows is hers.
+    scores: what each score is, in words. looks_for, overlooks: leaks of other kinds that it looks for, and that it does
+    not look for. target: what of a user a coin decides: her label, or which of two whole rows is hers.
     """
 
     scores: tuple[str, ...] = ("the score made for the mechanism",)
@@ -68,13 +68,13 @@ class ScoredTargets(AttackScores):
 
 
 def together(parts: Sequence[ScoredTargets]) -> ScoredTargets:
-    """All targets of several runs, or parts of one."""
+    """The targets of several runs, or of parts of one, in one table."""
     labels = np.concatenate([part.labels for part in parts])
     return ScoredTargets(labels, np.concatenate([part.scores for part in parts], axis=1), sum(p.users for p in parts))
 
 
 class Targets(ABC):
-    """Where targets come from, and how an attack scores them.
+    """The source of an audit's targets, with the scores that the attack gives them.
 
     exact: of each score, whether it is the exact logarithm of the likelihood ratio.
     """
@@ -88,11 +88,11 @@ class Targets(ABC):
 
     @abstractmethod
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
-        """At least `trials` targets, and the mean certified δ at each ε where it depends on the run."""
+        """At least `trials` scored targets, and the mean certified δ at each ε where it depends on the run."""
 
 
 class RepeatedTargets(Targets):
-    """Targets of a run that is repeated, with streams of its own, until there are enough."""
+    """Targets of a run that is repeated, each time with its own random streams, until there are enough."""
 
     @abstractmethod
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
@@ -111,7 +111,7 @@ class RepeatedTargets(Targets):
 
 
 class SizeRange(NamedTuple):
-    """Users of the smallest and of the largest cluster."""
+    """The numbers of users of the smallest and of the largest cluster."""
 
     smallest: int
     largest: int
@@ -119,10 +119,10 @@ class SizeRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Account(ABC):
-    """What is certified of the targets. Besides its figures a kind of audit says how noise and ε go together.
+    """What is certified of an audit's targets, and how noise and ε go together in this kind of audit.
 
-    mechanism: what states a bound. sizes: of the clusters of the targets. engine, paper: as in the result.
-    shares: parts of the largest ε, which is at most `most`, at which δ is tested. pure: what has this ε, in words.
+    mechanism: what states a bound. sizes: of the clusters of the targets. engine, paper: as in the result. shares:
+    parts of the largest ε, which is at most `most`, at which δ is tested. pure: what has this ε, in words.
     """
 
     mechanism: Any
@@ -137,7 +137,7 @@ class Account(ABC):
     @property
     @abstractmethod
     def largest(self) -> float:
-        """The ε of which parts are tested: at δ = 0, or at a small δ."""
+        """The ε of which parts are tested: where δ is 0, or a small δ."""
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -157,14 +157,14 @@ class Account(ABC):
 
     @abstractmethod
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ of the targets at each ε if less noise makes ε `rise` times as large, about."""
+        """The targets' certified δ at each ε if there is so much less noise that ε is `rise` times as large, about."""
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         """Mean certified δ of the targets at each ε."""
         return self.reached(epsilons, 1.0)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement for the worst target at δ."""
+        """The statement of ε at δ for the worst target."""
         return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def grown(self, epsilons: Sequence[float], rise: float) -> Floats:
@@ -173,12 +173,14 @@ class Account(ABC):
         return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
 
     def curves(self) -> dict[str, Floats]:
-        """Type II errors at `TYPE_ONE` that are known besides, by their names: those of the pure ε alone."""
+        """Trade-off curves for comparison, type II errors at `TYPE_ONE` by their names: that of the pure ε alone."""
         factor = math.exp(min(self.largest, 700.0))
         return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest α whose curve is refused; None if there is none, or no α."""
+        """The smallest α whose certified curve the attack refutes; None if there is none, or if the mechanism
+        has no α.
+        """
         return None
 
 
@@ -259,7 +261,7 @@ class OneRunAudit:
 
 
 def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
-    """Fix an attack on these targets by a pilot run, and judge it by another one.
+    """Fix an attack on these targets by a pilot run, attack in another run, and compare with what is certified.
 
     Args:
         scenario: names, seed and δ. trials: targets, at least.
@@ -302,12 +304,12 @@ def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: i
 
 
 def pilot_of(trials: int) -> int:
-    """Targets of a pilot."""
+    """How many targets a pilot has for an audit of so many."""
     return int(min(max(PILOT * trials, FEWEST_PILOT), MOST_PILOT))
 
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
-    """Probability that some test sees too little noise, which makes ε(δ) `rise` times as large, at least, about."""
+    """Probability, about, that some test sees too little noise, which makes ε(δ) `rise` times as large."""
     factors = account.grown([event.epsilon for event in plan.deltas], rise)
     triples = zip(plan.deltas, certified, factors, strict=True)
     return max(event.power(claim, claim * factor, trials) for event, claim, factor in triples)

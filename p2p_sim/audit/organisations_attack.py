@@ -71,7 +71,8 @@ def audit_organisations(case: Replicate, trials: int, mechanism: Organisations |
 
 @dataclass(frozen=True)
 class OrganisationTargets(RepeatedTargets):
-    """One target in each organisation that learns, run again with fresh coins and noise until there are enough.
+    """One target in each organisation that learns: which of two whole rows is in it is a coin; run again until there
+    are enough.
 
     claimed: gives the noise that the score assumes. mechanism: what is attacked.
     """
@@ -112,7 +113,9 @@ class OrganisationTargets(RepeatedTargets):
         return ScoredTargets(coins[list(self.claimed.learners)], np.array(scores).T, people.num_users)
 
     def _row(self, streams: Streams) -> Floats:
-        """Features of a target at the norm bounds: the first of each group is as large, all others are 0."""
+        """Features of a target at the norm bounds: in each group the first feature is as large, and all others
+        are 0.
+        """
         row = np.zeros(self.people.features.shape[1])
         groups = self.claimed.plan.grouped(len(row), streams).members
         row[[group[0] for group in groups]] = self.claimed.plan.norm_bound
@@ -121,9 +124,11 @@ class OrganisationTargets(RepeatedTargets):
     def _score(
         self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
     ) -> Floats:
-        """Σ over feature groups of (|b₀| - |b₁|)/scale, of organisation k's models, drawn towards the priors or 0.
+        """How much the models of organisation k speak for one of the target's two rows: Σ over feature groups of (|b₀|
+        - |b₁|)/scale.
 
-        And minus the noise that they would need for either row: rows that one row has moved need more of it.
+        b₀ and b₁ are the noise that the models need for either row; priors: what the models are drawn towards, else 0.
+        Rows that one row has moved need more noise.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -146,9 +151,9 @@ class OrganisationTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class OppositeRows(Account):
-    """What is certified of a row z or -z. stated: for whole rows. noises: of each target's own models.
+    """What is certified of a target whose row is z or -z.
 
-    features: of each group.
+    stated: the statement for whole rows. noises: of each target's own models. features: of each group.
     """
 
     mechanism: Organisations
@@ -178,7 +183,9 @@ class OppositeRows(Account):
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε of noise divided by `rise`, if the row has the largest norm: from draws for the first target."""
+        """δ at each ε with noise divided by `rise`, if the row has the largest norm, from draws for the first
+        target.
+        """
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise
         for q, dimension in zip(noise.norms, self.features, strict=True):

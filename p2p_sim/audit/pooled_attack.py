@@ -64,13 +64,17 @@ def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = No
 
 
 def own_label(batch: Batch) -> Floats:
-    """What the target's own noisy label says."""
+    """The score of a target's own noisy label, where the learner sees it: 1 for the high class, -1 for the low one,
+    else 0; (c,).
+    """
     return np.asarray((batch.own == 2).astype(np.float64) - (batch.own == 1))
 
 
 @dataclass(frozen=True)
 class ShuffledRatio(LikelihoodRatio):
-    """The logarithm of the likelihood ratio of the noisy ones of a cluster, each of which is there once."""
+    """The score of a target by the noisy ones of her cluster, each noisy label being there once: the log likelihood
+    ratio.
+    """
 
     def _table(self, size: int, ones: int) -> RatioTable:
         if (size, ones) not in self._tables:
@@ -94,16 +98,16 @@ class ShuffledRatio(LikelihoodRatio):
 
 @dataclass(frozen=True)
 class PairRatio:
-    """About the same for K classes, by how many more noisy labels are of the high class than of the low one.
+    """The score of a target among K classes, about the log likelihood ratio.
 
-    flip_prob: α. num_classes: K.
+    It looks at how many more noisy labels are of the high class than of the low one. flip_prob: α. num_classes: K.
     """
 
     flip_prob: float
     num_classes: int
 
     def __call__(self, batch: Batch) -> Floats:
-        """(c,) of a batch."""
+        """The scores (c,) of a batch of targets."""
         # By how much the high class leads is about normal: mean keeps · (ones - zeros), variance `spread`.
         error = self.flip_prob / (self.num_classes - 1)
         keeps = 1.0 - self.flip_prob - error
@@ -131,28 +135,34 @@ def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float)
 
 @dataclass(frozen=True)
 class ShuffledCurves(ClusterAccount):
-    """The certified curves of a shuffler."""
+    """What is certified of clusters whose labels are shuffled."""
 
     mechanism: ShuffledResponseConfig
 
     noise = 1.0
 
     def weaker(self, size: int, noise: float) -> ShuffledResponse:
-        """A shuffler whose labels are flipped with this share of the probability."""
+        """The accountant of a cluster of this size whose labels are flipped with the share `noise` of the
+        probability.
+        """
         message = self.mechanism.randomizer(self.mechanism.setup)
         return ShuffledResponse(size, noise * message.flip_prob, message.num_classes)
 
 
 @dataclass(frozen=True)
 class CuratorCurves(ClusterAccount):
-    """The certified curves of a curator."""
+    """What is certified of clusters whose labels a curator resamples."""
 
     mechanism: ClusterRRConfig
 
     noise = 1.0
 
     def weaker(self, size: int, noise: float) -> ClusterResampling:
-        """A curator who resamples labels with this share of the probability; by the pure ε alone, which costs less."""
+        """The accountant of a cluster of this size whose labels are resampled with the share `noise` of the
+        probability.
+
+        It states the pure ε alone, which is quicker.
+        """
         r = self.mechanism.response
         return ClusterResampling(
             size, r.num_classes, noise * r.resampling_prob, r.noise_scale, r.threshold, released=False, counted=False
@@ -164,7 +174,7 @@ class CuratorCurves(ClusterAccount):
 
 @dataclass(frozen=True)
 class StatedCurves(ClusterAccount):
-    """The curves of any mechanism, by its own accountant; clusters are taken to have noise of their own."""
+    """What any mechanism's own accountant certifies of clusters, each with noise of its own."""
 
     mechanism: Mechanism
 

@@ -78,7 +78,12 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
-    """What held-out counts (n, 4) and coins (n,) say of each combination of counts: (MOST + 1)^4 logarithms of odds."""
+    """The score of each combination of counts that a target may show: ln of her coin's odds in held-out runs, (MOST +
+    1)^4.
+
+    Args:
+        counts: (n, 4) of held-out users. coins: (n,) theirs.
+    """
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
     occurrences = np.ones((2, *shape))
     for coin in (0, 1):
@@ -87,7 +92,9 @@ def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
 
 
 class SentLabels(NamedTuple):
-    """coins: (n,). counts: (n, 4) labels of the high and the low class that a user sends the learner, and her peers."""
+    """What users sent in one run. coins: (n,). counts: (n, 4) labels of the high and the low class sent to the learner,
+    and to peers.
+    """
 
     coins: NDArray[np.bool_]
     counts: NDArray[np.int64]
@@ -95,7 +102,7 @@ class SentLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class SenderRuns:
-    """Runs with fresh coins as labels. pair: classes of a coin."""
+    """Runs of a protocol with fresh coins as labels. pair: classes of a coin."""
 
     mechanism: ProtocolMechanism
     case: Replicate
@@ -144,7 +151,7 @@ class SenderRuns:
 
 @dataclass(frozen=True)
 class SenderTargets(RepeatedTargets):
-    """All users, run again with fresh coins, noise and messages. odds: of `log_odds`."""
+    """All users as targets, run again with fresh coins, noise and messages. odds: the scores of `log_odds`."""
 
     runs: SenderRuns
     odds: Floats
@@ -168,7 +175,7 @@ class SenderTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class NoisyLabelCurve(Account):
-    """What is certified of a noisy label that is drawn once, whoever sees it and however often."""
+    """What is certified of a noisy label that is drawn once, against any observer and however often it is sent."""
 
     mechanism: ProtocolMechanism
 
@@ -176,14 +183,14 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """ε₀ for whoever sees her messages; what a protocol declares is about the learner."""
+        """The statement of ε₀ against whoever sees a user's messages; what a protocol declares is about the learner."""
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 
     @property
     def largest(self) -> float:
-        """ε₀."""
+        """ε₀ of a noisy label."""
         return self.mechanism.randomizer.local_epsilon
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """Of randomised response between two labels with ε₀ that much larger."""
+        """δ at each ε of randomised response between two labels whose ε₀ is `rise` times as large."""
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])

@@ -26,7 +26,9 @@ _TREES, _TOGETHER = 60, 200_000
 
 
 class RatioTable(NamedTuple):
-    """ratios: (T, n + 1) by submissions, from `first` on, and the ones among them."""
+    """Log likelihood ratios of a cluster's view, (T, n + 1): by the number of submissions, from `first` on, and the
+    ones among them.
+    """
 
     first: int
     ratios: Floats
@@ -47,7 +49,7 @@ class LikelihoodRatio:
     _tables: dict[tuple[int, int], RatioTable] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, batch: Batch) -> Floats:
-        """(c,) of a batch."""
+        """The scores (c,) of a batch of targets."""
         if not self.tabulated:
             return self._normal(batch)
         scores = np.empty(len(batch.labels))
@@ -60,7 +62,9 @@ class LikelihoodRatio:
         return scores
 
     def _table(self, size: int, ones: int) -> RatioTable:
-        """ln ((αA + (1-α)B) / ((1-α)A + αB)), in clusters with so many users, and ones among all but the first."""
+        """The table of ln ((αA + (1-α)B) / ((1-α)A + αB)) for clusters of this size in which `ones` of the others hold
+        label 1.
+        """
         if (size, ones) not in self._tables:
             theta, alpha = self.sampling_rate, self.flip_prob
             low, high = bernstein_window(size * theta, size * theta * (1.0 - theta), size, -50.0)
@@ -74,7 +78,7 @@ class LikelihoodRatio:
         return self._tables[size, ones]
 
     def _normal(self, batch: Batch) -> Floats:
-        """Of two normal laws of the ones, whose means differ by t (1-2α)/n."""
+        """The scores by normal laws of the number of ones with one variance, whose means differ by t (1-2α)/n."""
         n, t, alpha = batch.sizes, batch.sent, self.flip_prob
         others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
         share = (others + 0.5) / n
@@ -84,7 +88,7 @@ class LikelihoodRatio:
 
 @dataclass(frozen=True)
 class LearnedScores:
-    """The logarithm of the odds that a classifier gives a label, having learnt from other runs."""
+    """The score of a classifier: the logarithm of the odds that it gives a label, after learning from other runs."""
 
     model: Any
 
@@ -100,13 +104,13 @@ class LearnedScores:
             return LearnedScores(model.fit(features, labels))
 
     def __call__(self, features: NDArray[np.float32]) -> Floats:
-        """(N,) of the features (N, F)."""
+        """The scores (N,) of targets with features (N, F)."""
         with one_thread():
             return np.asarray(self.model.decision_function(features))
 
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
-    """(N, F) of all targets: the score that is no classifier's, then what a classifier learns from."""
+    """Features (N, F) of all targets: the score that is no classifier's first, then what a classifier learns from."""
     parts = [np.concatenate([ratio(batch).astype(np.float32)[:, None], batch.features], axis=1) for batch in batches]
     return np.concatenate(parts)
 
@@ -118,7 +122,7 @@ def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class ClusterAttack(Targets):
-    """Targets, one in each cluster, with the scores that they get.
+    """An attack on targets, one in each cluster, with the scores that it gives them.
 
     exact: as in `one_run.Targets`, of each score. submitters: None where the raw view is not looked at.
     """
@@ -131,7 +135,7 @@ class ClusterAttack(Targets):
 
     @staticmethod
     def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
-        """Learn from held-out runs.
+        """The attack, its classifier having learned from held-out runs.
 
         Args:
             ratio: the score that is no classifier's. exact: whether it is the logarithm of the likelihood ratio.
@@ -183,7 +187,9 @@ class ClusterAttack(Targets):
         return ScoredTargets(coins, np.concatenate(scores, axis=1), users, mean)
 
     def _scores(self, batches: Sequence[Batch]) -> NDArray[np.float32]:
-        """(A, N): the likelihood ratio, the classifier's score, and the ratio with the evidence of who submits."""
+        """The scores of all targets, (A, N): the likelihood ratio, the classifier's score, and the ratio with the
+        evidence of who submits.
+        """
         features = _features(batches, self.ratio)
         ratio = features[:, 0]
         scores: list[NDArray[np.floating]] = [ratio, self.learned(features)]

@@ -281,7 +281,7 @@ def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
 
 
 def _colluders(observer: str, members: int | None) -> int:
-    """c, 0 for the learner alone."""
+    """c, how many members the observer "coalition" has; 0 for the learner alone."""
     if observer not in ("learner", "coalition"):
         raise InputError(f'--observer "{observer}": must be learner or coalition')
     if observer == "learner":

@@ -31,7 +31,10 @@ SMOOTHING = 4.0
 
 @dataclass(frozen=True)
 class Parity:
-    """Users of a cluster, from 0, with ln Pr[odd | 1] - ln Pr[odd | 0] if an odd number of them submits, and if not."""
+    """A score by the parity of how many of some users submit.
+
+    users: of a cluster, from 0. if_odd, if_even: ln Pr[parity | 1] - ln Pr[parity | 0] for either parity.
+    """
 
     users: tuple[int, ...]
     if_odd: float
@@ -44,25 +47,28 @@ class Parity:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """What the score looks at, in words."""
         return f"whether an odd number submits of the {_users(self.users)}"
 
 
 @dataclass(frozen=True)
 class Word:
-    """Users, from 0, whether each submits, and ln Pr[word | 1] - ln Pr[word | 0]."""
+    """A pattern of who submits among some users, and its evidence: ln Pr[pattern | 1] - ln Pr[pattern | 0].
+
+    users: from 0. submit: whether each of them submits.
+    """
 
     users: tuple[int, ...]
     submit: tuple[bool, ...]
     log_odds: float
 
     def occurs(self, submits: Bools) -> Bools:
-        """In which clusters (N,) of who submits (N, n)."""
+        """In which clusters the pattern occurs, (N,), given who submits, (N, n)."""
         return np.asarray((submits[:, list(self.users)] == np.array(self.submit)).all(axis=1))
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The pattern, in words."""
         pairs = list(zip(self.users, self.submit, strict=True))
         do, not_do = (tuple(user for user, submits in pairs if submits is state) for state in (True, False))
         parts = [f"{verb} of the {_users(users)}" for verb, users in (("all", do), ("none", not_do)) if users]
@@ -145,7 +151,7 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
-    """Words that tell the labels (N,) apart, each in the clusters in which none before it occurs."""
+    """Patterns of who submits that tell the labels (N,) apart, each in the clusters in which none before it occurs."""
     words, remaining = list[Word](), np.ones(labels.size, dtype=np.bool_)
     while len(words) < MOST_WORDS:
         word = best_word(submits[remaining], labels[remaining])
@@ -169,9 +175,9 @@ class PartialWord(NamedTuple):
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
-    """The word that tells the labels (N,) apart best; None if none does so by `LEAST_SIGMAS`.
+    """The pattern of who submits that tells the labels (N,) apart best; None if none does so by `LEAST_SIGMAS`.
 
-    The `WIDTH` best words of each length are made longer by each further user, who submits or does not.
+    The `WIDTH` best patterns of each length are made longer by each further user, who submits or does not.
     """
     size = submits.shape[1]
     columns = _packed(np.stack([~submits.T, submits.T], axis=1))  # (n, 2, words)
@@ -191,7 +197,9 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
-    """The best `WIDTH` words with one more user. columns: (n, 2, words) who does not and who does submit."""
+    """The best `WIDTH` patterns with one more user. columns: (n, 2, words), the clusters in which each user does not
+    and does submit.
+    """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)
     # Labels are fair coins: given the hits, ones less zeros among them have variance `hits`.
@@ -204,7 +212,7 @@ def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[Partia
 
 
 def _log_odds(occurs: Bools, labels: Bools) -> float:
-    """ln Pr[event | 1] - ln Pr[event | 0], drawn towards 0."""
+    """The evidence of an event for label 1, ln Pr[event | 1] - ln Pr[event | 0], estimated and drawn towards 0."""
     ones, zeros = (np.count_nonzero(occurs & (labels == label)) + SMOOTHING for label in (True, False))
     return math.log(ones / zeros)
 

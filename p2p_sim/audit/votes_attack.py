@@ -67,7 +67,7 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of the others that tell most of the target's."""
+    """The votes of the other teachers that show most of the target's vote, and what the results then say."""
     rng = Streams(seed, 0).generator("audit-rehearsal")
     tried = (rehearsed(mechanism, others, REHEARSED // 10, rng) for others in splits(mechanism, num_classes))
     return rehearsed(mechanism, max(tried, key=lambda results: results.evidence).others, REHEARSED, rng)
@@ -88,7 +88,7 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
-    """What so many single queries tell if the others vote like this."""
+    """What the results of so many single queries say if the other teachers vote like this."""
     endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
     # Shares of each answer, and last of no answer, if the target votes for class 0 and for class 1.
     results = [endless.answered(np.tile(others + own, (queries, 1)), rng) for own in np.eye(2, classes, dtype=int)]
@@ -102,7 +102,7 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Runs of all tests and answers. rehearsal: what the attacker knows of the results."""
+    """Runs of all tests and answers as targets. rehearsal: what the attacker knows of the results."""
 
     mechanism: PateConfig
     rehearsal: VoteResults
@@ -110,7 +110,7 @@ class PateTargets(RepeatedTargets):
     exact = (False,)
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        """Some runs with the same shards."""
+        """The targets of some runs that share the teachers' shards."""
         runs, answers, scores = min(TOGETHER, missing), self.mechanism.answers, list[float]()
         coins = streams.generator("audit-coin").random(runs) < 0.5
         noise, both = streams.generator("pate-noise"), self._votes(streams)
@@ -121,7 +121,7 @@ class PateTargets(RepeatedTargets):
         return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
     def _votes(self, streams: Streams) -> list[Votes]:
-        """(Q, K) votes on all queries in both worlds, as the mechanism's teachers cast them."""
+        """The votes on all queries, (Q, K), in both worlds, as the mechanism's teachers cast them."""
         users = self.mechanism.teachers
         labels = np.repeat(np.arange(len(self.rehearsal.others), dtype=np.uint8), self.rehearsal.others)
         queries = np.arange(self.mechanism.queries) % users
@@ -134,7 +134,7 @@ class PateTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class VotesCurve(Account):
-    """What is certified of all results together."""
+    """What is certified of all results of a run together."""
 
     mechanism: PateConfig
 
@@ -160,7 +160,7 @@ class VotesCurve(Account):
         return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
-        """The Gaussian curve."""
+        """The trade-off curve of the Gaussian mechanism that bounds all results, by its name in the figure."""
         import scipy
 
         moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self.accountant.mu

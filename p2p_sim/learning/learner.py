@@ -27,7 +27,7 @@ def one_hot(labels: NDArray[np.integer], num_classes: int) -> NDArray[np.float64
 
 
 def labels_in(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(m,) how many labels the rows of weights (m, K) are the sums of; the weights of a label sum to 1."""
+    """How many labels each row of weights (m, K) is the sum of, (m,); the weights of a label sum to 1."""
     return np.asarray(np.rint(weights.sum(axis=1)))
 
 
