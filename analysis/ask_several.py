@@ -55,7 +55,7 @@ class ArcsineKernel(Kernel):
         return Shares(np.sin(angle) ** 2, np.cos(angle) ** 2)
 
     def slope(self, p: float) -> float:
-        """g'(p)."""
+        """The derivative g'(p)."""
         return 0.5 * math.pi * math.sin(math.pi * p)
 
 
@@ -66,7 +66,9 @@ def missed_by_all(size: int, flip_prob: float) -> float:
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """ε at the learner and error of one way to pass labels on, at a cluster size and a flip probability."""
+    """A row of the study's table: ε at the learner, and how often the majority is missed, of one way to pass
+    labels on.
+    """
     way, size, flip_prob = task
     if way == RESPONSE:
         upper = lower = local_epsilon(flip_prob)

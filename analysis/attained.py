@@ -47,7 +47,11 @@ _UNITS, _ROUNDING, _PILOT, _DRAWS, _WORK, _TOGETHER = 64, 1e-10, 1_000, (2**12, 
 
 @dataclass(frozen=True, eq=False)
 class Fetchers:
-    """Those who may fetch from the target: W, (m, s), w, (m,), above 0, and α in (0, 1/2)."""
+    """The users who may fetch from a target, by their rows of fetch probabilities.
+
+    W: (m, s), the probabilities of fetching from s others. w: (m,), of fetching from the target, above 0. α in (0,
+    1/2].
+    """
 
     weights: Floats
     own: Floats
@@ -55,7 +59,7 @@ class Fetchers:
 
 
 def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
-    """An ε at which δ(ε) is above `delta`; 0 if none is found. Wrong with a probability of at most `ERROR`."""
+    """A lower end of ε(δ) for one target, 0 if none is found; too high with probability at most `ERROR`."""
     events = [_Events(fetchers, upper) for upper in (True, False)]
     guess, best = max(((its.epsilon(delta), its) for its in events), key=itemgetter(0))
     tried = (guess * share for share in _PLANNED[: 3 if len(fetchers.own) <= _FEW else 1])
@@ -65,7 +69,11 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
 
 
 class _Events:
-    """The events {k >= s} (upper) or {m-k >= s}, and their laws in the similar world."""
+    """The events "at least s ones", or "at least s zeros", of the fetchers' submissions, and their laws if all fetchers
+    were alike.
+
+    upper: whether ones are counted. The similar world is the one in which all fetchers have the mean fetcher's row.
+    """
 
     def __init__(self, fetchers: Fetchers, upper: bool) -> None:
         self.fetchers, self.upper, columns = fetchers, upper, np.ones(len(fetchers.own)) @ fetchers.weights
@@ -101,17 +109,19 @@ class _Events:
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
     def coefficients(self, epsilon: float) -> tuple[float, float]:
-        """keep, rounded down, and lose, rounded up."""
+        """The factors of P - e^ε P' in terms of the noisy bit's laws: keep, rounded down, and lose, rounded up."""
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def worths(self, epsilon: float) -> Floats:
-        """keep times the likelier probability minus lose times the other, of each event s = 0, ..., m."""
+        """δ(ε) that each event s = 0, ..., m attains, keep times its likelier probability minus lose times the
+        other.
+        """
         keep, lose = self.coefficients(epsilon)
         return keep * self.tails[0] - lose * self.tails[1]
 
     def epsilon(self, delta: float) -> float:
-        """The ε up to which the similar world has more than δ."""
+        """The ε up to which some event attains more than δ, if all fetchers were alike."""
         return cross(lambda epsilon: bool(self.worths(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)[
             0
         ]
@@ -119,7 +129,7 @@ class _Events:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Samples of b for an event, with the probability of a mistake that is left to them."""
+    """Samples of the others' noisy bits by which an event's δ is certified, with its share of the error probability."""
 
     its: _Events
     event: int
@@ -145,7 +155,9 @@ class _Sample:
         return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
-        """y of some draws, and the probability of the event in the likelier world and in the other."""
+        """For each of some draws of the others' bits y, and the probability of the event in the likelier world and in
+        the other.
+        """
         its, fetchers, draws = self.its, self.its.fetchers, []
         odds = fetchers.flip_prob * np.exp(self.tilt[0] * its.units)
         for size in [_TOGETHER] * (count // _TOGETHER) + [count % _TOGETHER]:
@@ -162,7 +174,7 @@ class _Sample:
         return next((e for e in (guess * share for share in _TRIED) if self.delta(e, pilot, sample) > delta), 0.0)
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
-        """A lower bound of δ(ε)."""
+        """A lower bound of δ(ε) from a pilot sample, which chooses a cut, and a second sample."""
         its, (tilt, psi, most) = self.its, self.tilt
         keep, lose = its.coefficients(epsilon)
         if keep <= 0.0:

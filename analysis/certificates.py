@@ -101,7 +101,7 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 
 
 def _worst(name: str, scenario: Scenario, epsilon: float) -> CertifiedFigure:
-    """The figure of the smallest cluster of all replicates."""
+    """The ε that is published of a scenario: that of the smallest cluster of all replicates."""
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α
     exchange = LabelExchange(smallest, cast(float, mechanism.flip_prob), mechanism.sampling_rate)

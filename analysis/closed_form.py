@@ -28,7 +28,7 @@ DRAWN = 5_000
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked for: (ε, δ) in a cluster of n users at sampling rate θ."""
+    """A privacy target: (ε, δ) in a cluster of n users at sampling rate θ."""
 
     n: int
     sampling_rate: float
@@ -37,13 +37,13 @@ class Target:
 
     @property
     def regime(self) -> str:
-        """In which line of the page's table it counts."""
+        """The line of the page's table to which the target belongs, by ε/θ and n."""
         ratio = self.epsilon / self.sampling_rate
         return SMALL if self.n < 100 else LOW if ratio < 0.7 else HIGH if ratio > 1.5 else BETWEEN
 
     @property
     def sufficient(self) -> float:
-        """α* of the closed form."""
+        """α* of the closed form for this target."""
         return sufficient_flip_prob(self.n, self.sampling_rate, self.epsilon, self.delta)
 
     @property
@@ -59,7 +59,9 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Targets of one regime at one δ; larger clusters only where the closed form says more than randomised response."""
+    """Random targets of one regime at one δ; larger clusters only where the closed form says more than randomised
+    response.
+    """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):
         n, rate, epsilon = (

@@ -79,7 +79,7 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
-    """The row of one task."""
+    """The row of one task: a clustering of a data set in one replicate, and what was measured of it."""
     source, label, count, replicate = task
     scenario = _scenario(source, label, count)
     fixed = run(scenario, replicate, data_dir=data_dir).row
@@ -125,7 +125,7 @@ def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each data set, clustering and count: means of all measures with their intervals."""
+    """A line for each data set, clustering and number of clusters: means of all measures with their intervals."""
     keys = ["population", "clusters", "count"]
     parts = [means(rows, keys, measure, ()).set_index([*keys, "replicates"]) for measure in MEASURES]
     return pd.concat(parts, axis=1).reset_index()
@@ -163,7 +163,9 @@ KINDS: dict[str, KMeansClusters | BalancedClusters] = {
 
 
 def cost(task: tuple[str, int]) -> dict[str, Any]:
-    """One clustering of so many users in blobs of very unequal size: CPU seconds, and the peak of NumPy's memory."""
+    """The cost of one clustering of so many users in blobs of very unequal size: CPU seconds, and the peak of NumPy's
+    memory.
+    """
     label, users = task
     rng = np.random.default_rng(1)
     blob = np.minimum(rng.geometric(0.2, users) - 1, BLOBS - 1)

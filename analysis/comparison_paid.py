@@ -88,9 +88,9 @@ def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
 
 
 def tried(task: Task) -> list[Line]:
-    """The accuracy of options at the whole ε, a line each: on true labels, which no ε counts.
+    """The accuracy of each option of a mechanism at the whole ε, a line each: on true labels, which no ε counts.
 
-    Where labels are released, each line has the accuracy that they show as well (`RELEASED`).
+    Where labels are released, each line also has the accuracy that these labels estimate (`RELEASED`).
     """
     tree, name, replicate, data_dir, wanted = task
     every = options(Scenario.from_tree(tree), name, tree["mechanism"]["target_epsilon"])
@@ -128,7 +128,7 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
 
 
 def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> float:
-    """Of the case's learner: exact where the law is known, else on users who were held out."""
+    """The accuracy of the case's learner: exact where the law is known, else on users who were held out."""
     model = learned_from(case, people, mechanism, outcome)
     return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # 0-1 loss has one
 
@@ -175,9 +175,10 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
-    """Options of every mechanism in every replicate, at the whole ε.
+    """A line for each option of every mechanism in every replicate, run at the whole ε.
 
-    The replicates that choose have all; the others those that are reported, and those that released labels judge.
+    The replicates that choose have all options; the others those that are reported, and those that released labels
+    judge.
     """
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     first = _options_run(base, frame, range(CHOOSING), dict.fromkeys(points))
@@ -193,7 +194,9 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 def _options_run(
     base: Scenario, frame: Frame, replicates: range, wanted: dict[MechanismPoint, tuple[str, ...] | None]
 ) -> pd.DataFrame:
-    """Options of mechanisms at their ε, None for all of them, in some replicates; a line each."""
+    """A line for each option of each mechanism at its ε in some replicates; `wanted`: the options, None for all of
+    them.
+    """
     runs = [(replicate, point) for replicate in replicates for point in wanted]
     trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in wanted}
     tasks = [(trees[point], point.mechanism, replicate, frame.data_dir, wanted[point]) for replicate, point in runs]
@@ -201,7 +204,9 @@ def _options_run(
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The option with the largest mean accuracy in the replicates that choose, by mechanism and ε."""
+    """The free choice of each mechanism at each ε: the option with the largest mean accuracy in the replicates that
+    choose.
+    """
     choosing, keys = rows[rows["replicate"] < CHOOSING], ["mechanism", EPSILON]
     mean = choosing.groupby([*keys, "option"], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(keys, sort=False)["accuracy"].idxmax()]
@@ -211,7 +216,9 @@ def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
 def chosen_rows(
     base: Scenario, rows: pd.DataFrame, rehearsal: dict[MechanismPoint, str], frame: Frame, count: int
 ) -> pd.DataFrame:
-    """A row for each reported replicate and way to choose; `rehearsal` has the best options on the public law."""
+    """A row for each reported replicate of each mechanism, and each way to choose; `rehearsal`: the best options on the
+    public law.
+    """
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
     lines: list[dict[str, Any]] = []
     for (name, epsilon), favourite in free.items():

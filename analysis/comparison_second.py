@@ -235,7 +235,7 @@ def with_points(points: list[MechanismPoint], parts: list[list[Line]]) -> pd.Dat
 
 
 def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool) -> pd.DataFrame:
-    """Rows of mechanisms that release a model of two classes, for which there is no learner to choose."""
+    """A row for each private model of two classes, for which there is no learner to choose, in each replicate."""
     tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
     tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
     parts = frame.each(partial(model_rows, histogram=histogram), tasks)
@@ -266,7 +266,9 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Each leader and each of its rivals, with the differences in all reported replicates."""
+    """The leader and each of its rivals at each ε and in each group of trust, with their differences in all reported
+    replicates.
+    """
     used = rows[rows["chosen"]]
     for epsilon, part in used.groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")

@@ -47,7 +47,10 @@ THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement; `epsilon_upper` is of one example, or of one label for the exchange."""
+    """One measurement of a private rule on a law at some n, in one replicate.
+
+    epsilon_upper: of one example, or of one label for the exchange.
+    """
 
     study: str
     law: str
@@ -86,7 +89,7 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
 
 
 def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
-    """All replicates of one law at one n."""
+    """The measurements of one law at one n, of all replicates."""
     study, law, n, replicates = task
     if study == "threshold":
         return [_threshold_row(n, replicate) for replicate in range(replicates)]
@@ -111,7 +114,7 @@ def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """One replicate of the histogram rules; ε of the exchange is left open."""
+    """One replicate of the histogram rules; ε of the exchange is filled in later."""
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")

@@ -78,7 +78,9 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _claims(epsilon: float) -> list[tuple[str, str, float | None]]:
-    """Who is ahead of whom at an ε by the papers, and the printed difference; None where only a direction is."""
+    """Which mechanism is ahead of which other one at an ε by the papers, and the printed difference; None where only a
+    direction is.
+    """
     claims: list[tuple[str, str, float | None]] = [
         (first, second, None) for first, second, at in LEADS if at == epsilon
     ]

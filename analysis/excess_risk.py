@@ -32,7 +32,10 @@ WORST_MARGIN = 0.75
 
 @dataclass(frozen=True)
 class Simulation:
-    """Independent replicates, R, of releases of C clusters; estimates are (R, C, P, K), excess risks (R,)."""
+    """Draws R independent replicates of releases of C clusters.
+
+    Laws are (C, P, K), p(y|x) at P points of each cluster; estimates of them are (R, C, P, K), and excess risks (R,).
+    """
 
     replicates: int
     clusters: int
@@ -70,7 +73,7 @@ class Simulation:
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
     def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
-        """How many of the users draw each label."""
+        """How many of the users draw each label, of the shape of `users` and K; distribution: of their labels."""
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
@@ -81,21 +84,25 @@ class Simulation:
         return np.asarray((np.sort(law, axis=2)[..., -named:].sum(axis=2) - won).mean(axis=(1, 2)))
 
     def losses(self, law: Floats, estimate: Floats) -> list[Floats]:
-        """Excess 0-1 and squared risk."""
+        """The excess 0-1 risk and the excess squared risk of estimates, (R,) each."""
         return [self.named_excess(law, estimate), squared_excess(law, estimate)]
 
     def pure(self, margin: float, points: int = 8, classes: int = 2) -> Floats:
-        """Points of a cluster alike, with a favourite by a margin over labels that are alike: φ = 0."""
+        """A law with φ = 0: all points of a cluster have the same favourite label, by a margin over others, which are
+        equally likely.
+        """
         law = np.full((self.clusters, points, classes), (1.0 - margin) / classes)
         law[np.arange(self.clusters), :, np.arange(self.clusters) % classes] += margin
         return law
 
     def alike(self, distributions: ArrayLike) -> Floats:
-        """Every cluster with one and the same distribution of labels, given for each of P points, (P, K)."""
+        """A law in which every cluster has the same distributions of labels, given for each of P points, (P, K)."""
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
-        """Half of a cluster's points favour one label, half another, by the same margin: φ = margin."""
+        """A law with φ = margin: half of a cluster's points favour one label and half another one, by the same
+        margin.
+        """
         base = [0.5, 0.5] if classes == 2 else [0.4, 0.4, *[0.2 / (classes - 2)] * (classes - 2)]
         sides = np.repeat([[0.5, -0.5], [-0.5, 0.5]], 4, axis=0) * margin
         return self.alike(np.array(base) + np.pad(sides, ((0, 0), (0, classes - 2))))
@@ -107,7 +114,9 @@ def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Float
 
 
 def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
-    """Excess risk for K = 2 where a false 1 costs t and a false 0 costs 1-t: a table says 1 above t."""
+    """Excess risk of estimates for K = 2 if a false 1 costs t and a false 0 costs 1-t: the best decision is 1 where
+    p(1|x) > t.
+    """
     wrong = (estimate[..., 1] > cost) != (law[..., 1] > cost)
     return np.asarray((wrong * np.abs(law[..., 1] - cost)).mean(axis=(1, 2)))
 
@@ -118,10 +127,10 @@ def squared_excess(law: Floats, estimate: Floats) -> Floats:
 
 
 class Term:
-    """One term of a bound along its parameter: `shape` (P,), the term with constant 1, at x (P,).
+    """One term of a bound along its parameter: `shape` (P,) is the term with constant 1 at the values x (P,).
 
-    powers: of the shape that each series may follow; 0 where the term is not expected to show.
-    risks: at each x, the excess risk (R,) of each series. series: (P, R) of each.
+    powers: of the shape that each series may follow; 0 where the term is not expected to show. risks: at each x, the
+    excess risk (R,) of each series. series: (P, R) of each.
     """
 
     def __init__(
@@ -136,7 +145,7 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
-    """√(d/(θn)), against n or θ: no flips, pure clusters."""
+    """The term √(d/(θn)) against n or θ, on a law without flips and with pure clusters."""
 
     def risks(rate: float, size: int) -> list[Floats]:
         law, easy = study.pure(WORST_MARGIN * (8 / (rate * size)) ** 0.5), study.pure(0.1)
@@ -151,14 +160,14 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
 
 def spread(study: Simulation, values: Floats) -> Term:
-    """φ in Theorem 4: half of each cluster's points against the other half."""
+    """The term φ of Theorem 4: half of each cluster's points favour another label than the other half."""
     releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
     powers, risks = {"0-1 loss, points split in half": 1} | SQUARED, [study.losses(*release) for release in releases]
     return Term("φ", "Theorem 4: φ", values, values, powers=powers, risks=risks)
 
 
 def flips(study: Simulation, values: Floats) -> Term:
-    """α in Theorem 4: pure clusters, so that only flips can mislead."""
+    """The term α of Theorem 4, on a law with pure clusters, so that only flips can mislead."""
 
     def risks(alpha: float) -> list[Floats]:
         short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
@@ -174,7 +183,7 @@ def flips(study: Simulation, values: Floats) -> Term:
 
 
 def unbiased_rate(study: Simulation, values: Floats) -> Term:
-    """√(d/n)/(1-β) in Theorem 2: β = λ, no noise on the shares; √(d/n) = 0.01."""
+    """The term √(d/n)/(1-β) of Theorem 2, with β = λ and no noise on the shares; √(d/n) = 0.01."""
 
     def risks(beta: float) -> list[Floats]:
         law = study.pure(WORST_MARGIN * 0.01 / (1.0 - beta))
@@ -185,7 +194,7 @@ def unbiased_rate(study: Simulation, values: Floats) -> Term:
 
 
 def bias(study: Simulation, pulls: Floats) -> Term:
-    """φ|κ| in Theorem 2, with β below λ = 0.6 and above λ = 0.4, no noise on the shares.
+    """The term φ|κ| of Theorem 2, with β below λ = 0.6 and above λ = 0.4, and no noise on the shares.
 
     A quarter of each cluster's points, whose margin is 0.5 from the others', loses it to κ by 10%: φ = 0.375 · 0.5.
     """
@@ -203,7 +212,7 @@ def bias(study: Simulation, pulls: Floats) -> Term:
 
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
-    """Kσ/s in Theorem 2: pure clusters, every label drawn from the released shares (λ = 1, β = 0), K = 4."""
+    """The term Kσ/s of Theorem 2: pure clusters, every label drawn from the released shares (λ = 1, β = 0), K = 4."""
 
     def risks(scale: float) -> list[Floats]:
         law, easy = study.pure(1.5 * scale, 1, 4), study.pure(0.03, 1, 4)
@@ -215,7 +224,7 @@ def share_noise(study: Simulation, scales: Floats) -> Term:
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
-    """K in Theorem 2, at a fixed σ/s and at a fixed φ; λ = 1, β = 0."""
+    """The factor K of Theorem 2, at a fixed σ/s and at a fixed φ; λ = 1, β = 0."""
     scale = 0.001
 
     def risks(classes: int) -> list[Floats]:
@@ -233,7 +242,7 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
 
 
 def clipping(study: Simulation, values: Floats) -> Term:
-    """Kτ in Theorem 2: labels that never occur are released with share τ; λ = 1, β = 0, K = 2."""
+    """The term Kτ of Theorem 2: labels that never occur are released with share τ; λ = 1, β = 0, K = 2."""
     law = study.alike([[1.0, 0.0]])
 
     def risks(tau: float) -> list[Floats]:

@@ -94,7 +94,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
-    """What is compared on a panel."""
+    """The mechanisms that are compared on a panel, by name."""
     return MECHANISMS | LATER if panel in LATER_ON else MECHANISMS
 
 
@@ -117,7 +117,7 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 
 
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
-    """Means of a group at one point, and how much more it loses than all others in each replicate."""
+    """The columns of a group at one point: means, and how much more it loses than all others in each replicate."""
     figures: dict[str, Any] = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
     loss = mean_interval(part[group.column(LOSS)], CONFIDENCE)
     figures |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
@@ -125,13 +125,13 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different questions the table answers: two groups that are all there is are one question."""
+    """How many different intervals the table has: where there are two groups alone, they give the same one."""
     points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
     return int(points.where(points > 2, 1).sum())
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """What each group loses beyond all others, with an interval of so much confidence, and what follows."""
+    """For each group what it loses beyond all others, with an interval of this confidence, and a verdict."""
     verdicts = []
     for each in table["each"]:
         extra = mean_interval(each, confidence)

@@ -28,7 +28,9 @@ Labels = NDArray[np.integer]
 
 
 class Chances(NamedTuple):
-    """Exact probabilities that a label of a cluster of s examples is reported, and one of the K-s others."""
+    """The exact probabilities that a label which occurs in a cluster of s examples is reported, and one of the K-s
+    others.
+    """
 
     own: float
     foreign: float
@@ -66,7 +68,9 @@ class ClusterSubsets:
 
 @dataclass(frozen=True)
 class ExampleSubsets:
-    """Each example reports ω labels by subset selection, and a cluster's report is their union; ω = 1 is K-ary RR."""
+    """Each example of a cluster reports ω labels by subset selection, and the cluster's report is their union; ω = 1 is
+    K-ary randomised response.
+    """
 
     epsilon: float
     subset_size: int = 1

@@ -51,7 +51,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """The points of the figure, each with the name of its line."""
+    """The points of the figure, each with the name of its line: mechanism and learner."""
     drawn = table[table["learner"].isin(DRAWN)]
     return drawn.assign(line=drawn["mechanism"] + ", " + drawn["learner"])
 

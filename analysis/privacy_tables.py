@@ -70,7 +70,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _computed(task: tuple[Any, ...]) -> list[dict[str, object]]:
-    """The rows of a table: its function, and that function's arguments."""
+    """The rows of one table: a function, given first in the task, called with the other entries as arguments."""
     return list(task[0](*task[1:]))
 
 
@@ -79,7 +79,7 @@ def _ends(bound: PrivacyBound) -> dict[str, float]:
 
 
 def brackets(sizes: Sequence[int]) -> Rows:
-    """Both ends of the learner's ε, and the upper one over √(θ/((1+θ)nα))."""
+    """Rows of a table: both ends of the learner's ε by n, and the upper one over √(θ/((1+θ)nα))."""
     for n in sizes:
         for alpha, theta in EXCHANGES:
             bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
@@ -90,7 +90,7 @@ def brackets(sizes: Sequence[int]) -> Rows:
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
-    """δ of every data set, by the number m of the others who hold label 1 (θ = 1)."""
+    """Rows of a table: δ of every data set, by the number m of the others who hold label 1 (θ = 1)."""
     exchange = LabelExchange(n, alpha, 1.0)
     for ones in range((n + 1) // 2):
         p, q = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
@@ -99,7 +99,9 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 
 
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
-    """The paper's Lemma 9 beside the exact ε, from where it applies; and from where its Theorem 3 does (θ = 1)."""
+    """Rows of a table: the paper's Lemma 9 beside the exact ε, from the n at which it applies; and Theorem 3 where it
+    does (θ = 1).
+    """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
     for n in (first, largest):
@@ -110,7 +112,7 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
-    """Certified ε on random regular overlays, the worst of some users."""
+    """Rows of a table: certified ε on random regular overlays by degree, the worst of `sample` users."""
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
         weights = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float) / degree)
@@ -123,7 +125,7 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
-    """What a data set and an event attain on random regular overlays, and where everybody asks everybody."""
+    """Rows of a table: a lower end of ε on random regular overlays by degree, and where everybody asks everybody."""
     for degree in (*degrees, users):
         graph = nx.random_regular_graph(degree, users, seed=1) if degree < users else None
         table = np.full((users, users), 1.0) if graph is None else nx.to_scipy_sparse_array(graph, dtype=float)
@@ -135,7 +137,11 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
-    """The fetchers of the user whom few fetch often; user i fetches from j with probability table[i, j]."""
+    """The fetchers of the user with the largest sum of squared fetch probabilities, whose noisy label few users fetch
+    often.
+
+    table[i, j]: the probability that user i fetches from j.
+    """
     target = int(np.argmax(table.power(2).sum(axis=0)))
     rows = theta * table[np.flatnonzero(table[:, [target]].toarray())].toarray()
     own = rows[:, target].copy()
@@ -144,7 +150,7 @@ def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fet
 
 
 def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
-    """The bound for any fetch distribution beside the exact value, where everybody may ask everybody."""
+    """Rows of a table: the bound for any fetch distribution beside the exact ε, where everybody may ask everybody."""
     for n, alpha, theta in exchanges:
         bound = FetchDistribution(np.full((n, n), 1.0 / n), alpha, theta).epsilon(DELTA).epsilon_upper
         exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
@@ -153,7 +159,7 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
 
 
 def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
-    """The bound for any fetch distribution on tables near 1/n, beside the exact ε of 1/n."""
+    """Rows of a table: the bound for any fetch distribution on tables near 1/n, beside the exact ε of 1/n."""
     for n in sizes:
         factors = np.random.default_rng(1).uniform(0.8, 1.2, (n, n))
         tables = {
@@ -169,7 +175,9 @@ def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:
-    """δ of two rounds that repeat each user's one noisy label, and what composing them would claim (θ = 1)."""
+    """Rows of a table: δ of two rounds that repeat each user's noisy label, and what composing the rounds would claim
+    (θ = 1).
+    """
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
         if_zero, if_one = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
@@ -180,7 +188,7 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
 
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
-    """ε of the noisy labels alone of two classes, bracketed, beside the pure ε."""
+    """Rows of a table: ε of the noisy labels alone of two classes, bracketed, beside the pure ε."""
     for n, sigma, tau, lam in cases:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
         at = {"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA}
@@ -188,7 +196,7 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """ε of the noisy labels alone of three classes or more, from above, beside the pure ε."""
+    """Rows of a table: an upper bound of ε of the noisy labels alone of three classes or more, beside the pure ε."""
     for n, classes, lam, sigma, tau, delta in cases:
         curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
         at = {
@@ -204,7 +212,9 @@ def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float
 
 
 def released() -> Rows:
-    """ε of a curator who releases the noisy distributions too: from an explicit event or bins, true, and as printed."""
+    """Rows of a table: ε of a curator who also releases noisy distributions: attained by explicit events, true, and as
+    printed.
+    """
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
         at = {"n": 1000, "classes": classes, "delta": delta}
@@ -212,7 +222,7 @@ def released() -> Rows:
 
 
 def audited(trials: int) -> Rows:
-    """What an attack on a curator proves, beside the printed and the true ε."""
+    """Rows of a table: the lower bound of ε that an attack on a curator proves, beside the printed and the true ε."""
     c = AUDITED
     response = ClusterResponse(c.resampling_prob, c.noise_scale, c.threshold, c.resampling_prob, c.num_classes)
     proved = audit_curator(response.draw, c, trials, seed=5).epsilon_lower_confidence

@@ -40,7 +40,9 @@ Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
 
 
 def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
-    """Ones among the submissions of a cluster, `others` of whose other users hold label 1."""
+    """A function that draws how many ones a protocol's learner gets from a cluster in which `others` of the other users
+    hold label 1.
+    """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
         ones, zeros = others + label, size - others - label
@@ -55,7 +57,9 @@ def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
 
 
 def known_label(reached: float) -> Draw:
-    """1 plus the target's noisy label where somebody saw it, with this probability; else 0."""
+    """A function that draws what an observer sees who gets the target's noisy label with this probability: 1 plus the
+    label, else 0.
+    """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
         noisy = rng.random(trials) < (1.0 - FLIP_PROB if label else FLIP_PROB)
@@ -65,10 +69,11 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """The largest ε at δ that some event proves, "at least so many" or its complement, of these data sets.
+    """A lower bound of ε at δ: the largest that an event "at least so many", or its complement, proves on some data
+    sets.
 
-    The event is fixed on a pilot run. Clopper-Pearson ends of its two probabilities; the error is shared by the data
-    sets and directions.
+    The event is fixed on a pilot run. Clopper-Pearson bounds hold for its two probabilities; their error is shared by
+    the data sets and directions.
     """
     rng, best = np.random.default_rng(seed), 0.0
     level = ERROR / (4.0 * len(draws))
@@ -88,7 +93,11 @@ def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
 
 
 def _proof(likelier: Bools, other: Bools, level: float) -> float:
-    """ln((p - δ)/q) at the lower end of p and the upper end of q."""
+    """The lower bound of ε that one event proves: ln((p - δ)/q), p a lower and q an upper confidence bound of its
+    probabilities.
+
+    likelier, other: whether the event occurred, in each run of either world. level: error of each bound.
+    """
     hits, trials = int(likelier.sum()), likelier.size
     low = beta.ppf(level, hits, trials - hits + 1) if hits else 0.0
     misses = int(other.sum())
@@ -97,7 +106,9 @@ def _proof(likelier: Bools, other: Bools, level: float) -> float:
 
 
 def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
-    """[attack, certified] ε of each observer of one protocol, at a cluster size and a sampling rate."""
+    """A row of the table of views: for each observer of a protocol [attack, certified] ε, at a cluster size and a
+    sampling rate.
+    """
     way, size, rate, trials = task
     k, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)
     fetched = way in ASKED
@@ -155,7 +166,9 @@ COLUMNS = ("num_users", "min_cluster_size", "excess_risk_loss", "epsilon_upper",
 
 
 def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str, Any]]:
-    """Rows of all protocols at θ of both rates, with the same noise and with the same certified ε; one replicate."""
+    """Accuracies of all protocols in one replicate, at both sampling rates, with the same noise and with the same
+    certified ε.
+    """
     panel, tree, replicate, data_dir = task
     base, rows = Scenario.from_tree(tree), list[dict[str, Any]]()
     shuffled = 0.0
@@ -181,7 +194,7 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line a point: the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate."""
+    """For each point the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate."""
     first = rows[(rows["protocol"] == EXCHANGE) & (rows["sampling_rate"] == 1.0)]
     paired = first.set_index(["panel", "equal", "replicate"])["accuracy"]
     keys, lines = ["panel", "equal", "protocol", "sampling_rate"], list[dict[str, Any]]()
@@ -234,7 +247,9 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def _drawn(lines: pd.DataFrame, path: Path) -> Path:
-    """What each protocol loses against the exchange: a line for each data set, a panel for each way to be equal."""
+    """The figure of the accuracy that each protocol loses against the exchange, by data set; a panel for each way to be
+    equal.
+    """
     shown = lines[(lines["sampling_rate"] == 1.0) & (lines["protocol"] != EXCHANGE)]
     losses = shown.assign(loss=-shown["gain"], loss_low=-shown["gain_high"], loss_high=-shown["gain_low"])
     panels = [

@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ReviewLine:
-    """One claim on the page.
+    """One claim on the review's page, with its evidence.
 
     kind: of evidence. claim: the statement. evidence: the command. verdict: in words. good: whether it is as published.
     """
@@ -75,7 +75,9 @@ STYLE = (
 
 
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
-    """Every numbered claim of the papers, evaluated again, and held against the page on the papers."""
+    """A line of the page for all numbered claims of the papers, evaluated again and compared with the page on the
+    papers.
+    """
     page = PAPERS.read_text(encoding="utf-8")
     published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
     for claim in all_claims():
@@ -89,7 +91,9 @@ def papers_claims(work: Path) -> Iterator[ReviewLine]:
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
-    """All published certificates, each proved by the checker that shares no code with the rest."""
+    """A line of the page for all published certificates, each proved by the checker that shares no code with
+    the rest.
+    """
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
     verdict = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
@@ -100,7 +104,7 @@ def certificates(work: Path) -> Iterator[ReviewLine]:
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
-    """Random privacy figures against arithmetic with 50 digits."""
+    """A line of the page for random privacy figures, compared with arithmetic of 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
     verdict = "no bound is below the truth" if good else "a bound is below the truth"
@@ -108,7 +112,7 @@ def truth(work: Path) -> Iterator[ReviewLine]:
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
-    """The tests of each claim of this project."""
+    """A line of the page for each claim of this project that tests show."""
     for claim, (kind, names) in TESTS.items():
         files = [f"tests/{name}.py" for name in names.split()]
         run = subprocess.run(
@@ -120,7 +124,7 @@ def tests(work: Path) -> Iterator[ReviewLine]:
 
 
 def figure(work: Path) -> Iterator[ReviewLine]:
-    """The comparison of all mechanisms at reduced size; the page shows it beside the published one."""
+    """A line of the page for the comparison of all mechanisms at reduced size, shown beside the published one."""
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
     picture = next(path for path in drawn if path.suffix == ".png")
     picture.replace(work / "reduced.png")

@@ -37,7 +37,9 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _forms(swept: Swept, table: pd.DataFrame) -> list[dict[str, object]]:
-    """Both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them: a line a constant."""
+    """Lines of the table of fits: both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them, a
+    constant each.
+    """
     risk = by_replicate(swept.rows, "excess_risk").loc[table[POINT]].to_numpy()
     lines = []
     for fit in fit_forms(table, risk, Streams(swept.plan.base.seed, 0).generator("plot-bootstrap")):
@@ -48,7 +50,9 @@ def _forms(swept: Swept, table: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _towards_floor(swept: Swept, table: pd.DataFrame) -> list[dict[str, object]]:
-    """Slope, on log-log scales, of the mean distance of the excess risk from its exact floor against n."""
+    """Lines of the table of fits: the log-log slope of the excess risk's mean distance from its exact floor
+    against n.
+    """
     risk = by_replicate(swept.rows, "excess_risk").loc[table[POINT]].to_numpy()
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)

@@ -52,7 +52,7 @@ class Swept(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """One run of a study, and every study is a function of it.
+    """Where and how one run of a study works; every study is a function of it.
 
     Attributes:
         out: where figures, tables, rows and manifests go.
@@ -109,7 +109,8 @@ class Frame:
         return load_results(work)
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
-        """What a function gives for every task, in their order; a finished task is not computed again.
+        """The results of a function for every task, in their order; a task whose result is on disk is not computed
+        again.
 
         A result is filed under the function with what is bound to it, the text of its module, and the task. Changes
         elsewhere are not noticed: remove `work` to begin anew.
@@ -197,9 +198,11 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
 
 
 def _thin(axis: Axis) -> Axis:
-    """Two values of a numeric axis, not its ends if there are more than three; all of one whose values are named.
+    """An axis with fewer values, for a small study: two values of a numeric one, all values of one whose values are
+    named.
 
-    Of a logarithmic one, which may be of sizes, the first and twice the first.
+    The two are not its ends if there are more than three values; of a logarithmic axis they are the first and twice the
+    first.
     """
     if axis.log is not None:
         return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})

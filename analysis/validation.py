@@ -76,7 +76,7 @@ class Judged:
 
 @lru_cache
 def judged(kind: str, classes: int = 3) -> Judged:
-    """Users whose shares differ between clusters.
+    """Users whose class shares differ between clusters, with predictions whose accuracy is known.
 
     kind: "constant": one prediction in each cluster; "best", "worst": two predictions, placed so that the accuracy is
     the largest, or the smallest, that the shares allow; "mixed": placed at random.
@@ -119,7 +119,7 @@ def mechanism_of(name: str, classes: int = 3) -> Deployment:
 
 
 def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
-    """What releases of the mechanism say of the accuracy, one estimate for each run."""
+    """The estimates of the accuracy from releases of a mechanism, one for each run."""
     intervals = []
     for run in runs:
         outcome = mechanism.run(users.people, NetworkConfig(), Streams(seed, run))

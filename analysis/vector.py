@@ -130,7 +130,7 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Means of one replicate of the shipped scenario, changed."""
+    """Means over one replicate of the shipped scenario with some keys changed; reduced: changes for a small study."""
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
     run = exchange(Replicate(scenario, replicate))

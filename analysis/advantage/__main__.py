@@ -74,12 +74,12 @@ def main(frame: Frame) -> list[Path]:
 
 
 def classes_of(panel: str) -> int:
-    """K of a panel."""
+    """K, the number of classes of a panel's data set."""
     return 2 if panel in TWO_CLASSES else 10
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of a panel, with the largest advantage over their replicates."""
+    """The points of a panel, from the published comparison, with the largest advantage over their replicates."""
     swept = pd.read_parquet(PUBLISHED / "comparison" / name / "rows.parquet")
     models = PUBLISHED / "comparison" / name / "models.parquet"
     rows = pd.concat([swept, pd.read_parquet(models)]) if models.is_file() else swept
@@ -95,7 +95,9 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """At most the advantage behind a row, all K labels equally likely, and what (ε, δ) alone would allow."""
+    """Upper bounds of the advantage behind a row if all K labels are equally likely: the mechanism's own, and what (ε,
+    δ) alone would allow.
+    """
     row, classes = task
     stated = PrivacyBound(
         0.0, row["epsilon_upper"], row["delta"], observer="learner", adjacency="label", basis="stated"
@@ -107,7 +109,7 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 
 def _advantage(row: Line, classes: int, size: int | None) -> float:
-    """By the mechanism's own accountant; pure ε where there is no other."""
+    """Upper bound of the advantage behind a row by the mechanism's own accountant; by pure ε where there is none."""
     kind, uniform = row["mechanism_kind"], np.full(classes, 1.0 / classes)
     if kind == "vector_approximation":
         return vector_advantage(row["bit_flip_prob"], classes)

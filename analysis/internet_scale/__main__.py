@@ -97,7 +97,7 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Measured, fitted and exact: everything about one network."""
+    """All figures about one network: measured, fitted and exact."""
     figure = partial(GrowthFigure, "network", network)
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
@@ -170,7 +170,9 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """What the runs so far say of every size, and how often such a fit's interval holds the last arrival."""
+    """Predictions of every size by what the runs so far show, and how often such a fit's interval holds the last
+    arrival.
+    """
     largest = int(past["users"].max())
     for size in sizes:
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
@@ -252,13 +254,13 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
 
 
 def _by_shards(network: str, users: int) -> None:
-    """The exchange among n users, of whom nothing is kept."""
+    """Run the exchange among n users shard by shard, keeping nothing, to measure its memory."""
     for _ in arrivals(network, users, 0):
         pass
 
 
 def _in_one_piece(network: str, users: int) -> None:
-    """The exchange among n users with everything kept that a row needs."""
+    """Run the exchange among n users with everything kept that a row needs, to measure its memory."""
     offsets = np.arange(0, users + 1, CLUSTER)
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")

@@ -25,7 +25,7 @@ BIN_S, BINS = 1e-3, 100_000
 
 
 class SomeShards(NamedTuple):
-    """What some shards leave: counts, last arrival and arrivals by bin, and what they cost.
+    """The results of some shards: counts, last arrival, arrivals by bin, and their cost.
 
     cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, its libraries included.
     """
@@ -67,7 +67,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
-    """One of the parts of the shards: every PARTS-th, from a first one on."""
+    """Run one part of the shards: every PARTS-th, from a first one on."""
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0

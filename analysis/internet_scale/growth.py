@@ -243,5 +243,7 @@ def _mean_size(smallest: int) -> int:
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first number above `low` at which something holds, by bisection; it does not at `low`, and does at `high`."""
+    """The first whole number above `low` at which `holds` is true, by bisection; it is false at `low`, and true at
+    `high`.
+    """
     return bisect_left(range(high), True, low + 1, high, key=holds)

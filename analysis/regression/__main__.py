@@ -62,7 +62,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class RegressionTask:
-    """All replicates of one point: a panel, the learner's ε, and h of the law."""
+    """All replicates of one point of the study: a panel, the learner's ε, and h of the law."""
 
     panel: str
     epsilon: float
@@ -125,7 +125,7 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 
 
 def _constant_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """What a learner reaches who predicts the mean of all true labels, whatever the features."""
+    """Rows of a learner who predicts the mean of all true labels, whatever the features."""
     rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
         people = (law or Diabetes()).draw(Streams(SEED, replicate))

@@ -46,7 +46,7 @@ class RegressionUsers:
 
     @property
     def cluster(self) -> NDArray[np.intp]:
-        """(n,) cluster of each user."""
+        """The cluster of each user, (n,)."""
         return np.repeat(np.arange(len(self.population.cluster_sizes)), self.population.cluster_sizes)
 
     @property
@@ -76,7 +76,7 @@ class LabelLaw:
 
     @property
     def points(self) -> Floats:
-        """(4 · clusters, 2), cluster by cluster."""
+        """The points (t, v) of the law, (4 · clusters, 2), cluster by cluster."""
         along = self.heterogeneity / math.sqrt(2.0) / SLOPE
         middle = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
         r, v = (np.tile(side, self.clusters) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
@@ -84,7 +84,7 @@ class LabelLaw:
 
     @property
     def mean(self) -> Floats:
-        """f at every point."""
+        """The mean label f at every point of the law."""
         points = self.points
         return 0.5 + SLOPE * points[:, 0] + self.heterogeneity / math.sqrt(2.0) * points[:, 1]
 
@@ -148,7 +148,9 @@ PAYING = 10
 
 @dataclass(frozen=True)
 class Released:
-    """What a learner has: values (m,) of users (m,), the variance that noise gave each, and the ε that was stated."""
+    """The values that a learner gets: (m,) of users (m,), the variance that noise gave each, and the ε that was
+    stated.
+    """
 
     user: NDArray[np.integer]
     value: Floats
@@ -190,7 +192,7 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
-    """The number that a learner makes of each payload."""
+    """The number that a learner takes for each payload."""
     payloads = np.arange(len(noise.outputs))
     return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)
 
@@ -204,14 +206,16 @@ def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
 @lru_cache(maxsize=4096)
 def _calibrated(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float,
                 sizes: tuple[int, ...], delta: float) -> ValueMessage:  # fmt: skip
-    """The noise for which an exchange at θ = 1 in clusters of these sizes has ε; computed once for all replicates."""
+    """The randomizer with which an exchange at θ = 1 in clusters of these sizes has ε; computed once for all
+    replicates.
+    """
     make = partial(_randomizer, kind, values)
     return exchanged_at(make, epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
 
 
 @lru_cache(maxsize=4096)
 def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float) -> ValueMessage:
-    """Computed once, since it takes a linear program."""
+    """The randomizer of a kind at ε for a grid of values; computed once, since it takes a linear programme."""
     return kind(epsilon, values)
 
 
@@ -233,7 +237,7 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
 
 
 def learned(method: str, people: RegressionUsers, released: Released) -> Callable[[Floats], Floats]:
-    """The prediction that a learner makes of what is released; see `METHODS` for what it knows."""
+    """The prediction function that a learner makes of what a method released; see `METHODS` for what it knows."""
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)
     if method.endswith(KNOWING):

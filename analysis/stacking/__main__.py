@@ -102,7 +102,10 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
-    """λ of the largest mean AUC on public rows, by ε and method; ε is enlarged if these are fewer, to the same n ε."""
+    """The λ with the largest mean AUC on public rows, by ε and method.
+
+    ε is enlarged where there are fewer public rows, so that n ε is the same.
+    """
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
     aucs = frame.each(partial(_tuning_auc, data, enlarged), points)
@@ -114,7 +117,7 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """Mean AUC of a method at an ε and a λ on public rows, of which there are so many times fewer."""
+    """The mean AUC of a method at an ε and a λ on public rows; `enlarged`: how many times fewer these are."""
     method, epsilon, l2 = point
     total = 0.0
     for replicate in range(TUNING):
@@ -141,7 +144,7 @@ def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[L
 
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
-    """Figures 1 to 4 for one split."""
+    """The rows of Figures 1 to 4 for one split of a benchmark's rows."""
     streams = Streams(SEED, replicate)
     split = data.draw(streams)
     rows: list[Line] = []
@@ -174,7 +177,7 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 
 
 def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Line]:
-    """Table 2 for one draw of the rows."""
+    """The rows of Table 2 for one draw of the organisations' rows."""
     rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
     return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in rows]

@@ -98,7 +98,9 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 
 
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
-    """What a plain PLR makes of the same public importance: features of group k times q_k/B_k."""
+    """The factors by which a plain PLR scales features to use the same public importance: q_k/B_k for those of
+    group k.
+    """
     groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
     ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
     return np.repeat(ratios / ratios.max(), [len(group) for group in groups])
@@ -112,7 +114,7 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
-    """PST-F(U) with all of ε for each group."""
+    """AUC and ε of PST-F(U) if every group gets all of ε, as printed, so that the true ε is larger."""
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
     low = feature_stacking(data, point, False, streams)
@@ -147,7 +149,7 @@ def transfer_rows(
 
 
 class _Source:
-    """The source's release for one method, and what a target makes of it."""
+    """The source's release for one method, from which targets learn."""
 
     def __init__(
         self, organisations: OrganisationsData, method: str, *, epsilon: float, l2: float, scale: Floats, source: Rows,

@@ -21,7 +21,7 @@ TRAIN = 3_000
 
 
 class Split(NamedTuple):
-    """Rows to learn from, and rows to measure on."""
+    """The rows to learn from, and the rows to measure on."""
 
     train: Rows
     test: Rows
@@ -109,7 +109,7 @@ class OrganisationsData:
 
     @property
     def num_features(self) -> int:
-        """d."""
+        """d, the number of features."""
         return sum(map(len, self.groups))
 
     def draw(self, streams: Streams) -> OrganisationRows:
