@@ -69,10 +69,13 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
 
 
 class _Events:
-    """The events "at least s ones", or "at least s zeros", of the fetchers' submissions, and their laws if all fetchers
-    were alike.
+    """The events "at least s ones", or "at least s zeros", of what a target's fetchers submit, and their probabilities
+    in the similar world.
 
-    upper: whether ones are counted. The similar world is the one in which all fetchers have the mean fetcher's row.
+    There each fetcher submits a one with the same probability p(y), or p(y) plus the mean of w_i if the target's noisy
+    bit is 1: the counts are binomial.
+
+    upper: whether ones are counted.
     """
 
     def __init__(self, fetchers: Fetchers, upper: bool) -> None:
