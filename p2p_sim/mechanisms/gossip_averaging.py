@@ -16,7 +16,10 @@ from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 
 @dataclass
 class GossipAveraging(Protocol):
-    """Each user sends her average to a random peer, again and again, who takes the mean of it and her own."""
+    """Protocol: each user repeatedly sends her average to a random peer, who replaces her own by the mean of both.
+
+    rounds: numbers that each user sends. every_s: seconds between two of them. averages: current average by user.
+    """
 
     rounds: int
     every_s: float
@@ -37,7 +40,7 @@ class GossipAveraging(Protocol):
 
 
 class GossipAveragingConfig(ProtocolConfig):
-    """Average noisy labels among users; nothing is submitted."""
+    """Users average their noisy labels among themselves; nothing is submitted to a learner."""
 
     kind: Literal["gossip_averaging"] = "gossip_averaging"
     described: ClassVar[str] = "gossip averaging among users, without a learner"

@@ -1,4 +1,4 @@
-"""What a scenario says of organisations that exchange private models: private stacking and hypothesis transfer.
+"""Configurations of organisations that exchange private models: private stacking and hypothesis transfer.
 
 Each cluster of the population is one organisation, which owns its rows; features are private too (adjacency "example").
 With one cluster it is the single owner of the paper's Algorithms 1 to 3.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def _check_budget(epsilon: object) -> object:
-    """Refuse what is no ε."""
+    """Returns ε if it is a number in (0, 100] or "inf", else raises ValueError."""
     if epsilon == "inf" or (type(epsilon) in (int, float) and 0.0 < epsilon <= 100.0):  # type: ignore[operator]
         return epsilon
     raise ValueError('must be above 0 and at most 100, or "inf" for no noise')
 
 
 def _check_norms(norms: object) -> object:
-    """Refuse what is no norm, or no list of norms."""
+    """Returns a norm, or a tuple of norms, in 1e-9 to 1e9; raises ValueError for anything else."""
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
         return several if isinstance(norms, list | tuple) else norms
@@ -54,14 +54,16 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Organisations by number. senders: whose models others ask for. learners: who learns from the models of others."""
+    """Roles of organisations, by number. senders: whose models others request. learners: who learns from others'
+    models.
+    """
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
 
 
 class OrganisationsConfig(MechanismBase, Extended):
-    """What both ways to use the models of others share."""
+    """Base of both ways to learn from other organisations' private models."""
 
     sends: ClassVar[bool] = True
     described: ClassVar[str] = "organisations that exchange private models"
@@ -119,18 +121,18 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def budget(self) -> float:
-        """ε as a number."""
+        """ε of each organisation as a number, infinite for "inf"."""
         return float(self.epsilon)
 
     def check(self, num_classes: int) -> None:
-        """Refuse other than two classes."""
+        """Raise InputError unless there are two classes."""
         if num_classes != 2:
             raise InputError(f"mechanism.kind = {self.kind!r}: is for 2 classes, not {num_classes}")
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse keys without a meaning."""
+        """Raise InputError for network or adversary keys that have no effect on the exchange of models."""
         changed = differing("network", network.model_dump(), NetworkConfig().model_dump())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
@@ -142,10 +144,10 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @abstractmethod
     def roles(self, organisations: int) -> ModelRoles:
-        """Who sends models, and who learns, among so many organisations."""
+        """Which of the `organisations` (their number) send models, and which learn from them."""
 
     def deployed(self, setup: Setup) -> "Organisations":
-        """The mechanism for organisations of these sizes, in their order; δ does not matter."""
+        """The mechanism for organisations of the sizes in `setup`, in their order; δ does not matter."""
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
@@ -167,11 +169,11 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """Organisations that keys name."""
+        """Organisations that keys of the configuration name, by key; None: the key is absent."""
         return {"target": self.target}
 
     def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
-        """The plan with the keys of this kind alone."""
+        """The plan, completed by the keys that only this kind of configuration has."""
         return plan
 
 
@@ -188,7 +190,7 @@ class PrivateStackingConfig(OrganisationsConfig):
     their sum."""
 
     def roles(self, organisations: int) -> ModelRoles:
-        """All send; all learn, or the target."""
+        """All organisations send models; all learn from them, or only the target."""
         everybody = tuple(range(organisations))
         return ModelRoles(everybody, everybody if self.target is None else (self.target,))
 
@@ -239,7 +241,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The organisations whose models the others start from."""
+        """The organisations that release their models, towards which the others' models are drawn."""
         return self.source if isinstance(self.source, tuple) else (self.source,)
 
     @property
@@ -247,7 +249,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
         return {"target": self.target, "source": max(self.sources)}
 
     def roles(self, organisations: int) -> ModelRoles:
-        """The sources send; all others learn, or the target."""
+        """The sources send models; all other organisations learn from them, or only the target."""
         others = tuple(k for k in range(organisations) if k not in self.sources)
         return ModelRoles(self.sources, others if self.target is None else (self.target,))
 

@@ -94,10 +94,10 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """With the number of users whose labels are used; sizes of clusters do not matter.
+        """This configuration with `labelled` fixed, the number of users whose labels are used (rule "semi_supervised").
 
         Raises:
-            InputError: there are fewer unlabelled users than two.
+            InputError: fewer than two users remain without a label.
         """
         users = int(setup.sizes.sum())
         labelled = self.labelled or min(400, users // 2)
@@ -109,19 +109,22 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """How many users are asked for their labels, of some."""
+        """Number of users who are asked for their labels (rule "semi_supervised")."""
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise: 1/ε of votes, 2/ε of one count at its part of ε."""
+        """Scale of the Laplace noise on a vote or count: 1/ε of votes, 2/ε of a count at its part of ε."""
         factor = {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0)
         return factor / self.target_epsilon
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """The rule. Whatever the rows, there is one: a refusal would tell something of them."""
+        """Returns the classification rule learned from all rows.
+
+        It raises no error that depends on the rows, since a refusal would reveal something about them.
+        """
         points, seed = self.scaled(features), streams.integer_seed("private-histogram")
         with warnings.catch_warnings(action="ignore"):  # what they count is private
             if self.rule == "semi_supervised":
@@ -133,12 +136,12 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which users are asked for their labels, and which give features alone; drawn without looking at rows."""
+        """Indices of the users who are asked for their labels, and of all others; drawn without looking at rows."""
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
-        """The learner of a threshold or half-plane before it has seen a row."""
+        """An unfitted learner of a threshold (one feature) or half-plane (two features); `seed` decides its noise."""
         from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised
 
         if dimensions > 2:
@@ -147,7 +150,9 @@ class PrivateHistogramConfig(Mechanism):
         return SemiSupervised(concepts, self.target_epsilon, self.setup.delta, random_state=seed)
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """The rule of cells before it has seen a row; each parameter is a public constant or follows from n and d."""
+        """An unfitted rule of noisy cells, whose parameters depend on public constants, n and d only; `seed` decides
+        its noise.
+        """
         from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"
@@ -158,14 +163,14 @@ class PrivateHistogramConfig(Mechanism):
         return PCL2b(epsilon / 2.0, self.setup.delta / 2.0, self.side, seed, centred=centred)
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
-        """Features moved and scaled by the public constants; where cells end, to the boundary of [0, 1]^d."""
+        """Features (n, d) shifted and scaled by the public constants; for pcl and pcl2 clipped to [0, 1]^d."""
         with np.errstate(over="ignore"):  # an infinite number would be refused, and a refusal tell something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
         farthest = (0.0, 1.0) if self.rule in ("pcl", "pcl2") else (-FARTHEST, FARTHEST)
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """One for every user: clusters do not matter."""
+        """Accountant of the whole release, the same for every cluster."""
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
             return NoisyVotes(epsilon, "example")
@@ -178,13 +183,16 @@ class PrivateHistogramConfig(Mechanism):
 
 @dataclass(frozen=True)
 class CellRule:
-    """A rule of cells as a predictor of features that were not scaled yet."""
+    """A predictor for unscaled features that applies a fitted rule of cells.
+
+    rule: the fitted rule. mechanism: scales the features.
+    """
 
     rule: "PCL | PCL2b | SemiSupervised"
     mechanism: PrivateHistogramConfig
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """(n, 2) at the features (n, d)."""
+        """Class probabilities (n, 2) that the rule predicts for the unscaled features (n, d)."""
         return np.asarray(self.rule.predict_proba(self.mechanism.scaled(np.asarray(features))))
 
 
@@ -227,18 +235,18 @@ class PrivateDensityConfig(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise on a count."""
+        """Scale 2/ε of the Laplace noise on the count of a cell."""
         return 2.0 / self.target_epsilon
 
     @property
     def threshold(self) -> float:
-        """The least noisy count that is released."""
+        """Least noisy count of a cell that is released."""
         return stability_threshold(self.target_epsilon, self.setup.delta)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
-        """The density. Whatever the rows, there is one: it is 0 everywhere if no cell passes."""
+        """Returns the density of the features, which is 0 everywhere if no cell passes. Labels are not used."""
         from p2p_sim.histograms.densities import PCDE
         from p2p_sim.histograms.partitions import cube_side
 
@@ -254,5 +262,5 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(coordinates, model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """One for every user: clusters do not matter."""
+        """Accountant of the whole release, the same for every cluster."""
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))
