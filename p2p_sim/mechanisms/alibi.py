@@ -135,8 +135,7 @@ class Alibi(Message):
         to 0.
 
         Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v. Their logarithms give
-        v
-        less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere
+        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere
         (`estimated_prior`).
         """
         soft = payload.astype(np.float64)
@@ -153,9 +152,7 @@ class Alibi(Message):
 
 
 class AlibiConfig(LocalChannel):
-    """Every user sends a noisy one-hot vector under her own name; the learner turns the vectors into soft labels
-    (ALIBI).
-    """
+    """Every user sends a noisy one-hot vector with her name; the learner makes soft labels from the vectors (ALIBI)."""
 
     kind: Literal["alibi"] = "alibi"
     described: ClassVar[str] = "ALIBI, every user on her own"

@@ -228,13 +228,10 @@ class ClusterRRConfig(Mechanism):
         """Class scores of each released label: of the user's own label if λ < 1, of a user of her cluster if λ = 1.
 
         If the noisy distributions are released (β > 0) and λ < 1, the scores are unbiased. Else the cluster's mean m
-        stands in
-        for its noisy distribution q̃ in (1{z} - λq̃)/(1 - λ), and `drift` bounds the error. An estimated accuracy is
-        off by
-        λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true shares p; at λ = 1 an estimated share of class y is off
-        by
-        q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃ before it is scaled. This is at most
-        λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
+        stands in for its noisy distribution q̃ in (1{z} - λq̃)/(1 - λ), and `drift` bounds the error. An estimated
+        accuracy is off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true shares p; at λ = 1 an estimated share
+        of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃ before it is scaled. This is
+        at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes

@@ -56,8 +56,7 @@ class Accounted:
     """The privacy figures of one run.
 
     learner: a bound for each cluster, in the population's order; for a run that keeps only sums, a bound for each
-    cluster
-    that may hold the largest or smallest figure.
+    cluster that may hold the largest or smallest figure.
     statements: the worst bound over all users, by the results column that holds ε; the learner's is included.
     facts: other results columns, about the realised network.
     """
@@ -136,8 +135,7 @@ class Deployment(ABC):
         likely.
 
         The advantage is how much more often the observer guesses the label right than without the message. None if
-        users
-        send no messages, or if the bound follows from `local_epsilon`.
+        users send no messages, or if the bound follows from `local_epsilon`.
         """
         return None
 

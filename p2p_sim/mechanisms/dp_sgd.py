@@ -272,8 +272,7 @@ def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterat
     """Weights (m, K) of the mixture of class gradients that is approximately nearest to a target gradient.
 
     Computed by accelerated projected descent. Every iterate is a distribution over rows and classes, so inaccuracy
-    costs
-    utility and no privacy.
+    costs utility and no privacy.
 
     Args:
         target: (K, d+1). residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1). iterations: number of steps.

@@ -18,8 +18,7 @@ class Drift:
     """A random bound, cluster by cluster, on an error that all released labels of a cluster share.
 
     mean, variance: (C,) of a random number that is at least the absolute error of the cluster's estimated accuracy, or
-    of
-    an estimated class share.
+    of an estimated class share.
     """
 
     mean: Floats

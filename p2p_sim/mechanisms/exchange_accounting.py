@@ -39,13 +39,10 @@ class ClusterPrivacy:
 
     learner: who sees the set of submissions. others: the same, without users who submitted their own label.
     timed: a learner who also sees when each submission came. coalition: the learner together with the colluding users
-    of
-    the cluster, about all others. watched: whether the cluster has colluding users.
+    of the cluster, about all others. watched: whether the cluster has colluding users.
     meets: upper bound of the probability that some colluding user fetched a given user's label; None if it is unknown,
-    or
-    if there is no colluding user. unmet: the coalition's bound about users whose label no colluding user fetched; None
-    if
-    all users collude.
+    or if there is no colluding user. unmet: the coalition's bound about users whose label no colluding user fetched;
+    None if all users collude.
     sample: the largest bound of a sample of users, where `others` is an upper bound not computed user by user.
     """
 

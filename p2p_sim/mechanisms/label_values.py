@@ -246,10 +246,8 @@ def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[f
     """A prior (k,) over label values, estimated from noisy labels (n,) of users who do nothing else.
 
     It holds their unbiased shares, with at least 1/(n k) for each value before scaling. These users pay with their own
-    ε;
-    the labels of all others take no part. So the total is the larger ε (parallel composition), if who pays is public
-    and
-    drawn without the labels.
+    ε; the labels of all others take no part. So the total is the larger ε (parallel composition), if who pays is public
+    and drawn without the labels.
     """
     k = noise.num_classes
     if not len(payload):

@@ -227,8 +227,7 @@ class NoiseSharesConfig(Aggregates):
     """The users of a bag add up noisy class counts among themselves; each adds a share of the noise to her label.
 
     The noise suffices if at most `colluders` users collude with the learner and at most `leavers` leave. A bag that
-    more
-    users leave releases nothing.
+    more users leave releases nothing.
     """
 
     kind: Literal["noise_shares"] = "noise_shares"

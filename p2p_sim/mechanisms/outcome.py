@@ -176,8 +176,7 @@ class Outcome:
     user.
     organisations: results of organisations that exchange models.
     If users are drawn shard by shard, only sums are kept: the release is a tally, `arrivals` holds the times, and
-    `truth`
-    counts the true labels, for results that are not private.
+    `truth` counts the true labels, for results that are not private.
     """
 
     release: Release | Tally

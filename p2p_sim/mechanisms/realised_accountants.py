@@ -83,8 +83,7 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
         noise: the randomizer of each label.
         observer: "learner": sees the set of submissions; "learner-times": also sees when each came; "coalition": the
             learner and the cluster's colluding users, about everybody else; "others": the learner, about users who did
-            not
-            submit their own label.
+            not submit their own label.
         user: her index in the cluster, against the learner; None: all users, so that the largest ε counts.
     """
     if user is not None:
