@@ -251,8 +251,7 @@ class StabilityHistogram:
 
 @dataclass(eq=False, repr=False)
 class PCL2b(CellClassifier):
-    """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ)-private, and consistent for every
-    law.
+    """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ)-private, consistent for every law.
 
     It holds two stability-based histograms, of all examples and of those with label 1. A point gets class 1 if the
     second counts more than half of the first in its cell. Cells below the threshold answer 0.

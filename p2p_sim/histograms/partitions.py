@@ -117,8 +117,7 @@ class Voronoi:
 
 
 def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
-    """A maximal r-packing (m, d) of a reference set (N, d): points at least r apart, while any other is nearer than r
-    to one.
+    """A maximal r-packing (m, d) of a reference set (N, d): points at least r apart, to which none can be added.
 
     Points are chosen in the order of the rows. The reference set must be public: the centres reveal who is in it.
 
@@ -172,11 +171,11 @@ def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
 
 
 class Level(NamedTuple):
-    """The index of one coordinate in a table of cells: its distinct values (v,), and the codes (c,) of prefixes,
-    ascending.
+    """The index of one coordinate in a table of cells.
 
-    A prefix is a cell's coordinates up to this one. Its code is v times the index of the shorter prefix, plus the index
-    of this coordinate's value. So codes are ordered like prefixes; this is exact in any dimension.
+    values: (v,) its distinct values, ascending. codes: (c,) of the distinct prefixes, ascending. A prefix is a cell's
+    coordinates up to this one. Its code is v times the index of the shorter prefix, plus the index of this coordinate's
+    value. So codes are ordered like prefixes; this is exact in any dimension.
     """
 
     values: Ints
@@ -217,9 +216,7 @@ class CellTable:
         return np.where(present, rows, -1)
 
     def look_up(self, values: Floats, cells: Ints) -> Floats:
-        """The value (n,) that belongs to each of the cells (n, k), given values (m,) of the table's cells; 0 for other
-        cells.
-        """
+        """The value (n,) of each of the cells (n, k), given values (m,) of the table's cells; 0 for other cells."""
         rows = self.find(cells)
         return np.where(rows >= 0, values[rows], 0.0)
 

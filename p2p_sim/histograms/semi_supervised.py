@@ -101,8 +101,9 @@ class Intervals:
 
 @dataclass(frozen=True)
 class IntervalNet:
-    """A finite net of intervals. cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts of each
-    classifier.
+    """A finite net of intervals.
+
+    cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts of each classifier.
     """
 
     cuts: Floats

@@ -12,9 +12,9 @@ LEARNED = (
     ("error_rate", "what is learned", "; smaller clusters mix fewer labels, and a larger ε takes less noise"),
     ("nonprivate_error_rate", "even without privacy, what is learned", "; look at the features and their scales"),
 )
-"""Columns of error rates, how messages call them, and what else they say."""
+"""Columns of error rates, the models' names in messages, and the messages' advice."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""Replicates from which on a missing gain says something of the data, and what is said below."""
+"""Replicates from which a missing gain is evidence about the data, and the advice for fewer."""
 RISKS = ("excess_risk", "nonprivate_excess_risk")
 CONSTANT_RISK = "constant_excess_risk"
 """Columns of excess risks where the law is known: of both models, and of the best constant."""
@@ -73,9 +73,7 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Warning lines about models with a larger excess risk than the best constant, if nothing can beat the majority
-    class.
-    """
+    """Warning lines about models with a larger excess risk than the best constant, if none can beat the majority."""
     if gains(rows):
         return []
     lines = []

@@ -47,9 +47,7 @@ class Sine:
         return np.sin(2.0 * np.pi * self.periods * x)
 
     def parts(self, x: Floats) -> SignedParts:
-        """Integrals from 0 to each x of the positive and of the negative part of g; a period adds 1/(π periods) to
-        each.
-        """
+        """Integrals from 0 to each x of the positive and of the negative part of g; a period adds 1/(π periods)."""
         whole, rest = np.divmod(self.periods * x, 1.0)
         risen = 1.0 - np.cos(2.0 * np.pi * np.minimum(rest, 0.5))
         fallen = np.where(rest > 0.5, 1.0 + np.cos(2.0 * np.pi * rest), 0.0)
@@ -154,8 +152,7 @@ class LineLaw(Protocol):
         """Distribution function: probability of values up to each x; infinite x allowed."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """For each piece on which the density is monotone, the point where it equals `height`; any number if there is
-        none.
+        """For each piece on which the density is monotone, the point where it equals `height`; any number if none does.
 
         middle: a point of each piece.
         """
@@ -203,11 +200,10 @@ class Cauchy:
 
 
 class Spikes:
-    """A law with half of its mass uniform on [0, 1], half on equally spaced narrow spikes; its density is piecewise
-    constant.
+    """A law with half of its mass uniform on [0, 1], half on narrow spikes; its density is piecewise constant.
 
     Args:
-        count: of spikes, at least 1. width: of each, below 1/count.
+        count: of spikes, at least 1, equally spaced. width: of each, below 1/count.
     """
 
     def __init__(self, count: int = 10, width: float = 0.002) -> None:
@@ -264,7 +260,7 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
 
 
 def _distance(law: LineLaw, lower: Floats, upper: Floats, height: Floats, middle: Floats) -> Floats:
-    """∫ |f - height| on each piece on which f is monotone; pieces of infinite length have height 0."""
+    """For each piece on which the density f of a law is monotone, ∫ |f - height|; infinite pieces have height 0."""
     crossing = np.clip(law.crossing(height, middle), lower, upper)
     total = np.zeros(len(lower))
     for start, end in ((lower, crossing), (crossing, upper)):

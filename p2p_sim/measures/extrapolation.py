@@ -72,8 +72,7 @@ def predict(
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The tail probability p of one draw whose upper quantile the largest of n draws stays below with probability
-    `level`.
+    """The tail probability p such that the largest of n draws stays below a draw's (1-p)-quantile with chance `level`.
 
     It solves (1-p)^n = level, without cancellation, and turns quantiles of the maximum into quantiles of a draw.
 
@@ -97,8 +96,7 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """A bound that the largest of n independent Bin(trials, p) numbers does not exceed, with probability at least
-    `level`.
+    """A bound that the largest of n independent Bin(trials, p) numbers stays within, with probability at least `level`.
 
     Args:
         count: n, at least 1. trials, probability: of each number. level: in (0, 1).
@@ -195,15 +193,11 @@ class GridLaw:
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
-        """The distribution of an event that happens in one of two exclusive ways, each with its part of the
-        probability.
-        """
+        """The distribution of an event that happens in one of two exclusive ways, whose masses are added."""
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """Upper quantiles (m,) in seconds: the earliest grid times after which the event comes with at most these
-        chances.
-        """
+        """Upper quantiles (m,) in seconds: the first grid times after which the event has at most these chances."""
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 

@@ -21,9 +21,7 @@ class Mean:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
     def within(self, least: float, most: float) -> "Mean":
-        """The mean with its interval cut to the range [least, most] in which the quantity must lie; coverage is
-        unchanged.
-        """
+        """The mean with its interval cut to the range [least, most] of the quantity; coverage is unchanged."""
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 

@@ -47,8 +47,7 @@ def is_privacy(name: str) -> bool:
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with further columns: accuracies, and loss and ratio of accuracy against the same learner without
-    privacy.
+    """The rows with further columns: accuracies, and loss and ratio of accuracy against learning without privacy.
 
     Groups get accuracies and losses, too. Missing numbers become NaN, also in a column without any value.
     """
@@ -100,7 +99,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    # columns by what becomes of them: measured ones a mean with its interval, privacy the worst, text if it is common
+    # measured columns become a mean with its interval, privacy columns their largest value; common text is kept
     reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
     rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]

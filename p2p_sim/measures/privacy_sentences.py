@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEAR_LOCAL = 0.9
-"""Share of ε₀ above which the exchange is said to add little."""
+"""If ε is above this share of ε₀, reports say that the exchange adds little."""
 DOMINATED = (
     "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
     "for it either, and each noisy label arrives with its owner's features. From its release "
     "anybody could draw what the exchange submits."
 )
-"""What dominates an exchange that adds nothing to the noise on each label."""
+"""Why randomised response is better than an exchange whose ε is ε₀."""
 PAID = (
     "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
     "choice (docs/choices.md)."
@@ -63,10 +63,10 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""What is known of labels without what users sent, by the ending of the columns.
+"""An observer's knowledge of labels before any message, in words, by the ending of the columns.
 
-It must be a law under which labels are independent. Known *counts* are another thing: there one label tells something
-of the others, whose messages then speak for it as well, and more is guessed right.
+It must be a law under which labels are independent. With known *counts* labels are
+dependent: messages about other labels then reveal more about one, and more labels are guessed right.
 """
 
 

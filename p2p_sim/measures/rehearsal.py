@@ -57,9 +57,7 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The choices that are compared: uniform randomised response, all labels resampled, and splits of ε at several
-    thresholds.
-    """
+    """The choices that are compared: uniform randomised response, all labels resampled, and splits of ε."""
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")

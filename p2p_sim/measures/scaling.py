@@ -31,10 +31,10 @@ FORMS = {
     "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
     "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
 }
-"""Sums of powers of φ, of α and of 1/(θn), what reaches the learner, with free constants.
+"""Sums of powers of φ, α and 1/(θn) with free constants; θn is the number of labels that reach the learner.
 
-Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α), a bound: risk may be smaller. The
-squares are what a smooth loss does near its minimum, such as log loss in a model that fits.
+Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. A smooth loss
+grows by squares near its minimum, such as log loss in a model that fits.
 """
 
 

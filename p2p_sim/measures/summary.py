@@ -130,7 +130,7 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
         if name not in record and rows[name].notna().all():
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
-    # means with intervals; the loss of accuracy is that of pairs, private and not, of the same replicates
+    # means with intervals; the loss of accuracy pairs private and non-private results of the same replicate
     paired = excess_error(rows)
     for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None

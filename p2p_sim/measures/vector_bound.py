@@ -25,8 +25,7 @@ class PointwiseRisk:
 
 
 def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
-    """Excess risk of predicting the class with the largest learned bit, and its bound (equations 18 to 21), at n
-    points.
+    """Excess risk at n points of predicting the largest learned bit, and its bound (equations 18 to 21).
 
     The bound is 2Δ_ε where η* - η_s ≤ 2Δ_ε, and 0 elsewhere; η_s is the second largest class probability.
 

@@ -56,9 +56,7 @@ class Alibi(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ = 2/b of one message: two labels differ in two entries by one each, and each entry has Laplace noise of
-        scale b.
-        """
+        """ε₀ = 2/b of one message: two labels differ by one in two entries, each with Laplace noise of scale b."""
         return laplace_epsilon(self.noise_scale)
 
     @property
@@ -76,10 +74,11 @@ class Alibi(Message):
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """At most how much more often the label is guessed right by an observer of the message; labels are equally
-        likely.
+        """Upper bound of the guessing advantage of an observer of the message, all labels being equally likely.
 
-        Computed from the distribution of the noisy vector, within a thousandth.
+        The advantage is how much more often the label is guessed right than without the message. It is computed from
+        the
+        law of the noisy vector, within a thousandth.
         """
         return laplace_advantage(self.noise_scale, num_classes)
 
@@ -131,12 +130,12 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Returns weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability rounds
-        to 0.
+        """Returns weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
 
         Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v. Their logarithms give
+        each
         v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere
-        (`estimated_prior`).
+        (`estimated_prior`). A probability is 0 if it is too small for single precision.
         """
         soft = payload.astype(np.float64)
         if not (soft > 0).all():

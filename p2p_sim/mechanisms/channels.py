@@ -29,7 +29,7 @@ from p2p_sim.privacy.where_bounds_hold import ANYWHERE, Situation
 
 Floats = NDArray[np.float64]
 UP = 1.0 + 2.0**-45
-"""By which figures of a table of probabilities are rounded up."""
+"""Factor by which figures computed from a matrix of probabilities are rounded up."""
 
 
 class Channel(Mechanism):
@@ -137,17 +137,14 @@ class ShuffledChannel(Channel):
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of the released labels, each from a different user of the cluster; None if none are
-        known.
-        """
+        """Unbiased class scores of the released labels, each from a different user of the cluster; None if unknown."""
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
 
 
 @dataclass(frozen=True)
 class Table(Message):
-    """A randomizer given by its matrix of probabilities: a label is replaced by a draw from the matrix row of the
-    label.
+    """A randomizer given by its matrix of probabilities: a label is replaced by a draw from the label's row.
 
     rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
     parameters: empty, as the mechanism that makes the matrix names its own parameters.
@@ -179,9 +176,7 @@ class Table(Message):
         return (len(self.rows) - 1).bit_length()
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of one message seen with its sender's name: the largest Σ max(0, P - e^ε P') over two matrix
-        rows.
-        """
+        """Bracket of δ(ε) of one message seen with its sender: the largest Σ max(0, P - e^ε P') over two rows."""
         delta = law_delta(self.transition, epsilon)
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
@@ -215,9 +210,7 @@ class TableAccountant(Accountant):
 
 
 class LocalMechanism(LocalChannel):
-    """Base of local mechanisms given by a matrix of probabilities; a subclass defines `kind`, its keys and
-    `transition`.
-    """
+    """Base of local mechanisms given by a matrix: a subclass defines `kind`, its keys and `transition`."""
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 

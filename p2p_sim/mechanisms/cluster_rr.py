@@ -87,9 +87,7 @@ class ClusterResponse:
 
 
 def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Draws a label for each entry of `cluster` (m,), from the distribution q[c] of the cluster c named there; q: (C,
-    K).
-    """
+    """Draws m labels, the i-th from the distribution q[cluster[i]]; q is (C, K), `cluster` is (m,)."""
     classes = q.shape[1]
     bounds = np.cumsum(q, axis=1)
     bounds /= bounds[:, -1:]
@@ -212,8 +210,7 @@ class ClusterRRConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy label of every user, or for β > 0 her K signed weights, of which the mean loss is
-        bias-corrected.
+        """Returns the noisy label of every user, or for β > 0 her K signed weights, which correct the bias of the loss.
 
         The signed weights reveal the noisy cluster distributions.
         """
@@ -268,7 +265,8 @@ class ClusterRRConfig(Mechanism):
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """The parameters that spend a pure ε as `split` says, for the mean cluster size."""
-        size = _two_digits(float(np.mean(sizes)))
+        # two significant digits, so that replicates whose clusters differ a little choose alike
+        size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
         )
@@ -288,8 +286,3 @@ def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int
         return best_choice(epsilon, classes, size, decisions, phi)
     threshold = min(phi, 1.0 / classes)
     return corollary2(epsilon, threshold) if split == "as-printed" else split_budget(epsilon, 0.5, threshold)
-
-
-def _two_digits(size: float) -> int:
-    """A cluster size rounded to two digits, at least 2; replicates of slightly different sizes then choose the same."""
-    return max(2, int(float(f"{size:.2g}")))

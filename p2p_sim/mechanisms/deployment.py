@@ -31,7 +31,7 @@ from p2p_sim.privacy.worst_of_several import coarse_law
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
-"""Every ε that may be stated beside the learner's: of a user's own message alone, and what the papers print."""
+"""Results columns of ε besides the learner's: of a user's own message, and as printed in the papers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +131,10 @@ class Deployment(ABC):
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of the guessing advantage of an observer of a user's own message, all labels being equally
-        likely.
+        """Upper bound of the guessing advantage of an observer of a user's own message; all labels are equally likely.
 
-        The advantage is how much more often the observer guesses the label right than without the message. None if
+        The advantage is how much more often the observer guesses the label right than without the message. It is None
+        if
         users send no messages, or if the bound follows from `local_epsilon`.
         """
         return None
@@ -144,9 +144,7 @@ class Deployment(ABC):
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The bounds that the papers print, at δ, by the names in `STATEMENTS`; an entry may hold why a bound does not
-        apply.
-        """
+        """The bounds that the papers print, at δ, by the names in `STATEMENTS`, or why they do not apply."""
         return {}
 
     def account(
@@ -173,8 +171,7 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """The accountant behind the learner's figure in `account`, for all users; None if only a bound at one δ is
-        known.
+        """The accountant behind the learner's figure in `account`, for all users; None if only one (ε, δ) is known.
 
         Args:
             outcome: result of the run. cluster_sizes: (C,), in the population's order.
@@ -206,8 +203,7 @@ class Deployment(ABC):
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """The statements of a run about all users, by results column: the learner's ε, ε₀ of a message, the papers'
-        bounds.
+        """Statements about all users by results column: the learner's ε, ε₀ of a message, the papers' bounds.
 
         Args:
             learner: the worst bound of the learner. sizes: the distinct cluster sizes.
@@ -227,20 +223,15 @@ class Deployment(ABC):
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Public probabilities of the hard labels of a run given true labels; None if labels are not hard or none are
-        known.
-        """
+        """Public probabilities of the released hard labels given true labels; None if there are none."""
         return None
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Public probabilities of the numbers that a run has released given true labels; None if it released no
-        numbers.
-        """
+        """Public probabilities of the released numbers given true labels; None if the run released no numbers."""
         return None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Class scores of each released label, from which accuracy is estimated without true labels; None if none are
-        known.
+        """Class scores of each released label, to estimate accuracy without true labels; None if none are known.
 
         By default the scores come from `noise_law`.
 
@@ -253,7 +244,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """Probability that a released label differs from the true one, however many are released (two classes); None if
-        unknown.
-        """
+        """Flip probability of the released labels in the limit of infinitely many (two classes); None if unknown."""
         return None

@@ -73,8 +73,7 @@ class Evidence:
 
 
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
-    """Class scores of hard labels whose noise has a public matrix; None if the scores would need an inverse that is
-    missing.
+    """Class scores of hard labels whose noise has a public matrix; None if that matrix gives no scores.
 
     With an invertible matrix the scores are unbiased. Else they are lower and upper scores, which are known only where
     each label comes from the user who is named (not from a random user of her cluster).

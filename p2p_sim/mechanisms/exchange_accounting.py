@@ -112,9 +112,7 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Counts of users who submitted own labels, colluded or were probed, and the coalition's `meets`, by results
-    column.
-    """
+    """Counts of users who submitted own labels, colluded or were probed, and the largest `meets`, by results column."""
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -132,14 +130,22 @@ class UserEpsilons(NamedTuple):
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of every user of a run, in the population's order, and one bound for all of them."""
+    """Certified ε at δ of every user of a run, in the population's order, and one bound for all of them.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
     epsilons = np.concatenate([part.epsilons for part in parts])
     return UserEpsilons(epsilons, worst_bound([part.statement for part in parts]))
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
-    """Accountant of a run against a learner who sees the set of submissions: the worst over clusters, for all users."""
+    """Accountant of a run against a learner who sees the set of submissions: the worst over clusters, for all users.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     models: dict[Accountant, None] = {}
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
         models[accountant(cluster, noise, "others")] = None
@@ -148,7 +154,11 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Upper bounds of δ (C, J) for the first user of each cluster at each of J values of ε; an audit tests them."""
+    """Upper bounds of δ (C, J) for the first user of each cluster at each of J values of ε; an audit tests them.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     deltas = []
     for cluster in clusters_of(shards):
         model = accountant(cluster, noise, "learner", user=0)  # one for every ε
@@ -158,7 +168,13 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """Upper bound of the coalition's guessing advantage about any other user, all labels being equally likely."""
+    """Upper bound of the guessing advantage of the learner and all colluding users together, about any other user.
+
+    All labels are equally likely. The advantage is how much more often a label is guessed right than without the run.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
     for cluster in clusters_of(shards):
         if cluster.fell_back:
@@ -179,7 +195,7 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         return others if model is passed_on else model.epsilon(delta)
 
     learner, timed = bound("learner"), bound("learner-times")
-    # a learner who also sees the times has the same statement where these tell nothing, which is a condition of it
+    # where times reveal nothing, a learner who also sees them has the same bound, with that as a condition
     added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
     conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
     timed = replace(timed, observer="learner-times", conditions=conditions)
@@ -205,8 +221,7 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Bounds the probability that a colluding user fetched a given label, and ε of users whose label none of them
-    fetched.
+    """Bounds the probability that a colluder fetched a given label, and ε of users whose label none of them fetched.
 
     The colluders' bits and fetches count as revealed. Either result is None where it is unknown. A fetched label
     keeps the protection of its own noise, as flips do not depend on fetches.
@@ -260,7 +275,7 @@ def _with_sample(
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
-    # caps are not compared, so that no bound would be found again
+    # not cached: accountants with caps are not compared, so a cache would never hit
     return model.epsilon(delta) if isinstance(model, CappedFetch) else _kept_epsilon(model, delta), None
 
 

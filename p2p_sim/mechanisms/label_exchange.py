@@ -271,7 +271,7 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Upper bound of the coalition's guessing advantage, by results column; empty if nobody colludes."""
+        """Upper bound of the guessing advantage of the learner with all colluders, by results column; may be empty."""
         shards = outcome.realised
         if shards is None or not any(shard.member.any() for shard in shards):
             return {}
@@ -281,16 +281,12 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Probabilities of a released label given that of a random user of the cluster; None for majorities or other
-        payloads.
-        """
+        """Probabilities of a released label given that of a random user of the cluster; None for majorities."""
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Probabilities of a released number given the label of a random user of the cluster; None if labels are
-        classes.
-        """
+        """Probabilities of a released number given the label of a random user of the cluster; None for classes."""
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:

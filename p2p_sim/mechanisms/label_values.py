@@ -78,9 +78,7 @@ class ValueMessage(Message):
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
-        """The public law of the released numbers; `source`: whose label each is, the user's or a random one of her
-        cluster.
-        """
+        """The public law of the released numbers; `source`: whose label each is, the user's or a cluster member's."""
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -98,8 +96,7 @@ class ValueMessage(Message):
 
 @dataclass(frozen=True)
 class RrOnBins(ValueMessage):
-    """RR-on-Bins (Ghazi et al. 2023): randomised response over the bins of labels that suit the prior and the loss
-    best.
+    """RR-on-Bins (Ghazi et al. 2023): randomised response over bins of labels, the best for the prior and the loss.
 
     Once the bins are fixed, a message is a flipped label among b classes, and every bound for these holds.
 
@@ -172,9 +169,7 @@ class RrOnBins(ValueMessage):
         return Under(self.noise.exchanged(size, sampling_rate), self.caveats)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Accountant of the learner for a realised network: `submissions` messages, each fetched from one of `sources`
-        users.
-        """
+        """Accountant of the learner for a realised network: `submissions` messages fetched from `sources` users."""
         return Under(self.noise.fetched(sources, submissions), self.caveats)
 
 

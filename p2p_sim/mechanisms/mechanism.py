@@ -79,9 +79,7 @@ class MechanismBase(Config):
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter is computed from private data that no party is given, so that the choice itself is not
-        private.
-        """
+        """Whether a parameter is computed from private data that nobody receives; its choice is then not private."""
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:

@@ -135,7 +135,7 @@ MessagesConfig = Annotated[
 
 
 OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
-"""Columns of a row that say what the noise of these messages was."""
+"""Results columns that hold the noise parameters of these messages."""
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:

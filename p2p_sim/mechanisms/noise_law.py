@@ -139,8 +139,7 @@ class ValueLaw:
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:
-        """Log-likelihood ratios (n,) of released numbers (n,) for the label value of index `high` against that of index
-        `low`.
+        """Log-likelihood ratios (n,) of released numbers (n,), label value `high` against label value `low` (indices).
 
         Between two numbers of the law the ratio is interpolated.
         """

@@ -53,9 +53,7 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Splits the users' values (n, k) into secret shares (H, n, k) modulo 2^64, which sum over the H helpers to the
-    values.
-    """
+    """Splits users' values (n, k) into H secret shares (H, n, k) modulo 2^64, which sum over helpers to the values."""
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
     return sent
@@ -91,8 +89,7 @@ class Bags:
 
     @staticmethod
     def dealt(offsets: NDArray[np.int64], bag_size: int | None, rng: np.random.Generator) -> "Bags":
-        """Deals the users of each cluster at random into bags of at least `bag_size` users; sizes differ by one at
-        most.
+        """Deals the users of each cluster at random into bags of at least `bag_size` users, of nearly equal sizes.
 
         Args:
             offsets: (C+1,) cluster boundaries. bag_size: least size; a smaller cluster is one bag. None: a cluster is a
@@ -136,9 +133,7 @@ class BagCounts(NamedTuple):
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
-    """The summand (n, k) that each user adds to her bag's counts: her one-hot label, or for two classes her label 0 or
-    1.
-    """
+    """The summand (n, k) of each user in her bag's counts: her one-hot label, or for two classes the label itself."""
     check_labels(labels, num_classes)
     if num_classes == 2:
         return labels[:, None].astype(np.int64)
@@ -273,9 +268,7 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many honest users' noise shares make up the whole noise: h = n - c - d of bags of n users (B,), at least
-        1.
-        """
+        """Number h = n - c - d >= 1 of users whose noise shares make up the whole noise, for bags of n users (B,)."""
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:

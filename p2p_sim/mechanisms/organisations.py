@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Models = tuple["GroupModels", ...]
-"""What an organisation passes on: the models of its groups, of each part of its rows."""
+"""The models that an organisation passes on: those of all feature groups, for each part of its rows."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,7 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """The private releases of each organisation (N,); they depend on sizes alone, not on what happens on the
-        network.
-        """
+        """The private releases of each organisation (N,); they depend on sizes alone, not on the network."""
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
         )
@@ -283,9 +281,7 @@ class _OrganisationsRun:
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """Trains and pays for organisation k's own models, one for each part of its rows; `priors`: draw them towards
-        these.
-        """
+        """Trains and pays for organisation k's own models, one a part of its rows; `priors` draw them towards them."""
         from p2p_sim.stacking.pst import train_groups
 
         plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)

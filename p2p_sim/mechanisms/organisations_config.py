@@ -50,13 +50,11 @@ UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
 )
-"""Keys of the network that mean something to models; any other that is set is refused."""
+"""Network keys that affect the exchange of models; any other key that is set is refused."""
 
 
 class ModelRoles(NamedTuple):
-    """Roles of organisations, by number. senders: whose models others request. learners: who learns from others'
-    models.
-    """
+    """Organisations by number, in two roles: senders release models for others, learners learn from others' models."""
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
@@ -151,7 +149,7 @@ class OrganisationsConfig(MechanismBase, Extended):
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
-        # only here it is known how many organisations there are
+        # the number of organisations is known only here
         for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
@@ -218,7 +216,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @model_validator(mode="after")
     def _sources(self) -> "HypothesisTransferConfig":
-        # each source is an organisation once, and not the one that learns
+        # sources are different organisations, and none of them is the target
         for source in self.sources:
             if source < 0:
                 raise ValueError(f"source = {source}: must be an organisation, from 0")
@@ -226,7 +224,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
                 raise ValueError(f"source = {source} is the target too; name another organisation")
         if len(set(self.sources)) < max(len(self.sources), 1):
             raise ValueError(f"source = {list(self.sources)}: must name at least one organisation, each once")
-        # weights make a mean of the sources' models; from private rows they would cost an ε that nobody counts
+        # weights make a mean of the sources' models; weights computed from private rows would cost further ε
         weights = self.source_weights
         if weights is not None and (
             len(weights) != len(self.sources) or min(weights) <= 0.0 or abs(sum(weights) - 1.0) > 1e-9

@@ -123,8 +123,7 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class (Q,) released for each query, from noisy votes; -1 where the threshold test fails or answers are
-        used up.
+        """The class (Q,) released for each query, from noisy votes; -1 if the threshold test fails or answers ran out.
 
         Args:
             votes: (Q, K) of the teachers.

@@ -102,9 +102,7 @@ def check_local_epsilon(method: str, epsilon: Any) -> None:
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Raise InputError unless a plug-in returned `count` well-formed bounds at δ, one for each cluster or size of
-    cluster.
-    """
+    """Raise InputError unless a plug-in returned `count` well-formed bounds at δ, one a cluster or a cluster size."""
     right = isinstance(bounds, Sequence) and len(bounds) == count
     require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
                             f"{len(bounds) if isinstance(bounds, Sequence) else type(bounds).__name__}")  # fmt: skip

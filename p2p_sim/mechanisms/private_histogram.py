@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 FARTHEST = 1e150
-"""Where features that are scaled end, so that their squares are finite."""
+"""Scaled features are clipped at this absolute value, so that their squares are finite."""
 DIRECTIONS = 64
 """Directions of half-planes for two features."""
 
@@ -150,9 +150,7 @@ class PrivateHistogramConfig(Mechanism):
         return SemiSupervised(concepts, self.target_epsilon, self.setup.delta, random_state=seed)
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """An unfitted rule of noisy cells, whose parameters depend on public constants, n and d only; `seed` decides
-        its noise.
-        """
+        """An unfitted rule of noisy cells, with parameters from public constants, n and d; `seed` decides its noise."""
         from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"

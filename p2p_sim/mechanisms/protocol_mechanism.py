@@ -103,9 +103,7 @@ class ProtocolMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or a smaller ε that the protocol
-        declares.
-        """
+        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less if the protocol declares it."""
         if not self.declares:
             return [self.noise_alone("learner", delta)] * len(sizes)
         return epsilons([self.declared(int(n)) for n in sizes], delta)

@@ -37,7 +37,7 @@ from p2p_sim.privacy.rivals.declared_protocols import ShuffledByWalks
 from p2p_sim.privacy.where_bounds_hold import Situation
 
 LARGEST_MIXED = 2_048
-"""Most users of a cluster whose walks' ends are computed on an overlay."""
+"""Largest cluster for which the distribution of walk ends is computed."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,7 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Sends a label to a random peer, who passes it on for `remaining` further steps; submits it if there is no
-        peer.
-        """
+        """Sends a label to a random peer, to be passed on for `remaining` further steps; without a peer, submits it."""
         peer = me.random_peer()
         if peer is None:
             me.submit(label)
@@ -94,9 +92,7 @@ class PushedLabels(ProtocolMechanism):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run; if only the overlay differs from the ideal, ε depends on how well its walks
-        mix.
-        """
+        """The privacy figures of a run; on an incomplete overlay without faults, ε depends on how well walks mix."""
         accounted = super().account(outcome, cluster_sizes, situation, delta)
         if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:
             return accounted
@@ -105,7 +101,7 @@ class PushedLabels(ProtocolMechanism):
         noise, bounds = self.randomizer, []
         for size, distance, alone in zip(cluster_sizes.tolist(), distances, accounted.learner, strict=True):
             model = ShuffledByWalks(size, noise.flip_prob, noise.num_classes, distance)
-            # where walks mix too little ε₀ is all that is known
+            # if walks mix too little, only ε₀ is known
             bounds.append(model.epsilon(delta) if model.delta(0.999 * model.pure_epsilon).upper <= delta else alone)
         return replace(
             accounted,

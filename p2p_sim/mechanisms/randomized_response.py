@@ -59,9 +59,7 @@ class RandomizedResponse(Message):
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """Upper bound max(0, 1-α-e^ε α/(K-1)) of δ(ε) of one message seen with its sender; the bracket's lower end is
-        0.
-        """
+        """Upper bound max(0, 1-α-e^ε α/(K-1)) of δ(ε) of one message seen with its sender; the lower end is 0."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
@@ -81,8 +79,7 @@ class RandomizedResponse(Message):
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Accountant of the learner for a realised network: `submissions` labels, each fetched from one of `sources`
-        users.
+        """Accountant of the learner for a realised network: `submissions` labels fetched from `sources` users.
 
         It is enumerated for tiny clusters, where fewer submissions are treated as one from each source: fewer reveal
         less.

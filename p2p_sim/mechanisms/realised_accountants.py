@@ -36,14 +36,14 @@ class Cluster:
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
-        # who can tell what: an own label names its owner, a constant one depends on nobody's
+        # a user's own label reveals its owner; a constant answer depends on nobody's label
         self.exposed = (self.own | self.constant) & self.answers
         self.anything = isinstance(self.law, Unknown) and self.law.anything
         self.hidden = ~self.constant if self.anything else self.answers & ~self.exposed
         self.fell_back = bool((self.own & ~self.constant).any())
         self.chosen = bool((self.probed & ~self.member).any())
         self.watched = bool(self.member.any())
-        # of a shard of which only sums are known an entry stands for several users
+        # if a shard keeps only sums, an entry stands for several users
         counted = (self.answers, self.exposed, self.fetched, self.member)
         if shard.users is None:
             counts = [int(np.count_nonzero(x)) for x in counted]
@@ -58,9 +58,7 @@ class Cluster:
 
 
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """The rows and columns of one cluster's users in a shard's sparse table (m, m); users fetch only within their
-    cluster.
-    """
+    """The rows and columns of one cluster in a shard's sparse table (m, m); users fetch only within their cluster."""
     if part == slice(0, table.shape[0]):
         return table
     start = table.indptr[part.start : part.stop + 1]
@@ -118,7 +116,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    # other messages than flipped labels of two classes: known where everybody was asked alike
+    # messages other than flipped labels of two classes: bounds exist only if all users are asked alike
     sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
@@ -126,7 +124,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
             model = noise.fetched(sources - revealed, submissions)
             return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
-    # flipped labels of two classes: by the law of whom users asked
+    # flipped labels of two classes: the accountant depends on the law of whom users asked
     if isinstance(cluster.law, Uniform):
         pooled = (cluster.members, cluster.draws) if members else ()
         return UniformSources(sources, revealed, submissions, alpha, *pooled)

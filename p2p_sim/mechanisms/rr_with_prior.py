@@ -66,7 +66,7 @@ class NeighbourMeans:
 
 Floats = NDArray[np.float64]
 NEIGHBOURS = 200
-"""Users whose noisy labels make a prior, if nobody says how many."""
+"""Default number of users whose noisy labels make a prior."""
 LARGEST_LAW = 2**24
 """Most entries of the matrices of a noise law."""
 CONDITIONS = (
@@ -119,9 +119,7 @@ class RRWithPrior(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels under the common prior: 1 - αk/(k-1), or 0 for k =
-        1.
-        """
+        """Largest total variation between two labels' messages under the common prior: 1 - αk/(k-1); 0 if k is 1."""
         k = self.candidates
         return local_delta(self.flip_prob(k), 0.0, k).upper if k > 1 else 0.0
 
@@ -131,9 +129,7 @@ class RRWithPrior(Message):
         return (self.num_classes - 1).bit_length()
 
     def flip_prob(self, candidates: int) -> float:
-        """Flip probability α of randomised response among k = `candidates` labels, the least that is ε-private; 0 for k
-        = 1.
-        """
+        """Flip probability α of randomised response among `candidates` labels; the smallest that is ε-private."""
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     @cached_property
@@ -155,9 +151,7 @@ class RRWithPrior(Message):
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns a noisy label (n,) for each of the labels (n,), under each user's own prior (n, K) or one for all (1,
-        K).
-        """
+        """Returns noisy labels (n,) of the labels (n,), with a prior for each user (n, K) or one for all (1, K)."""
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)

@@ -50,9 +50,7 @@ class VectorApproximation(Message):
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
-        """How much more often an observer of a message guesses the label right, if all labels are equally likely;
-        exact.
-        """
+        """How much more often an observer of a message guesses the label right, all labels being equally likely."""
         return vector_advantage(self.bit_flip_prob, num_classes)
 
     @property
@@ -61,9 +59,7 @@ class VectorApproximation(Message):
         return self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the users' noisy bits (n, ceil(K/8)) of the labels (n,), packed as by `numpy.packbits`, padded with
-        zeros.
-        """
+        """Returns users' noisy bits (n, ceil(K/8)) of the labels (n,), packed as by `numpy.packbits`, zero-padded."""
         check_labels(labels, self.num_classes)
         k, width = self.num_classes, -(-self.num_classes // 8)
         one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)

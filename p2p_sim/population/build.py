@@ -181,7 +181,7 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
         return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
-    # users and their holdout are measured on, or the points of their law: a sample has one of both
+    # errors are measured on the holdout, or on the law's points; a sample has one of these
     rows = law.points if law is not None else cast(Examples, held).features
     return nearest_cluster(rows, people.features, people.cluster_offsets)
 

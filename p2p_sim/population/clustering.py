@@ -25,9 +25,7 @@ class Clustering(Config):
     """Whether it looks at no user's features, so that it says nothing of a row."""
 
     def shortfall(self, clusters: int) -> str:
-        """Explains why there are only this many clusters instead of the number asked for; empty if there is nothing to
-        explain.
-        """
+        """Explains why there are fewer clusters than asked for, given their number; empty if there is no reason to."""
         return ""
 
 
@@ -110,7 +108,7 @@ class AgglomerativeClusters(Clustering):
 
 
 PART, ROUNDS = 500, 3
-"""Users that are assigned at once (or `count`, if that is more); assignments, each from the last one's means."""
+"""Users that are assigned at once (or `count`, if that is more), and the number of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
@@ -139,7 +137,7 @@ class BalancedClusters(Clustering):
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
         order = np.random.default_rng(seed).permutation(total)
-        # k-means' two steps in turn, users assigned so that sizes differ by at most one
+        # the two steps of k-means in turn: assign users with sizes that differ by at most one, then average
         for _ in range(ROUNDS):
             cluster = _assigned(features, means, order)
             members = np.argsort(cluster, kind="stable")

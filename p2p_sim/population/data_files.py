@@ -42,8 +42,7 @@ def frames() -> Path:
 
 
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
-    """The path of a file that a scenario names under a key: in the first of `places` that has it, else the current
-    directory.
+    """The path of a file that a scenario names under `key`: in the first of `places` that has it, else here.
 
     Raises:
         InputError: there is none.
@@ -59,8 +58,7 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
-    """The path of the first file of a data set, with any of `names` (plain or .gz), in a place or its subfolder
-    `folder`.
+    """The path of a data set's file: the first of `names` (plain or .gz) in a place or its subfolder `folder`.
 
     Args:
         kind: of the population, for messages. places: directories, first match wins.
@@ -105,7 +103,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 State = tuple[int, int]
-"""When a file was last changed, nanoseconds, and its size: what was read of it holds as long as these do."""
+"""A file's time of last change (ns) and its size; a cached reading is valid while both are unchanged."""
 
 
 def state(path: Path) -> State:

@@ -144,7 +144,7 @@ def _file(entry: Mapping[str, object]) -> DataFile:
 
 
 LONGEST = 400
-"""Characters of a reason that are shown; it is cut between two words."""
+"""Longest reason in a message, in characters; a longer one is cut between two words."""
 
 
 def fetch(dataset: DataSet, directory: Path) -> list[Path]:

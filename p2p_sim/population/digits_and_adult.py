@@ -29,8 +29,7 @@ class TrainAndTest(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> TrainAndTest:
-    """Training and test rows of UCI Adult: features are 6 standardised numbers, then one column for each category
-    value.
+    """Training and test rows of UCI Adult: 6 standardised numbers as features, then one for each category value.
 
     `states` are the files' sizes and times of change; the cache reads changed files again.
     """

@@ -55,9 +55,7 @@ class CircleConfig(Source):
         return Sample(users, self.num_classes, self._draw(self.holdout, streams.generator("holdout")))
 
     def label_distribution(self, features: Floats) -> Floats:
-        """Class probabilities p(y|x) (n, K) at features (n, 2); proportional to exp(x · centre / σ²), as centres have
-        norm 1.
-        """
+        """Class probabilities p(y|x) (n, K) at features (n, 2), proportional to exp(x · centre / σ²)."""
         logits = features @ self.centres.T / self.sigma**2
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -253,9 +251,7 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number (m,) of the cube of side n^(-1/(2d)) that holds each of the points (m, d); the last axis counts
-        fastest.
-        """
+        """Number (m,) of the cube of side n^(-1/(2d)) that holds each point (m, d); the last axis counts fastest."""
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
         cell = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)

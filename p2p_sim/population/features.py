@@ -19,7 +19,7 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Different values of a column that becomes one-hot, at most; from how many on a doubt is raised, exclusive."""
+"""Largest number of different values of a one-hot column, and the number above which a warning is possible."""
 
 
 class Treatment(NamedTuple):
@@ -63,7 +63,7 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
     if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
         raise InputError(f"population.features: column {name!r} of {table.path} is not numeric; list those that are")
     values = values[used_rows]
-    # no cell may be missing that nothing fills in, and no number infinite
+    # missing cells must be imputed, and numbers must be finite
     gaps = np.flatnonzero(is_missing(values))
     if gaps.size and not treatment.impute:
         where, _, more = _first(table, name, used_rows, gaps)
@@ -167,7 +167,7 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
             f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
             "it as missing (impute or drop says what is done then)"
         )
-    # a value of its own in most rows: likely a name
+    # most rows have a value that no other row has: likely a name
     if many and 2 * different > len(there):
         where, text, _ = _first(table, column.name, used_rows, there[:1])
         return (
@@ -178,8 +178,9 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 
 class _FaultyCell(NamedTuple):
-    """A faulty cell for messages: where it is (file and line), its text, and `more`, such as " (9 such cells)" or
-    empty.
+    """A faulty cell for messages.
+
+    where: file and line. text: of the cell. more: such as " (9 such cells)", or empty.
     """
 
     where: str

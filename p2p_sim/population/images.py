@@ -35,6 +35,8 @@ MOST_EXACT = 1_000
 
 
 class _ImageConfig(Extended, OfficialSplit):
+    """Base of the image data sets, whose training images are users and whose test images measure error."""
+
     later: ClassVar[tuple[str, ...]] = ("against", "public_rows")
     row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one", "against", "public_rows"))
     task: DigitTask | Literal["pair"] = "even-odd"
@@ -79,6 +81,8 @@ class _ImageConfig(Extended, OfficialSplit):
 
 
 class _IdxConfig(_ImageConfig):
+    """Base of the image data sets in four IDX files."""
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Paths of the training images, their classes, the test images and their classes, in this order."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
@@ -164,8 +168,7 @@ def load_images(
     classes: tuple[int, int] | None = None,
     public_rows: int | None = None,
 ) -> TrainAndTest:
-    """Training and test images with features (n, d), pixels in [0, 1] or principal components, and class numbers as
-    labels.
+    """Training and test images: features (n, d) are pixels in [0, 1] or principal components, labels class numbers.
 
     Args:
         read: reads the files. pca_dims: number of components; None: pixels.

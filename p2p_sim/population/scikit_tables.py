@@ -15,6 +15,8 @@ from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even
 
 
 class _BundledTable(RandomSplit):
+    """Base of the labelled tables that come with scikit-learn, with a random holdout in every replicate."""
+
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 

@@ -133,7 +133,7 @@ class TableConfig(RandomSplit):
 
     @model_validator(mode="after")
     def _label_is_private(self) -> "TableConfig":
-        # the label is no feature, under whatever key features are named
+        # no key may name the label as a feature
         if self.label == self.cluster or self.label in (self.features or ()):
             raise ValueError(
                 f"label = {self.label!r} is what is to be protected: it cannot be a feature or the cluster"
@@ -182,9 +182,7 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which features or labels depend on all rows, such as proposed keys or unstated classes; None: no
-        key.
-        """
+        """The key by which features or labels depend on all rows, such as proposed keys or unstated classes, if any."""
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
@@ -208,9 +206,7 @@ class TableConfig(RandomSplit):
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether another row for the first user (`with_another_row`) changes others' features, labels, or who is a
-        user.
-        """
+        """Whether another row for the first user (`with_another_row`) changes others' rows, or who is a user."""
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:

@@ -12,7 +12,7 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""How many times as large as the largest number of a column the number of a row that is replaced is."""
+"""A replaced row's number is this many times the largest number of its column."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
-    """Indices of the rows without a missing value in the columns of `population.drop`; drop = true: in all used
-    columns.
-    """
+    """Indices of the rows without a missing value in the columns of `drop`; true: in all columns of `used`."""
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():
         values = named_column(table, name, "drop")

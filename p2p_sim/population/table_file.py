@@ -69,9 +69,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """A file as columns by name, each with one value (n,) or several (n, k) a row; without a header the names are "1",
-    "2", ...
-    """
+    """A file as columns by name, each with one value (n,) or several (n, k) a row; without header "1", "2", ..."""
 
     path: Path
     layout: Layout

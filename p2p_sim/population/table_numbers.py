@@ -87,7 +87,7 @@ CONVENTIONS = (
     PLAIN, Convention(","), Convention(".", ","), Convention(",", "."),
     *(Convention(sign, gap) for sign in ".," for gap in (" ", "\u00a0", "\u202f", "'")),
 )  # fmt: skip
-"""Those that are recognised; before each one with thousands, the same one without them."""
+"""Notations that are recognised; a notation without thousands comes before the same one with them."""
 
 
 def conventions(*columns: "pd.Series") -> list[Convention]:
@@ -124,7 +124,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
             contrary = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
             difference = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}"
             raise InputError(f"{path}: {difference}; write them alike")
-    # where all are written alike, that is how; a column of 1.234 says nothing where its neighbour is 1.234,5
+    # a notation that fits all columns counts; a column of 1.234 decides nothing if another holds 1.234,5
     styles = conventions(*columns.values())
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
     if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):

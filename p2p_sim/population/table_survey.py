@@ -34,12 +34,12 @@ from p2p_sim.population.table_numbers import PLAIN, Convention, common_conventio
 MARKER = "?"
 """Stands for a missing value wherever it occurs."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
-"""Texts of a column of numbers that stand for missing values; values of a column that becomes one-hot; classes."""
+"""Largest numbers of missing-value texts in a column of numbers, of values of a one-hot column, and of classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """A number with a unit; and a text of three parts, as of a date."""
 IDENTIFIED = 20
-"""Rows from which on a column with a value of its own in every row is taken for an identifier."""
+"""Least number of rows in which a column of all different values counts as an identifier."""
 
 
 @dataclass
@@ -312,7 +312,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
-    # a name or an identifier: a value of its own in every row, numbered in order or called so
+    # a name or an identifier: all values differ, and they are numbered in order or the column's name says so
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

@@ -23,9 +23,7 @@ def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
 
 
 def read_rows(estimator: Any, features: ArrayLike, reset: bool = False) -> Floats:
-    """Returns features as finite float64 rows (n, d) for an estimator, else raises ValueError; reset: as in
-    scikit-learn.
-    """
+    """Returns features as finite float64 rows (n, d) for an estimator, else ValueError; reset: as in scikit-learn."""
     from sklearn.utils.validation import validate_data
 
     rows = validate_data(estimator, features, dtype=np.float64, reset=reset, ensure_all_finite=False)

@@ -10,7 +10,7 @@ from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation,
 from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
 
 GRADIENT = 1e-10
-"""To which norm the gradient is brought, or to rounding where the weights are so large that this is more."""
+"""Largest norm of the gradient at the minimiser, unless rounding alone exceeds it for large weights."""
 _ROUNDING = 1e-14
 """Rounding of a gradient, relative to the terms that cancel in it."""
 _MOST_STEPS = 200

@@ -167,7 +167,7 @@ class SampleStacking(_Stacking):
         rows, signs = read_examples(self, X, y)
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng, self.n_parts)
-        # a model of each part, then one of their scores of the high level's rows
+        # a model of each part, then the high-level model, trained on their scores of its own rows
         clipped, no_prior = clip_rows(rows / self.norm_bound), np.zeros(rows.shape[1])
         models, perturbations = [], []
         for part in np.array_split(low, self.n_parts):
