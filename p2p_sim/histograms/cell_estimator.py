@@ -1,4 +1,4 @@
-"""What the estimators share: input checks and the face of a scikit-learn classifier with the classes 0 and 1."""
+"""What the histogram estimators share: input checks, and scikit-learn's interface of a classifier of 0 and 1."""
 
 from typing import Any, Self
 
@@ -13,17 +13,17 @@ Ints = NDArray[np.int64]
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A binary classifier whose answer depends only on a point's cell."""
+    """Base of binary classifiers whose answer depends only on the cell that holds a point."""
 
     n_features_in_: int
 
     @property
     def classes_(self) -> Ints:
-        """The two classes."""
+        """The two classes, 0 and 1."""
         return np.array([0, 1])
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from features (n, d) and labels (n,) of 0 and 1.
+        """Learns from features X (n, d) and labels y (n,) of 0 and 1.
 
         Raises:
             InputError: shapes, labels or parameters are out of range.
@@ -36,26 +36,26 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _share(self, points: Floats) -> Floats:
-        """Estimate of p(1|x) in [0, 1], (n,)."""
+        """Estimated probability p(1|x) in [0, 1] at each of the points (n, d): (n,)."""
         raise NotImplementedError
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Estimated class probabilities (n, 2)."""
+        """Estimated class probabilities (n, 2) at the points X (n, d)."""
         share = self._share(check_points(X, self.n_features_in_))
         return np.column_stack([1.0 - share, share])
 
     def predict(self, X: ArrayLike) -> Ints:
-        """The more probable class (n,); 0 if both are equally probable."""
+        """The more probable class (n,) at each of the points X (n, d); 0 if both are equally probable."""
         return (self._share(check_points(X, self.n_features_in_)) > 0.5).astype(np.int64)
 
 
 class CellDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """A density that is constant on cells."""
+    """Base of density estimators that are constant on cells."""
 
     n_features_in_: int
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn from points (n, d); `y` is ignored.
+        """Learns from points X (n, d); `y` is ignored.
 
         Raises:
             InputError: shapes or parameters are out of range.
@@ -69,7 +69,7 @@ class CellDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
-    """Points as (n, d) doubles, all finite."""
+    """Returns points as finite doubles (n, d), else raises InputError; dimensions: the d expected, None: any."""
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0 or (dimensions is None and not len(points)):
         raise InputError(f"X of shape {points.shape}: must be (n, d) with d >= 1 and, to fit, n >= 1")
@@ -81,7 +81,7 @@ def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
 
 
 def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
-    """Labels (n,) of 0 and 1."""
+    """Returns labels (n,) of 0 and 1 as bytes, else raises InputError; rows: n."""
     labels = np.asarray(y)
     if labels.shape != (rows,):
         raise InputError(f"y of shape {labels.shape}: must be ({rows},)")
@@ -91,7 +91,7 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse an ε, δ, side or seed out of range, by the names under which the estimator was given them."""
+    """Raise InputError if an estimator's ε, δ, side or seed is out of range, under its parameter's name."""
     parameters = estimator.get_params(deep=False)
     for name in ("epsilon", "side"):
         if parameters.get(name) is not None:
@@ -105,13 +105,13 @@ def check_parameters(estimator: Any) -> None:
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse a value that is not above 0 and finite."""
+    """Raise InputError unless a value is finite and above 0."""
     if not 0.0 < value < np.inf:
         raise InputError(f"{name} = {value}: must be above 0 and finite")
 
 
 def default_delta(delta: float | None, rows: int) -> float:
-    """δ, by default n^-2.
+    """Returns δ, or n^-2 for n rows if δ is None.
 
     Raises:
         InputError: there is one row only and no δ.

@@ -33,7 +33,7 @@ from p2p_sim.privacy.rivals.histograms import counts_epsilon, stability_threshol
 
 
 class HistogramClassifier(CellClassifier):
-    """The histogram rule without privacy: the majority in a cube of side n^(-1/(2d)) on [0, 1]^d; 0 in empty ones.
+    """The histogram rule without privacy: the majority in each cube of side n^(-1/(2d)) on [0, 1]^d; 0 in empty cubes.
 
     Args:
         side: of the cubes; by default n^(-1/(2d)).
@@ -61,7 +61,7 @@ class HistogramClassifier(CellClassifier):
         return cubes
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Σ (y_i - 1/2) over the cell of each point (n,), with the cell's noise where the rule is private."""
+        """Votes (n,) of the cell that holds each point: Σ (y_i - 1/2), plus the cell's noise if the rule is private."""
         return self._votes(self.partition_.cells(check_points(X, self.n_features_in_)))
 
     def _votes(self, cells: Ints) -> Floats:
@@ -71,16 +71,16 @@ class HistogramClassifier(CellClassifier):
         return self._of_public_counts(self.partition_.cells(points))
 
     def _of_public_counts(self, cells: Ints) -> Floats:
-        """1/2 + votes / count in each of the cells (n, k), cut to [0, 1]: the share of ones, if there is no noise."""
+        """Estimated share of ones (n,) in each of the cells (n, k): 1/2 + votes / count, cut to [0, 1]."""
         counts = np.maximum(self.table_.look_up(self.counts_, cells), 1.0)
         return np.clip(0.5 + self._votes(cells) / counts, 0.0, 1.0)
 
 
 @dataclass(eq=False, repr=False)
 class PCL(HistogramClassifier):
-    """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0), and consistent for every law.
+    """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0)-private, and consistent for every law.
 
-    Each cube, also an empty one, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws no noise. Points
+    Each cube, even an empty one, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws no noise. Points
     outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released: `predict_proba`
     divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated. Only the
     methods' answers are private: the fitted object holds the exact votes and the seed of the noise.
@@ -109,18 +109,19 @@ class PCL(HistogramClassifier):
 
     @property
     def released_cells(self) -> int:
-        """All cells of the space, empty ones included: each has a noisy vote."""
+        """Number of cells that have a noisy vote: all cells of the space, empty ones included."""
         return self.partition_.number(self.n_features_in_)
 
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
-        """ε of the noisy votes of all cells, for one example, or for one label if features are public."""
+        """ε bound of the noisy votes of all cells, for one example; or for one label, if features are public."""
         return vote_epsilon(self.epsilon, adjacency)
 
 
 class LabelPrivateHistogram(PCL):
-    """The votes of PCL with public features: label privacy at ε, calibrated shares, no noise in empty cells.
+    """The votes of PCL with public features: label privacy at ε, with estimated shares by true counts.
 
-    A changed label moves one cell's vote by 1, so the noise is PCL's. Empty cells, which are public, answer 0.
+    A changed label moves one cell's vote by 1, so the noise is PCL's. Empty cells, which are public, get no noise and
+    answer 0.
     """
 
     def _votes(self, cells: Ints) -> Floats:
@@ -130,10 +131,10 @@ class LabelPrivateHistogram(PCL):
         return self._of_public_counts(self.partition_.cells(points))
 
     def privacy(self, adjacency: Adjacency = "label") -> PrivacyBound:
-        """ε of the noisy votes, for one label.
+        """ε bound of the noisy votes, for one label.
 
         Raises:
-            InputError: `adjacency` is "example": features are public here.
+            InputError: `adjacency` is "example", although features are public here.
         """
         if adjacency != "label":
             raise InputError("adjacency = 'example': empty cells are told apart; label privacy alone holds")
@@ -178,7 +179,7 @@ class PCL2(PCL):
 
 
 def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
-    """Voronoi cells of a maximal r-packing: of a grid, or of a public reference set.
+    """The partition into Voronoi cells of a maximal r-packing, either a grid or chosen from a public reference set.
 
     Args:
         rule: its radius, reference, metric, dimension and centred. bounded: whether the space is [0, 1]^d, else R^d.
@@ -207,7 +208,7 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 
 @dataclass(frozen=True)
 class StabilityHistogram:
-    """Noisy counts of the cells that passed a threshold (Algorithm 1); every other cell counts 0.
+    """Noisy counts of the cells whose noisy count passed a threshold (Algorithm 1); every other cell counts 0.
 
     table: of the m cells that passed; None if none did. counts: (m,) noisy, each at least the threshold.
     """
@@ -217,7 +218,9 @@ class StabilityHistogram:
 
     @classmethod
     def of(cls, cells: Ints, epsilon: float, delta: float, seed: int, purpose: str = "counts") -> "StabilityHistogram":
-        """Count the cells (n, k), any k >= 1: Laplace noise of scale 2/ε on non-empty ones, kept from the threshold on.
+        """The histogram of the cells (n, k), k >= 1, of n examples: Laplace noise of scale 2/ε, then the threshold.
+
+        Only non-empty cells get noise.
 
         Args:
             cells: one row an example. epsilon: above 0; delta: in (0, 1). seed, purpose: which noise.
@@ -238,20 +241,20 @@ class StabilityHistogram:
 
     @property
     def coordinates(self) -> Ints:
-        """The cells that passed, (m, k); (0, 0) if none did."""
+        """The m cells that passed the threshold, (m, k); (0, 0) if none did."""
         return np.zeros((0, 0), dtype=np.int64) if self.table is None else self.table.coordinates
 
     def at(self, cells: Ints) -> Floats:
-        """The noisy count of each of the cells (n, k)."""
+        """Noisy count (n,) of each of the cells (n, k); 0 for a cell that did not pass."""
         return np.zeros(len(cells)) if self.table is None else self.table.look_up(self.counts, cells)
 
 
 @dataclass(eq=False, repr=False)
 class PCL2b(CellClassifier):
-    """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ), and consistent for every law.
+    """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ)-private, consistent for every law.
 
-    Two stability-based histograms, of all examples and of those with label 1; a point is 1 if more than half of its
-    cell's noisy count is. Cells below the threshold answer 0.
+    It holds two stability-based histograms, of all examples and of those with label 1. A point gets class 1 if the
+    second counts more than half of the first in its cell. Cells below the threshold answer 0.
 
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each, by default n^-2.
@@ -285,9 +288,9 @@ class PCL2b(CellClassifier):
 
     @property
     def released_cells(self) -> int:
-        """Cells of the first histogram that passed its threshold."""
+        """Number of cells of the histogram of all examples that passed its threshold."""
         return len(self.all_.counts)
 
     def privacy(self) -> PrivacyBound:
-        """2ε at 2δ of both histograms, for one example."""
+        """Bound 2ε at 2δ of both histograms together, for one example."""
         return counts_epsilon(self.epsilon, self.delta_, histograms=2, num_rows=self.num_rows_)

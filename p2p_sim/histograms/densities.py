@@ -1,4 +1,4 @@
-"""Histogram density estimates: PCDE, and without privacy."""
+"""Histogram density estimates: private (PCDE), and without privacy."""
 
 import warnings
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from p2p_sim.privacy.rivals.histograms import counts_epsilon
 
 
 class CellCounts(NamedTuple):
-    """Cells (m, d) and their counts (m,), which may be noisy; all other cells count 0."""
+    """Cells (m, d) with their counts (m,), which may be noisy; all other cells count 0."""
 
     coordinates: Ints
     counts: Floats
 
 
 class HistogramDensity(CellDensity):
-    """The histogram density estimate without privacy: cubes of side n^(-1/(2d)) in R^d.
+    """The histogram density estimate without privacy, on cubes of side n^(-1/(2d)) in R^d.
 
-    Fitted: `coordinates_` (m, d), the cubes of positive density; `masses_` (m,), what they hold; `heights_` (m,).
+    Fitted: `coordinates_` (m, d), the cubes of positive density; `masses_` (m,), their masses; `heights_` (m,).
 
     Args:
         side: of the cubes; by default n^(-1/(2d)).
@@ -51,11 +51,11 @@ class HistogramDensity(CellDensity):
 
     @property
     def heights_(self) -> Floats:
-        """Density in each of the cubes `coordinates_` (m,)."""
+        """Density (m,) in each of the cubes `coordinates_`."""
         return np.asarray(self.masses_ / self.cubes_.side**self.n_features_in_)
 
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Log density at each of the points (n, d); -inf where it is 0."""
+        """Log density (n,) at each of the points X (n, d); -inf where the density is 0."""
         cells = self.cubes_.cells(check_points(X, self.n_features_in_))
         heights = np.zeros(len(cells))
         if len(self.masses_):
@@ -64,7 +64,7 @@ class HistogramDensity(CellDensity):
             return np.log(heights)
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
-        """Points (count, d) drawn from the normalised density.
+        """Draws points (count, d) from the estimated density, normalised to mass 1.
 
         Raises:
             InputError: the density is 0 everywhere.
@@ -80,7 +80,7 @@ class HistogramDensity(CellDensity):
 
 @dataclass(eq=False, repr=False)
 class PCDE(HistogramDensity):
-    """Private density estimate on R^d (Algorithm 3): (ε, δ), and consistent in total variation for every law.
+    """Private density estimate on R^d (Algorithm 3): (ε, δ)-private, and consistent in total variation for every law.
 
     Args:
         epsilon: ε, above 0. delta: δ in (0, 1), by default n^-2.
@@ -108,5 +108,5 @@ class PCDE(HistogramDensity):
         return CellCounts(self.histogram_.coordinates, self.histogram_.counts)
 
     def privacy(self) -> PrivacyBound:
-        """ε at δ of the density, for one example."""
+        """Bound ε at δ of the released density, for one example."""
         return counts_epsilon(self.epsilon, self.delta_, num_rows=self.num_rows_)

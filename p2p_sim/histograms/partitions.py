@@ -1,7 +1,7 @@
-"""Partitions into cells that depend on n and on public data alone: cubes, and Voronoi cells of a packing.
+"""Partitions of a space that depend on n and on public data alone: cubes, and Voronoi cells of a packing.
 
-A cell is a row of integer coordinates: of a cube in a grid, or the number of a Voronoi cell. The non-empty cells are in
-a sorted table, and noise belongs to a cell.
+A cell is a row of integer coordinates: those of a cube in a grid, or the number of a Voronoi cell. The non-empty cells
+are kept in a sorted table. Noise belongs to a cell, not to a query.
 """
 
 import math
@@ -27,21 +27,21 @@ class Partition(Protocol):
     """A partition of a space into cells."""
 
     def cells(self, points: Floats) -> Ints:
-        """Integer coordinates (n, k) of the cells of the points (n, d)."""
+        """Integer coordinates (n, k) of the cell that holds each of the points (n, d)."""
         ...
 
     def number(self, dimensions: int) -> int:
-        """How many cells a bounded space of so many dimensions has, empty ones included."""
+        """Number of cells of a bounded space of `dimensions` dimensions, empty ones included."""
         ...
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """How many of so many rows a cell holds under the uniform law."""
+        """Expected number of rows in a cell if `rows` rows are drawn from the uniform law."""
         ...
 
 
 @dataclass(frozen=True)
 class Cubes:
-    """Cubes of one side: cell j holds x with offset + j·side <= x < offset + (j+1)·side in each coordinate.
+    """A partition into cubes: cell j holds x with offset + j·side <= x < offset + (j+1)·side in each coordinate.
 
     The cubes centred on a grid of spacing r (offset = -r/2) are the Voronoi cells of a maximal r-packing of R^d in the
     supremum norm, for every d.
@@ -58,7 +58,7 @@ class Cubes:
     count: int | None = None
 
     def cells(self, points: Floats) -> Ints:
-        """Coordinates (n, d) of the cubes of the points (n, d)."""
+        """Integer coordinates (n, d) of the cube that holds each of the points (n, d)."""
         if self.unit_cube and points.size and (points.min() < 0.0 or points.max() > 1.0):
             outside = int(np.sum(np.any((points < 0.0) | (points > 1.0), axis=1)))
             message = f"{outside} of {len(points)} points lie outside [0, 1]^{points.shape[1]}: moved to its boundary"
@@ -69,27 +69,27 @@ class Cubes:
         return scaled.astype(np.int64)
 
     def number(self, dimensions: int) -> int:
-        """Cubes of the unit cube."""
+        """Number of cubes in the unit cube of `dimensions` dimensions."""
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """n r^d, of a cube of side r."""
+        """Expected number n r^d of rows in a cube of side r if `rows` rows are uniform on the unit cube."""
         return float(rows * self.side**dimensions)
 
     @property
     def per_axis(self) -> int:
-        """Cubes that [0, 1] meets in one coordinate."""
+        """Number of cubes along each axis of the unit cube."""
         return self.count or math.ceil((1.0 - self.offset) / self.side - 1e-9)
 
     def edges(self) -> Floats:
-        """Boundaries within [0, 1] of the cubes along one coordinate, from 0 to 1 (per_axis + 1,)."""
+        """Boundaries (per_axis + 1,) of the cubes along one axis of the unit cube, from 0 to 1."""
         inner = self.offset + self.side * np.arange(1, self.per_axis)
         return np.concatenate([[0.0], inner, [1.0]])
 
 
 @dataclass(frozen=True, eq=False)
 class Voronoi:
-    """Voronoi cells of centres: a point belongs to the nearest one.
+    """A partition into Voronoi cells: a point belongs to the nearest of given centres.
 
     Args:
         centres: (m, d), public. metric: a name that scikit-learn's trees know, or a function of two points that is a
@@ -103,23 +103,23 @@ class Voronoi:
         object.__setattr__(self, "_tree", _tree(self.centres, self.metric))
 
     def cells(self, points: Floats) -> Ints:
-        """The number of the nearest centre of each of the points (n, d), as (n, 1)."""
+        """Number of the nearest centre of each of the points (n, d), as (n, 1)."""
         tree: Any = self._tree  # type: ignore[attr-defined]
         return np.asarray(tree.query(points, k=1, return_distance=False), dtype=np.int64)
 
     def number(self, dimensions: int) -> int:
-        """One cell for each centre, in any dimension."""
+        """Number of cells, one for each centre, in any dimension."""
         return len(self.centres)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """n divided by the number of centres."""
+        """Average number of rows in a cell: n divided by the number of centres."""
         return rows / len(self.centres)
 
 
 def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
-    """A maximal r-packing of a public reference set (N, d): points at least r apart, and every other nearer to one.
+    """A maximal r-packing (m, d) of a reference set (N, d): points at least r apart, to which none can be added.
 
-    Taken in the order of the rows. It must not be the sample: the centres would tell who is in it.
+    Points are chosen in the order of the rows. The reference set must be public: the centres reveal who is in it.
 
     Raises:
         InputError: the reference set is empty.
@@ -136,19 +136,22 @@ def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean
 
 
 def _tree(points: Floats, metric: Metric) -> Any:
-    """A k-d tree where the metric allows one, else a ball tree."""
+    """A search tree for nearest neighbours: a k-d tree if the metric allows one, else a ball tree."""
     from sklearn.neighbors import BallTree, KDTree
 
     return (KDTree if metric in KDTree.valid_metrics else BallTree)(points, metric=metric)
 
 
 def cube_side(rows: int, dimensions: int, divisor: int = 2) -> float:
-    """r = n^(-1/(2d)) of PCL and PCDE (divisor 2), or n^(-1/(4d)) of PCL2 and PCL2b (divisor 4)."""
+    """Side r = n^(-1/(divisor d)) of the cells for n rows in d dimensions.
+
+    PCL and PCDE use divisor 2, PCL2 and PCL2b divisor 4.
+    """
     return float(rows ** (-1.0 / (divisor * dimensions)))
 
 
 def even_side(rows: int, dimensions: int) -> float:
-    """The least side of at least n^(-1/(2d)) that cuts [0, 1] evenly, so that no cube is a sliver.
+    """The least side of at least n^(-1/(2d)) that divides [0, 1] evenly, so that all cubes have full size.
 
     >>> even_side(1000, 1)
     0.03225806451612903
@@ -157,7 +160,7 @@ def even_side(rows: int, dimensions: int) -> float:
 
 
 def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
-    """Warn where the unit cube has more cells than there are rows, so that most must be empty."""
+    """Warns if the unit cube has more cells than there are rows, so that most cells are empty."""
     cells = float(per_axis) ** dimensions
     if cells > rows:
         message = (
@@ -168,10 +171,11 @@ def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
 
 
 class Level(NamedTuple):
-    """One coordinate of a table's cells: its distinct values (v,), ascending, and the distinct codes (c,) up to it.
+    """The index of one coordinate in a table of cells.
 
-    The code of a cell is v times the index of its coordinates so far among their codes, plus the index of its value, so
-    that the order of the codes is that of the prefixes; exact in any dimension.
+    values: (v,) its distinct values, ascending. codes: (c,) of the distinct prefixes, ascending. A prefix is a cell's
+    coordinates up to this one. Its code is v times the index of the shorter prefix, plus the index of this coordinate's
+    value. So codes are ordered like prefixes; this is exact in any dimension.
     """
 
     values: Ints
@@ -180,7 +184,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class CellTable:
-    """The distinct cells of a sample, in lexicographic order.
+    """An index of the distinct cells of a sample, in lexicographic order.
 
     coordinates: (m, k) int64. levels: one for each of the k coordinates.
     """
@@ -190,7 +194,7 @@ class CellTable:
 
     @classmethod
     def of(cls, cells: Ints) -> "CellTable":
-        """The table of cells (n, k)."""
+        """The table of the distinct cells among cells (n, k)."""
         rows, levels = np.zeros(len(cells), dtype=np.int64), []
         for column in cells.T:
             values, at = np.unique(column, return_inverse=True)
@@ -201,7 +205,7 @@ class CellTable:
         return cls(coordinates, tuple(levels))
 
     def find(self, cells: Ints) -> Ints:
-        """Row in the table of each of the cells (n, k), or -1."""
+        """Row in the table (n,) of each of the cells (n, k), or -1 if the table lacks it."""
         rows = np.zeros(len(cells), dtype=np.int64)
         present = np.ones(len(cells), dtype=np.bool_)
         for level, column in zip(self.levels, cells.T, strict=True):
@@ -212,25 +216,25 @@ class CellTable:
         return np.where(present, rows, -1)
 
     def look_up(self, values: Floats, cells: Ints) -> Floats:
-        """`values` (m,) of the table's cells, at each of the cells (n, k); 0 where the table has none."""
+        """The value (n,) of each of the cells (n, k), given values (m,) of the table's cells; 0 for other cells."""
         rows = self.find(cells)
         return np.where(rows >= 0, values[rows], 0.0)
 
 
 def _position(ordered: Ints, numbers: Ints) -> Ints:
-    """Where in an ascending vector each number stands, if it is there at all."""
+    """Index (n,) of each number in an ascending vector, valid only if the vector contains it."""
     return np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
 
 
 @dataclass(frozen=True)
 class CellNoise:
-    """Laplace noise of every possible cell: a function of seed and cell, so it is drawn once and never stored.
+    """Laplace noise of every possible cell, as a function of seed and cell, so that it is fixed without being stored.
 
-    For simulation, not to protect anyone: the generator is not cryptographic and the noise has 53 bits. Two cells of
-    different prefixes (all coordinates but the last) share their noise with probability about 2**-64.
+    It is for simulation, not to protect anyone: the generator is not cryptographic and the noise has 53 bits. Two cells
+    that differ before the last coordinate share their noise with probability about 2**-64.
 
     Args:
-        numbers: the stream that is looked up. scale: of the Laplace law, above 0.
+        numbers: the random stream that cells index. scale: of the Laplace law, above 0.
     """
 
     numbers: Uniforms
@@ -238,17 +242,17 @@ class CellNoise:
 
     @classmethod
     def drawn(cls, seed: int, purpose: str, scale: float) -> "CellNoise":
-        """The noise of this seed, independent for each purpose."""
+        """The noise of this seed and scale, independent for each purpose."""
         return cls(Streams(seed, 0).uniforms(f"histogram {purpose}"), scale)
 
     def at(self, cells: Ints) -> Floats:
-        """The noise of each of the cells (n, k)."""
+        """The noise (n,) of each of the cells (n, k), always the same for a cell."""
         centred = self.numbers.at(addresses(cells)) - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 
 def addresses(cells: Ints) -> NDArray[np.uint64]:
-    """A 64-bit number for each of the cells (n, k): one to one in the last coordinate, the others scrambled into it."""
+    """A 64-bit number (n,) for each of the cells (n, k): one to one in the last coordinate, a hash of the others."""
     numbers = cells[:, 0].astype(np.uint64)
     for column in cells.T[1:]:
         numbers = splitmix64(0, numbers) + column.astype(np.uint64)

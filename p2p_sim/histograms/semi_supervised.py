@@ -1,4 +1,4 @@
-"""Private semi-supervised learning from a finite net of concepts: many unlabelled examples teach the density."""
+"""Private semi-supervised learning from a finite net of classifiers; unlabelled examples teach the density."""
 
 import math
 from dataclasses import dataclass
@@ -17,28 +17,28 @@ from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint
 
 
 class Net(Protocol):
-    """Finitely many classifiers."""
+    """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """How many of the examples (n, d), (n,) each classifier gets wrong, as a vector."""
+        """Number of examples, points (n, d) with labels (n,), that each classifier gets wrong, as a vector."""
         ...
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """The label (n,) that one of them gives to each of the points (n, d)."""
+        """Label (n,) that the classifier of index `chosen` gives to each of the points (n, d)."""
         ...
 
 
 class Concepts(Protocol):
-    """A class of classifiers."""
+    """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """Classifiers that tell the points (m, d) apart in as many ways as the class does."""
+        """A finite net of classifiers that labels the points (m, d) in all ways that the class can."""
         ...
 
 
 @dataclass(frozen=True)
 class HalfSpaces:
-    """{x: u·x >= t}: for d = 1 the thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
+    """Half-spaces {x: u·x >= t}: for d = 1 thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
 
     Args:
         directions: how many, at least 1, the first along the first axis; 1 for d = 1.
@@ -47,10 +47,10 @@ class HalfSpaces:
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
-        """For each direction a cut between any two neighbours, and one on either side of all.
+        """Half-spaces that separate the points (m, d) in every way that the directions allow.
 
         Raises:
-            InputError: d is above 2, or not what the number of directions is for.
+            InputError: d is above 2, or does not fit the number of directions.
         """
         if points.shape[1] > 2 or (points.shape[1] == 1) != (self.directions == 1):
             raise InputError(
@@ -63,29 +63,32 @@ class HalfSpaces:
 
 @dataclass(frozen=True)
 class HalfSpaceNet:
-    """Classifier i has cut i // D and direction i % D. normals: (d, D) unit vectors; cuts: (C, D) ascending in each."""
+    """A finite net of half-spaces: classifier i has cut i // D and direction i % D.
+
+    normals: (d, D) unit vectors; cuts: (C, D) ascending in each direction.
+    """
 
     normals: Floats
     cuts: Floats
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Errors of every classifier, (C·D,)."""
+        """Number of labels (n,) of the points (n, d) that each classifier gets wrong, (C·D,)."""
         at, signed = points @ self.normals, 1 - 2 * labels.astype(np.int64)
         columns = [_wrong_from(at[:, j], signed, self.cuts[:, j]) for j in range(at.shape[1])]
         return np.stack(columns, axis=1).ravel() + int(labels.sum())
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """Whether the points (n, d) lie beyond the cut."""
+        """Whether each of the points (n, d) lies in the half-space of index `chosen`."""
         cut, direction = divmod(chosen, self.normals.shape[1])
         return np.asarray(points @ self.normals[:, direction] >= self.cuts[cut, direction])
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """{x: a <= x < b} on a line."""
+    """Intervals {x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """An interval between any two cuts: about m²/2 for m points, those that hold none of them among these.
+        """Intervals between any two cuts around the points (m, 1): about m²/2 classifiers, empty ones included.
 
         Raises:
             InputError: d is not 1.
@@ -98,33 +101,36 @@ class Intervals:
 
 @dataclass(frozen=True)
 class IntervalNet:
-    """cuts: (C,) ascending. low, high: the two cuts of each classifier, (C(C-1)/2,)."""
+    """A finite net of intervals.
+
+    cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts of each classifier.
+    """
 
     cuts: Floats
     low: NDArray[np.intp]
     high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Errors of every classifier, (C(C-1)/2,)."""
+        """Number of labels (n,) of the points (n, 1) that each classifier gets wrong, (C(C-1)/2,)."""
         signed = 1 - 2 * labels.astype(np.int64)
         beyond = _wrong_from(points[:, 0], signed, self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """Whether the points (n, 1) lie in the interval."""
+        """Whether each of the points (n, 1) lies in the interval of index `chosen`."""
         low, high = self.cuts[self.low[chosen]], self.cuts[self.high[chosen]]
         return np.asarray((points[:, 0] >= low) & (points[:, 0] < high))
 
 
 def _cuts(at: Floats) -> Floats:
-    """Midpoints between neighbours in each column (m, D), with -inf and inf at the ends: (m + 1, D)."""
+    """Midpoints between neighbours in each column of `at` (m, D), with -inf and inf at the ends: (m + 1, D)."""
     ordered = np.sort(at, axis=0)
     ends = np.full((1, at.shape[1]), np.inf)
     return np.concatenate([-ends, 0.5 * (ordered[1:] + ordered[:-1]), ends])
 
 
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
-    """Sum of `signed` (n,) over values `at` (n,) of at least each cut (C,)."""
+    """For each cut (C,), the sum of `signed` (n,) over the examples whose value `at` (n,) is at least the cut."""
     order = np.argsort(at, kind="stable")
     running = np.concatenate([[0], np.cumsum(signed[order])])
     return np.asarray(running[-1] - running[np.searchsorted(at[order], cuts, side="left")])
@@ -132,16 +138,16 @@ def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[
 
 @dataclass(eq=False, repr=False)
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Private learner of a class of finite VC dimension (Theorem 4.11).
+    """Private learner of a class of finite VC dimension, from few labelled and many unlabelled examples (Theorem 4.11).
 
-    PCDE of the unlabelled examples, (ε, δ), yields points; these cut the class down to a finite net, and the
-    exponential mechanism chooses from it with probability proportional to exp(-ε errors / 2) on the labelled ones, ε.
+    PCDE of the unlabelled examples, (ε, δ), yields points; these reduce the class to a finite net. The exponential
+    mechanism chooses from the net with probability proportional to exp(-ε errors / 2) on the labelled examples, at ε.
     If nobody is in both samples, an example of either is (ε, δ)-protected; if somebody may be, (2ε, δ).
 
     Args:
         concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density, by default n^-2 for n
-        unlabelled. net_points: drawn from the density, at least 1; `Intervals` has about half their square of
-        classifiers. random_state: seed of all noise.
+            unlabelled. net_points: points drawn from the density, at least 1; `Intervals` has about half their square
+            of classifiers. random_state: seed of all noise.
     """
 
     concepts: Concepts = HalfSpaces()
@@ -151,10 +157,10 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
-        """Learn from labelled examples (m, d), (m,) and unlabelled points (n, d) of other people.
+        """Learns from labelled examples X (m, d), y (m,) and unlabelled points (n, d) of other people.
 
         Raises:
-            InputError: shapes, labels or parameters are out of range.
+            InputError: shapes, labels or parameters are out of range, or both samples are equal.
         """
         check_parameters(self)
         if self.net_points < 1:
@@ -165,9 +171,9 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """Learn from samples that are known to have nobody in common, even if they hold equal rows.
+        """Learns from samples that are known to have nobody in common, even if they hold equal rows.
 
-        `fit` refuses equal samples; here a refusal would tell of the rows.
+        `fit` refuses equal samples; here a refusal would reveal something about the rows.
 
         Args:
             points, labels: labelled examples, (m, d) and (m,). others: (n, d) unlabelled points.
@@ -188,25 +194,28 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The class (n,) that the chosen classifier gives to each of the points (n, d)."""
+        """Class (n,) that the chosen classifier gives to each of the points X (n, d)."""
         return self.net_.predict(self.chosen_, check_points(X, self.n_features_in_)).astype(np.int64)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities (n, 2) of 0 or 1 of the two classes: the concepts hold no others."""
+        """Class probabilities (n, 2) of the points X (n, d), each 0 or 1, as the chosen classifier gives no others."""
         label = self.predict(X).astype(np.float64)
         return np.column_stack([1.0 - label, label])
 
     def privacy(self) -> PrivacyBound:
-        """ε at δ of density and classifier together, for one example, if nobody is in both samples."""
+        """Bound ε at δ of density and classifier together, for one example, if nobody is in both samples."""
         return disjoint([self.density_.privacy(), choice_epsilon(self.epsilon)])
 
 
 def choice_law(errors: NDArray[np.integer], epsilon: float) -> Floats:
-    """Probability of each hypothesis under the exponential mechanism: proportional to exp(-ε errors / 2), (H,)."""
+    """Probability (H,) of each classifier under the exponential mechanism, proportional to exp(-ε errors / 2).
+
+    errors: (H,) number of wrong labels of each classifier.
+    """
     weight = np.exp(-0.5 * epsilon * (errors - errors.min()))
     return np.asarray(weight / weight.sum())
 
 
 def choose(errors: NDArray[np.integer], epsilon: float, rng: np.random.Generator) -> np.int64:
-    """Index of one hypothesis drawn from `choice_law`."""
+    """Draws the index of a classifier by the exponential mechanism, given the number of errors (H,) of each."""
     return np.int64(rng.choice(len(errors), p=choice_law(errors, epsilon)))

@@ -1,4 +1,4 @@
-"""The baseline of learning: always saying one class, which takes no features and no private label of a user."""
+"""The baseline of learning: always predicting one class, which needs no features and no user's label."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,9 +12,9 @@ LEARNED = (
     ("error_rate", "what is learned", "; smaller clusters mix fewer labels, and a larger ε takes less noise"),
     ("nonprivate_error_rate", "even without privacy, what is learned", "; look at the features and their scales"),
 )
-"""Columns of error rates, how messages call them, and what else they say."""
+"""Columns of error rates, the models' names in messages, and the messages' advice."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""Replicates from which on a missing gain says something of the data, and what is said below."""
+"""Replicates from which a missing gain is evidence about the data, and the advice for fewer."""
 RISKS = ("excess_risk", "nonprivate_excess_risk")
 CONSTANT_RISK = "constant_excess_risk"
 """Columns of excess risks where the law is known: of both models, and of the best constant."""
@@ -24,9 +24,9 @@ CONSTANT, SQUARED = "constant_squared_error", ("squared_error", "nonprivate_squa
 
 @dataclass(frozen=True)
 class Gain:
-    """How much more accurate a model is than the majority class: the mean of paired differences.
+    """How much more accurate a model is than always predicting the majority class, as a mean over replicates.
 
-    column: of the model's error rate; accuracy, majority: means.
+    column: of the model's error rate; accuracy, majority: mean accuracies; gain: mean of paired differences.
     """
 
     column: str
@@ -36,14 +36,14 @@ class Gain:
 
     @property
     def clear(self) -> bool:
-        """Whether the gain is above 0, with its whole 95% interval where there is one."""
+        """Whether the gain is above 0, with its whole 95% interval if there is one."""
         return (self.gain.low if self.gain.replicates > 1 else self.gain.value) > 0
 
 
 def gains(rows: pd.DataFrame) -> list[Gain]:
-    """Gains over the majority class in the rows of one point, private and not; none where columns are missing.
+    """Gains of the private and the non-private model over the majority class, from the result rows of one scenario.
 
-    Where the law is known and nothing can be more accurate than the majority class, there is nothing to compare.
+    Empty if columns are missing, or if the law is known and nothing can be more accurate than the majority class.
     """
     if MAJORITY not in rows or rows[MAJORITY].isna().any():
         return []
@@ -59,7 +59,7 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
 
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:
-    """A line for each model of one point that is not clearly better than a rule that takes no features."""
+    """Warning lines about the models of one scenario that are not clearly better than a rule without features."""
     lines = []
     for column, who, more in LEARNED:
         for gain in gains(rows):
@@ -73,9 +73,7 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """A line for each model whose excess risk is above that of the best constant, where no rule can be more accurate
-    than the majority class.
-    """
+    """Warning lines about models with a larger excess risk than the best constant, if none can beat the majority."""
     if gains(rows):
         return []
     lines = []
@@ -97,7 +95,7 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """A line for each model of numbers whose squared error is not clearly below that of the best constant."""
+    """Warning lines about models of numbers whose squared error is not clearly below that of the best constant."""
     lines = []
     for column, (_, who, more) in zip(SQUARED, LEARNED, strict=True):
         if column not in rows or rows[column].isna().any():
@@ -114,15 +112,13 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 class PointsNotAbove(NamedTuple):
-    """Two counts of points: those not clearly more accurate than the majority class, and those that can be compared
-    with it.
-    """
+    """How many scenarios are not clearly more accurate than the majority class, and how many are comparable with it."""
 
     not_above: int
     comparable: int
 
 
 def points_not_above(rows: pd.DataFrame) -> PointsNotAbove:
-    """Count the points whose first model is not clearly more accurate than the majority class."""
+    """Counts the scenarios whose first model is not clearly more accurate than the majority class."""
     compared = [of_point[0] for _, part in rows.groupby("scenario", sort=False) if (of_point := gains(part))]
     return PointsNotAbove(sum(not gain.clear for gain in compared), len(compared))

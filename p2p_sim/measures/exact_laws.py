@@ -1,9 +1,9 @@
-"""Laws of which what is learned can be measured exactly: on the unit cube, and on the line.
+"""Laws under which the quality of what is learned is computed exactly: on the unit cube, and on the line.
 
 On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier h
-is E |2 p(1|x) - 1| over the x where h is not the Bayes rule; for h constant on boxes that needs the integrals of the
-positive and of the negative part of the product, which follow from those of g: (g h)⁺ = g⁺h⁺ + g⁻h⁻. On the line, half
-the L1 distance between a law and a density that is constant on cells is exact.
+is E |2 p(1|x) - 1| over the x where h differs from the Bayes rule. If h is constant on boxes, that takes the integrals
+of the positive and of the negative part of the product, which follow from those of its factors:
+(g h)⁺ = g⁺h⁺ + g⁻h⁻. On the line, half the L1 distance between a law and a density that is constant on cells is exact.
 """
 
 import math
@@ -17,25 +17,25 @@ Floats = NDArray[np.float64]
 
 
 class SignedParts(NamedTuple):
-    """Integrals of the positive and of the negative part of a function, both at least 0, from 0 to given points."""
+    """Integrals from 0 to given points of the positive and of the negative part of a function, both at least 0."""
 
     positive: Floats
     negative: Floats
 
 
 class Factor(Protocol):
-    """A function g from [0, 1] to [-1, 1], with the integrals of its parts."""
+    """A function g from [0, 1] to [-1, 1], with the integrals of its positive and negative part."""
 
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1]."""
 
     def parts(self, x: Floats) -> SignedParts:
-        """Integrals of the positive and of the negative part of g from 0 to x."""
+        """Integrals from 0 to each x of the positive and of the negative part of g."""
 
 
 @dataclass(frozen=True)
 class Sine:
-    """g(x) = sin(2π periods x).
+    """The function g(x) = sin(2π periods x).
 
     Args:
         periods: in [0, 1], above 0.
@@ -47,7 +47,7 @@ class Sine:
         return np.sin(2.0 * np.pi * self.periods * x)
 
     def parts(self, x: Floats) -> SignedParts:
-        """Integrals of the parts of g from 0 to x: each period contributes 1/(π periods) to either part."""
+        """Integrals from 0 to each x of the positive and of the negative part of g; a period adds 1/(π periods)."""
         whole, rest = np.divmod(self.periods * x, 1.0)
         risen = 1.0 - np.cos(2.0 * np.pi * np.minimum(rest, 0.5))
         fallen = np.where(rest > 0.5, 1.0 + np.cos(2.0 * np.pi * rest), 0.0)
@@ -57,7 +57,7 @@ class Sine:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """g(x) = 1 where floor(1/x) is odd and -1 where it is even: it alternates faster and faster towards 0."""
+    """The function g(x) = 1 where floor(1/x) is odd and -1 where it is even, which alternates ever faster towards 0."""
 
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1], and 1 at 0."""
@@ -65,7 +65,10 @@ class Harmonic:
         return np.where((inverse % 2.0 == 1.0) | (x == 0.0), 1.0, -1.0)
 
     def parts(self, x: Floats) -> SignedParts:
-        """Integrals of the parts of g from 0 to x: Σ 1/(j(j+1)) over every second j >= m is (ψ((m+1)/2) - ψ(m/2))/2."""
+        """Integrals from 0 to each x of the positive and of the negative part of g.
+
+        They use that Σ 1/(j(j+1)) over every second j >= m is (ψ((m+1)/2) - ψ(m/2))/2.
+        """
         from scipy.special import digamma
 
         safe = np.maximum(x, 1e-15)
@@ -83,19 +86,19 @@ class Harmonic:
 
 @dataclass(frozen=True)
 class StepLaw:
-    """g(x) = -1 below 1/2 and 1 from there on: Bayes' rule is a threshold."""
+    """The function g(x) = -1 below 1/2 and 1 from there on, for which Bayes' rule is a threshold."""
 
     def value(self, x: Floats) -> Floats:
         return np.where(x >= 0.5, 1.0, -1.0)
 
     def parts(self, x: Floats) -> SignedParts:
-        """Integrals of the parts of g from 0 to x: of 1 from 1/2 on, and of 1 up to 1/2."""
+        """Integrals from 0 to each x of the positive part of g (1 from 1/2 on) and its negative part (1 below 1/2)."""
         return SignedParts(np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5))
 
 
 @dataclass(frozen=True)
 class ProductLaw:
-    """x uniform on [0, 1]^d, p(1|x) = 1/2 + amplitude · Π_j g(x_j).
+    """The law with x uniform on [0, 1]^d and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
     Args:
         factor: g. dimension: d, at least 1. amplitude: in (0, 1/2].
@@ -106,16 +109,16 @@ class ProductLaw:
     amplitude: float = 0.4
 
     def positive(self, points: Floats) -> Floats:
-        """The probability p(1|x) of label 1 at each of the points (n, d), (n,)."""
+        """Probability p(1|x) of label 1 at each of the points (n, d): (n,)."""
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
-        """Draw n independent examples of the law: points (n, d) and labels (n,), 0 or 1."""
+        """Draws n independent examples of the law: points (n, d) and labels (n,), 0 or 1."""
         points = rng.random((rows, self.dimension))
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
-        """Error beyond Bayes of a classifier that is constant on boxes, exact to rounding.
+        """Error rate of a classifier beyond that of Bayes' rule, exact to rounding, if it is constant on boxes.
 
         Args:
             edges: (k+1,) boundaries along every axis, ascending from 0 to 1. predicted: (k^d,) class of each box, the
@@ -139,17 +142,20 @@ def box_centres(edges: Floats, dimension: int) -> Floats:
 
 
 class LineLaw(Protocol):
-    """A law on the line whose density is monotone between its turning points."""
+    """A law on the line whose density is known and monotone between its turning points."""
 
     @property
     def turning(self) -> Floats:
-        """Ascending points between which the density is monotone, or constant."""
+        """Points, ascending, between which the density is monotone or constant."""
 
     def cdf(self, x: Floats) -> Floats:
-        """Probability of values up to x; infinite x allowed."""
+        """Distribution function: probability of values up to each x; infinite x allowed."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Where the density passes `height` on the monotone piece that holds `middle`; any number if it does not."""
+        """For each piece on which the density is monotone, the point where it equals `height`; any number if none does.
+
+        middle: a point of each piece.
+        """
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
         """Draw n independent values (n, 1) of the law."""
@@ -167,7 +173,7 @@ class Normal:
         return np.asarray(ndtr(x))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Where the density is h on the side of 0 where `middle` lies: ±sqrt(-2 ln(h sqrt(2π)))."""
+        """The point where the density equals h, on the side of 0 where `middle` lies: ±sqrt(-2 ln(h sqrt(2π)))."""
         ratio = np.clip(height * math.sqrt(2.0 * math.pi), 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(-2.0 * np.log(ratio)), middle))
 
@@ -177,7 +183,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class Cauchy:
-    """The standard Cauchy law: half of its mass beyond 1, no mean."""
+    """The standard Cauchy law, which has half of its mass beyond ±1 and no mean."""
 
     turning = np.zeros(1)  # the mode
 
@@ -185,7 +191,7 @@ class Cauchy:
         return np.asarray(0.5 + np.arctan(x) / math.pi)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Where the density is h on the side of 0 where `middle` lies: ±sqrt(1/(πh) - 1)."""
+        """The point where the density equals h, on the side of 0 where `middle` lies: ±sqrt(1/(πh) - 1)."""
         ratio = np.clip(height * math.pi, 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(1.0 / ratio - 1.0), middle))
 
@@ -194,10 +200,10 @@ class Cauchy:
 
 
 class Spikes:
-    """Half uniform on [0, 1], half on equally spaced spikes of equal weight: constant pieces.
+    """A law with half of its mass uniform on [0, 1], half on narrow spikes; its density is piecewise constant.
 
     Args:
-        count: of spikes, at least 1. width: of each, below 1/count.
+        count: of spikes, at least 1, equally spaced. width: of each, below 1/count.
     """
 
     def __init__(self, count: int = 10, width: float = 0.002) -> None:
@@ -212,14 +218,14 @@ class Spikes:
 
     @property
     def turning(self) -> Floats:
-        """The ends of the pieces on which the density is constant, ascending."""
+        """Ends of the pieces on which the density is constant, ascending."""
         return self._ends
 
     def cdf(self, x: Floats) -> Floats:
         return np.asarray(np.interp(x, self._ends, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Any number will do, since the pieces are constant and pass no height."""
+        """Returns `middle`: the density is constant on each piece, so it crosses no height and any point will do."""
         return middle
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
@@ -232,7 +238,9 @@ LINE_LAWS: dict[str, LineLaw] = {"normal": Normal(), "cauchy": Cauchy(), "spikes
 
 
 def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats, origin: float = 0.0) -> float:
-    """½ ∫ |f - f̂|, exact to rounding; the total variation distance where f̂ integrates to 1.
+    """Half the L1 distance ½ ∫ |f - f̂| between a law and a density constant on cells, exact to rounding.
+
+    It is the total variation distance if f̂ integrates to 1.
 
     Args:
         law: f. cells: (m,) ascending; f̂ is `heights` (m,), at least 0, on [o + j·side, o + (j+1)·side) for j in cells
@@ -252,7 +260,7 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
 
 
 def _distance(law: LineLaw, lower: Floats, upper: Floats, height: Floats, middle: Floats) -> Floats:
-    """∫ |f - height| of each piece, on which f is monotone; pieces of infinite length have height 0."""
+    """For each piece on which the density f of a law is monotone, ∫ |f - height|; infinite pieces have height 0."""
     crossing = np.clip(law.crossing(height, middle), lower, upper)
     total = np.zeros(len(lower))
     for start, end in ((lower, crossing), (crossing, upper)):

@@ -1,4 +1,4 @@
-"""Sizes that were not measured: prediction intervals, the extremes of n draws, and laws of times on a grid."""
+"""Predictions for sizes that were not measured: prediction intervals, extremes of n draws, laws of times on a grid."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a fit expects of one further measurement, and the ends of its prediction interval."""
+    """The value that a fit predicts for one further measurement, and the ends of its prediction interval."""
 
     value: float
     low: float
@@ -28,17 +28,17 @@ def predict(
     weight: float = 1.0,
     confidence: float = 0.95,
 ) -> Prediction:
-    """Weighted least squares, and Student's t interval for one further measurement at another point.
+    """Predicts one further measurement by weighted least squares, with Student's t interval.
 
     The interval has its confidence if measurement i is design[i] · b plus an independent normal error of variance
-    s²/weights[i], b and s unknown; that the law still holds at `at` is the assumption that no measurement can show.
+    s²/weights[i], b and s unknown. That the law still holds at `at` is an assumption that no measurement can verify.
 
     Args:
         design: (m, p) the terms of the law at each measurement, of rank p < m.
-        values: (m,) what was measured.
-        at: (p,) the terms where the further measurement is made.
+        values: (m,) the measurements.
+        at: (p,) the terms of the further measurement.
         weights: (m,) precisions relative to each other, above 0; absent: all 1.
-        weight: that of the further measurement; infinity gives the interval of the law itself.
+        weight: of the further measurement; infinity gives the interval of the law itself.
         confidence: in (0, 1).
 
     Raises:
@@ -72,10 +72,9 @@ def predict(
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The p for which, with probability `level`, the largest of n independent draws is below the point that one draw
-    exceeds with probability p.
+    """The tail probability p such that the largest of n draws stays below a draw's (1-p)-quantile with chance `level`.
 
-    From (1-p)^n = level, exact for every n, without cancellation.
+    It solves (1-p)^n = level, without cancellation, and turns quantiles of the maximum into quantiles of a draw.
 
     Args:
         count: n, at least 1. level: in (0, 1).
@@ -97,18 +96,18 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """A number that the largest of n independent Bin(trials, p) numbers does not exceed with at least the given
-    probability.
+    """A bound that the largest of n independent Bin(trials, p) numbers stays within, with probability at least `level`.
 
     Args:
-        count: n, at least 1. trials, probability: of each number. level: in (0, 1), as for `tail_of_largest`.
+        count: n, at least 1. trials, probability: of each number. level: in (0, 1).
     """
     return _most(tail_of_largest(count, level), trials, probability)
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number that any of n Bin(trials, p) numbers, however dependent, exceeds with at most the given chance (union
-    bound).
+    """A bound that any of n Bin(trials, p) numbers, however dependent, exceeds with probability at most `chance`.
+
+    From the union bound.
 
     Args:
         count: n, at least 1. trials, probability: of each number. chance: in (0, 1); may be far below 1e-16.
@@ -119,9 +118,7 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number below which any of n Bin(trials, p) numbers, however dependent, falls with at most this chance (union
-    bound).
-    """
+    """A bound below which any of n Bin(trials, p) numbers lies with probability at most `chance`, however dependent."""
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
@@ -141,10 +138,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GridLaw:
-    """A time that is a multiple of a step, or never comes.
+    """The distribution of an arrival time in multiples of a step, or never.
 
-    step_s: seconds. mass: (cells,) probability of each multiple, from 0; the last cell also holds whatever comes later,
-    and what is missing from 1 never comes.
+    step_s: seconds. mass: (cells,) probability of each multiple, from 0; the last cell also holds all later times.
+    What the mass lacks to 1 is the probability of never.
     """
 
     step_s: float
@@ -152,10 +149,10 @@ class GridLaw:
 
     @staticmethod
     def of(distribution: Callable[[Floats], Floats], step_s: float, cells: int, up: bool) -> "GridLaw":
-        """A continuous law, each time rounded up or down to the grid, so that the two laws enclose it.
+        """A continuous distribution with times rounded up or down to the grid; the two roundings enclose it.
 
         Args:
-            distribution: its distribution function at times (m,), seconds, 0 at 0.
+            distribution: its distribution function at times (m,), seconds, 0 at 0. up: whether times are rounded up.
         """
         grid = np.arange(cells, dtype=np.float64)
         steps = np.diff(distribution(grid * step_s), append=1.0)
@@ -167,24 +164,24 @@ class GridLaw:
 
     @property
     def total(self) -> float:
-        """The probability of a finite time: 1 less the probability that it never comes."""
+        """Probability that the event ever happens."""
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The law of the sum of two independent times: this one, and an earlier one that it follows."""
+        """The distribution of the sum of two independent times, such as of two messages one after the other."""
         whole = np.convolve(self.mass, earlier.mass)
         cells = len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """The law cut at a time: what comes later, in seconds above the limit, never comes."""
+        """The distribution with a deadline: what would come after `limit_s` seconds never comes."""
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)
 
     def later(self, delay_s: float) -> "GridLaw":
-        """The law of the time plus a constant delay, rounded to the grid."""
+        """The distribution of the time plus a constant delay in seconds, rounded to the grid."""
         moved = round(delay_s / self.step_s)
         remaining = len(self.mass) - moved
         mass = np.concatenate([np.zeros(moved), self.mass[:remaining]])
@@ -192,25 +189,24 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """The law where the event happens only with this probability, independently of its time."""
+        """The distribution if the event only happens with this probability, independently of its time."""
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
-        """The law where arrivals come in either of two exclusive ways, each with its part of the probability."""
+        """The distribution of an event that happens in one of two exclusive ways, whose masses are added."""
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """The earliest grid times after which it comes with at most these probabilities (m,), seconds."""
+        """Upper quantiles (m,) in seconds: the first grid times after which the event has at most these chances."""
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 
     def quantile(self, share: float) -> float:
-        """The time in seconds by which a share, in (0, 1), of all that ever comes has come."""
+        """The time in seconds by which this share, in (0, 1), of all events that ever happen has happened."""
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
-        """The time of the last arrival among n independent users, in seconds, at a quantile: the exact extreme-value
-        law.
+        """A quantile in seconds of the last arrival among n independent users, from the exact law of the maximum.
 
         Args:
             count: n, at least 1, those included who never arrive. level: in (0, 1); 1/2 gives the median.
@@ -218,20 +214,19 @@ class GridLaw:
         return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
 
     def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
-        """Last arrivals among n independent users, (size,) independent draws, seconds."""
+        """Draws the last arrival among n independent users, `size` times: (size,), seconds."""
         return self.upper_points(-np.expm1(np.log1p(-rng.random(size)) / count))
 
     def last_level(self, count: float, time_s: float) -> float:
-        """The probability that the last arrival among n independent users is not after this time."""
+        """Probability that the last arrival among n independent users is at most `time_s`."""
         beyond = float(self.mass[int(np.floor(time_s / self.step_s + 1e-9)) + 1 :].sum())
         return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
-        """The time at which a queue is empty that serves n users' small messages one at a time, in seconds, at a
-        quantile.
+        """Estimates a quantile of the time, in seconds, when a queue has served the messages of n users one at a time.
 
-        It is the largest t + load · Pr[arrives at t or later] up to the last arrival: Lindley's recursion for n users,
-        whose arrivals follow the law to within load/√n, with the last one's chance of being late.
+        It is the largest t + load · Pr[arrives at t or later] up to the last arrival. This is Lindley's recursion for n
+        users, whose arrivals follow the law to within load/√n, with the last one's chance of being late.
 
         Args:
             count: n, at least 1. load_s: the time to serve a message of every user, seconds. level: in (0, 1).

@@ -1,4 +1,4 @@
-"""Figures of groups: how their columns are called, and how much accuracy each group loses.
+"""Result columns of groups of users: their names, and the loss of accuracy of each group.
 
 A group's column has the name of its figure, then the grouping and the group in brackets: `error_rate[sex=Female]`.
 """
@@ -16,7 +16,9 @@ _COLUMN = re.compile(r"(?P<figure>\w+)\[(?P<kind>[^=]+)=(?P<name>.*)\]", re.DOTA
 
 
 class Group(NamedTuple):
-    """A group: kind: what groups it, such as "sex"; name: which one it is, such as "Female".
+    """A group of rows on which errors are measured.
+
+    kind: the grouping, such as "sex"; name: the group in it, such as "Female".
 
     >>> Group("sex", "Female").column("error_rate")
     'error_rate[sex=Female]'
@@ -29,12 +31,12 @@ class Group(NamedTuple):
         return f"{self.kind} {self.name}"
 
     def column(self, figure: str) -> str:
-        """The column that holds a figure of the group."""
+        """The name of the column that holds a figure of the group."""
         return f"{figure}[{self.kind}={self.name}]"
 
 
 def groups_of(columns: Iterable[Any]) -> list[Group]:
-    """The groups whose error rates are among some columns, in their order.
+    """The groups whose error rates are among the given columns, in their order.
 
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
@@ -44,7 +46,7 @@ def groups_of(columns: Iterable[Any]) -> list[Group]:
 
 
 def figure_of(column: str) -> tuple[str, Group] | None:
-    """The figure and the group that a column of a row is about; None if it is about no group.
+    """The figure and the group in a column's name; None if the column is not about a group.
 
     >>> figure_of("accuracy[class=0]")
     ('accuracy', Group(kind='class', name='0'))
@@ -54,9 +56,10 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """How much more accuracy a group loses than all others, in each row: above 0 where it pays more.
+    """A group's loss of accuracy from privacy minus that of all other users, for each row; above 0 if it pays more.
 
-    The others' loss follows from the loss of all and the group's share. A gap where the group is empty or has all rows.
+    The others' loss follows from the loss of all and the group's share. It is NaN if the group is empty or has all
+    rows.
     """
     share = rows[group.column(SHARE)].astype(float)
     own = (rows[group.column(ERROR)] - rows[group.column(REFERENCE)]).astype(float)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean, its two-sided confidence interval and its number of replicates."""
+    """A mean over replicates, with its two-sided confidence interval and the number of replicates."""
 
     value: float
     low: float
@@ -21,12 +21,12 @@ class Mean:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
     def within(self, least: float, most: float) -> "Mean":
-        """The interval cut at the ends of a figure's range, outside which it cannot lie; it holds as often."""
+        """The mean with its interval cut to the range [least, most] of the quantity; coverage is unchanged."""
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
-    """Student's t interval for the mean of independent replicates; NaN ends for a single one.
+    """Student's t confidence interval for the mean of independent replicates; NaN ends for a single one.
 
     >>> str(mean_interval([1.0, 2.0, 3.0]))
     '2.0000 [-0.4841, 4.4841]'
@@ -44,11 +44,11 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
 
 
 def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
-    """How many of several exact (Clopper-Pearson) intervals miss a rate, on average.
+    """Expected number of exact (Clopper-Pearson) intervals that miss a given rate, if hits happen at `true_rate`.
 
     An interval of k hits in n trials lies above the rate if at least k hits have a smaller probability than `tail`
-    under it, and below the rate if at most k hits have. So it misses for few and for many hits, whose probability
-    under the true rate is summed here.
+    under that rate, and below if at most k hits have. So it misses for few and for many hits; their probability under
+    `true_rate` is summed over the intervals.
 
     Args:
         sizes: (C,) trials behind each interval, each a whole number of at least 1.

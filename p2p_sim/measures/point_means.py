@@ -1,4 +1,7 @@
-"""One line for each point from its rows, and differences of two sets of rows; privacy columns are never averaged."""
+"""Aggregates result rows over replicates, and compares two sets of rows; privacy columns are never averaged.
+
+A point is one scenario of a sweep; each of its replicates is a row.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +18,9 @@ Quality = Literal["excess_risk", "accuracy", "half_l1", "cells"]
 
 
 def quality(rows: pd.DataFrame) -> Quality:
-    """Excess risk where it is known, else accuracy; of densities half-L1 where the law is known, else how many cells.
+    """The name of the quality measure that all given rows have.
+
+    It is excess risk if known, else accuracy; for densities half the L1 error if known, else the number of cells.
 
     Args:
         rows: of replicates or of points, at least one.
@@ -37,15 +42,14 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is about privacy: its largest value over replicates is reported, never a mean."""
+    """Whether a column is about privacy, of which the largest value over replicates is reported, never a mean."""
     return name.startswith(("epsilon", "advantage")) or name in ("delta", "coalition_meets")
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy.
+    """The rows with further columns: accuracies, and loss and ratio of accuracy against learning without privacy.
 
-    Each group has its accuracies and its loss, too. A gap in a column of numbers, or in one that has no value at all,
-    is NaN.
+    Groups get accuracies and losses, too. Missing numbers become NaN, also in a column without any value.
     """
     table = rows.copy()
     for name in table.columns[table.dtypes == "object"]:
@@ -70,21 +74,21 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_derived(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the keys that a frame of rows has as columns; None where there is no value."""
+    """A single result row with the columns that `derived` adds; None where there is no value."""
     [whole] = derived(pd.DataFrame([row])).to_dict("records")
     return row | {str(key): None if pd.isna(value) else value for key, value in whole.items() if key not in row}
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
-    """One line for each point: its axis values, its replicates, means with 95% t-intervals, the largest ε.
+    """One row for each scenario: axis values, number of replicates, means with 95% t-intervals, and the largest ε.
 
-    A measured column `c` becomes `c` (the mean), `c_low` and `c_high`; NaN ends where there is a single replicate, and
-    NaN throughout where the column does not apply to all of the point's replicates. A privacy column is the largest
-    over the replicates and has no interval. Text is kept if it is the same in all rows of a point.
+    A measured column `c` becomes `c` (the mean), `c_low` and `c_high`. The ends are NaN for a single replicate; all
+    three are NaN if a replicate has no value. A privacy column is the largest over the replicates and has no interval.
+    Text is kept if it is the same in all rows of a scenario.
 
     Args:
-        rows: one line a point ("scenario") and replicate.
-        axes: columns that are fixed within a point; they are taken over as they are.
+        rows: one line for each scenario and replicate.
+        axes: columns that are fixed within a scenario; they are copied.
 
     >>> rows = pd.DataFrame({"scenario": ["a", "a"], "replicate": [0, 1], "x": [1.0, 3.0], "epsilon_upper": [0.5, 0.7]})
     >>> points(rows)[["replicates", "x", "epsilon_upper"]].values.tolist()
@@ -95,7 +99,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    # columns by what becomes of them: measured ones a mean with its interval, privacy the worst, text if it is common
+    # measured columns become a mean with its interval, privacy columns their largest value; common text is kept
     reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
     rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
@@ -110,7 +114,10 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
-    """Means of columns and the ends of their 95% t-intervals, side by side."""
+    """Means of columns over each group of rows, each followed by the ends of its 95% t-interval.
+
+    size: number of rows of each group.
+    """
     from scipy.special import stdtrit
 
     values = groups[names]
@@ -126,7 +133,7 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The rows with derived columns; infinite values become gaps, except privacy."""
+    """The rows with derived columns; infinite values become NaN, except in privacy columns and axes."""
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
         if table[name].isna().all():
@@ -137,10 +144,10 @@ def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A measured column as a matrix, points by replicates, for the replicates that every point has.
+    """A measured column as a matrix, scenarios by replicates, restricted to replicates that every scenario has.
 
     Args:
-        rows: one line a point ("scenario") and replicate.
+        rows: one line for each scenario and replicate.
         column: a column of numbers; rows without one count as missing.
     """
     table = derived(rows).pivot(index=POINT, columns=REPLICATE, values=column)
@@ -149,11 +156,11 @@ def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Difference:
-    """One column at one point, or pooled (values None): second minus first.
+    """The difference of one column between two sets of rows, second minus first, at one point or pooled over points.
 
+    values: of the axes at the point; None: pooled.
     first, second: means; for a privacy column the worst of equally many replicates, whose difference is not stated.
-    difference: the difference with a 95% interval; its count is the number of pairs or, if unpaired, the smaller
-        sample.
+    difference: with a 95% interval; its count is the number of pairs or, if unpaired, the smaller sample.
     counts: numbers of replicates of `first` and `second`.
     """
 
@@ -189,12 +196,12 @@ def welch_interval(first: ArrayLike, second: ArrayLike, confidence: float = 0.95
 def differences(
     first: pd.DataFrame, second: pd.DataFrame, axes: Sequence[str], column: str, paired: bool
 ) -> list[Difference]:
-    """A column's differences at every point that both have, and pooled over these points.
+    """Differences of a column between two sets of rows, at every point that both have, and pooled over these points.
 
     Points that share random numbers are not independent. So pooling uses the replicates that all points have on both
-    sides (on each side, if unpaired), averages over the points within each replicate, and then counts replicates. ε is
-    compared at the worst replicate and has no interval: the worst of those that both sides have or, if unpaired, of as
-    many on each side, the first ones.
+    sides (on each side, if unpaired), averages over the points within each replicate, and then counts replicates. For ε
+    the worst replicates are compared, without an interval. They are the worst of those that both sides have or, if
+    unpaired, of equally many on each side, the first ones.
 
     Args:
         first, second: rows with a column for every axis, at most one row a replicate and axis values.
@@ -233,7 +240,7 @@ def differences(
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
-    """A column's numbers as a table: a line for each point, by its axis values, and a column for each replicate."""
+    """A column's numbers as a table: a row for each point, by its axis values, and a column for each replicate."""
     keyed = rows.assign(_all=0) if not axes else rows
     keys = [*axes] or ["_all"]
     order = keyed[keys].drop_duplicates()

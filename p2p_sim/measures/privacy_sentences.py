@@ -1,4 +1,4 @@
-"""What the ε and the advantages of some rows come to, in sentences."""
+"""Sentences for reports about ε and guessing advantages in result rows."""
 
 import math
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEAR_LOCAL = 0.9
-"""Share of ε₀ above which the exchange is said to add little."""
+"""If ε is above this share of ε₀, reports say that the exchange adds little."""
 DOMINATED = (
     "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
     "for it either, and each noisy label arrives with its owner's features. From its release "
     "anybody could draw what the exchange submits."
 )
-"""What dominates an exchange that adds nothing to the noise on each label."""
+"""Why randomised response is better than an exchange whose ε is ε₀."""
 PAID = (
     "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
     "choice (docs/choices.md)."
@@ -27,11 +27,11 @@ PAID = (
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
-    """A sentence where the exchange adds little to the noise on each label, and what helps; empty elsewhere.
+    """A sentence that warns if the exchange gives hardly more privacy than the noise alone, with advice; else empty.
 
     Args:
-        epsilon: the learner's ε. local: ε₀, which the noise on each label gives. basis: how ε was computed, which shows
-            whether users may ask their neighbours alone: then these count, not the cluster's users; or ask several.
+        epsilon: the learner's ε. local: ε₀ of a noisy label. basis: how ε was computed; it shows whether users ask
+            neighbours only, whose number then counts, or several peers.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -53,7 +53,7 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
 
 def adds_nothing(epsilon: float, local: float) -> bool:
-    """Whether ε is ε₀ in four digits, so that the noise on each label is all that protects.
+    """Whether ε equals ε₀ to four digits, so that only the noise on each label gives privacy.
 
     >>> adds_nothing(2.19722, 2.19723), adds_nothing(2.15, 2.2), adds_nothing(math.inf, math.inf)
     (True, False, False)
@@ -63,19 +63,19 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""What is known of labels without what users sent, by the ending of the columns.
+"""An observer's knowledge of labels before any message, in words, by the ending of the columns.
 
-It must be a law under which labels are independent. Known *counts* are another thing: there one label tells something
-of the others, whose messages then speak for it as well, and more is guessed right.
+It must be a law under which labels are independent. With known *counts* labels are
+dependent: messages about other labels then reveal more about one, and more labels are guessed right.
 """
 
 
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
-    """Of 100 labels, how many are guessed right with and without what users sent; of the row with the most.
+    """Sentences on how many of 100 labels are guessed right with and without users' messages, in the worst row.
 
     Args:
-        rows: of one point or several; empty for rows of versions that had no such columns.
-        every: also for somebody who knows the shares of labels in each cluster.
+        rows: result rows. If they lack these columns, there is no sentence.
+        every: also for an observer who knows the class shares of each cluster.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
@@ -98,9 +98,7 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
 
 
 def population(rows: "pd.DataFrame") -> str:
-    """A sentence on how well labels are guessed from the population alone, whoever takes part; empty where no public
-    model is known.
-    """
+    """A sentence on what a public model guesses from features, whoever takes part; empty if no such model is known."""
     if "guess_model" not in rows or rows["guess_model"].isna().any():
         return ""
     right = of_hundred(float(rows["guess_model"].astype(float).mean()), False)

@@ -1,10 +1,10 @@
-"""Choosing the parameters of Algorithm 1 without looking at a label: rehearsals on a public law.
+"""Chooses the parameters of Algorithm 1 without looking at a label, by rehearsals on a public law.
 
-What the mechanism will cost depends on the labels, which must not be asked. So it is rehearsed on made-up ones:
-clusters whose label distribution is drawn from a Dirichlet law of concentration 2/K, each with points whose
-distribution is φ away from the cluster's (in L1), on both sides. A learner takes the majority at each point; its excess
-0-1 risk is what a choice of parameters costs. Everything that enters is public: K, the cluster size, how many decisions
-a learner takes within a cluster, and a guess of φ.
+The cost of the mechanism depends on the labels, which must not be used. So it is rehearsed on made-up clusters, whose
+label distribution is drawn from a Dirichlet law of concentration 2/K. Each has points whose distribution is φ away from
+the cluster's (in L1), on both sides. A learner takes the majority at each point; its excess 0-1 risk is the cost of a
+choice of parameters. All inputs are public: K, the cluster size, how many decisions a learner takes within a cluster,
+and a guess of φ.
 """
 
 import math
@@ -28,7 +28,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters of Algorithm 1: λ, σ (may be infinite) and τ."""
+    """Parameters of Algorithm 1: resampling probability λ, noise scale σ (may be infinite) and threshold τ."""
 
     resampling_prob: float
     noise_scale: float
@@ -36,14 +36,14 @@ class Choice:
 
 
 def uniform(epsilon: float, classes: int) -> Choice:
-    """Corollary 1: uniform randomised response, λ = K/(K-1+e^ε), σ = ∞, τ = 1/K; ε-private."""
+    """Parameters of uniform randomised response at ε (Corollary 1): λ = K/(K-1+e^ε), σ = ∞, τ = 1/K."""
     return Choice(1.0 / (1.0 + math.expm1(min(epsilon * SPARED, 700.0)) / classes), math.inf, 1.0 / classes)
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """The parameters that spend a share of ε on the distributions, 2/σ, and the rest on the labels, ln(1 + (1-λ)/(λτ)).
+    """Parameters that spend a share of ε on the distributions (2/σ), and the rest on the labels (ln(1 + (1-λ)/(λτ))).
 
-    At τ = 0 labels can only be resampled throughout: λ = 1, and all of ε goes to the distributions.
+    At τ = 0 all labels are resampled: λ = 1, and all of ε goes to the distributions.
     """
     epsilon *= SPARED
     lam = 1.0 / (1.0 + math.expm1(min((1.0 - share) * epsilon, 700.0)) * threshold)
@@ -52,14 +52,12 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Corollary 2 as printed: τ = φ, λ = 1/(1+(e^ε-1)φ), σ = 1/ε. It costs up to 3ε, not ε."""
+    """Parameters of Corollary 2 as printed: τ = φ, λ = 1/(1+(e^ε-1)φ), σ = 1/ε. They cost up to 3ε, not ε."""
     return Choice(1.0 / (1.0 + math.expm1(epsilon) * heterogeneity), 1.0 / epsilon, heterogeneity)
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """Choices of parameters that spend ε in full: uniform randomised response, no label kept at all, and splits between
-    them.
-    """
+    """The choices that are compared: uniform randomised response, all labels resampled, and splits of ε."""
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")
@@ -70,11 +68,11 @@ def candidates(epsilon: float, classes: int) -> list[Choice]:
 def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
-    """Excess 0-1 risk (len(choices), clusters) of the majority at its points, all choices on the same made-up clusters.
+    """Excess 0-1 risk (len(choices), clusters) of each choice of parameters, on the same made-up clusters.
 
     Args:
         choices: parameters to compare; β = 0.
-        classes: K; cluster_size: n; decisions: points of a cluster, each with an equal part of its users.
+        classes: K. cluster_size: n. decisions: points of a cluster, each with an equal part of its users.
         heterogeneity: φ in [0, 1].
         seed: of the rehearsal, public.
     """
@@ -99,7 +97,7 @@ def rehearse(
 
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Label distributions of made-up clusters (R, K), and of a point on either side of each, (2, R, K)."""
+    """Label distributions of R made-up clusters (R, K), and of two points of each (2, R, K), φ away on either side."""
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
     half = phi / 2.0
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
@@ -116,9 +114,9 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
-    """The candidate that rehearses best; it spends ε in full, by the true cost 2/σ + ln(1 + (1-λ)/(λτ)).
+    """The candidate of smallest rehearsed risk among those that spend ε in full, by 2/σ + ln(1 + (1-λ)/(λτ)).
 
-    Uniform randomised response is kept unless another is better beyond doubt.
+    Uniform randomised response is chosen unless another is better by three standard errors.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

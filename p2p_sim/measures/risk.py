@@ -1,4 +1,4 @@
-"""Risk of a classifier, exact where the law is known on finitely many points, and cluster heterogeneity φ."""
+"""Risk of classifiers under a law on finitely many points, without sampling error, and cluster heterogeneity φ."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,17 +7,17 @@ Floats = NDArray[np.float64]
 
 
 def log_risk(mass: Floats, label_distribution: Floats, predicted: Floats) -> float:
-    """Expected log loss -Σ_x mass(x) Σ_y p(y|x) ln predicted(y|x), nats.
+    """Expected log loss -Σ_x mass(x) Σ_y p(y|x) ln predicted(y|x) of predicted probabilities, nats.
 
     Args:
-        mass: (P,); label_distribution: (P, K); predicted: (P, K), rows that sum to 1.
+        mass: (P,) of the points; label_distribution: (P, K) p(y|x); predicted: (P, K), rows that sum to 1.
     """
     safe = np.log(np.clip(predicted, 1e-300, 1.0))
     return float(-(mass @ np.sum(label_distribution * safe, axis=1)))
 
 
 def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> float:
-    """Expected 0-1 loss of the most probable predicted class."""
+    """Expected 0-1 loss of predicting the most probable class; arguments as for `log_risk`."""
     chosen = predicted.argmax(axis=1)
     return float(mass @ (1.0 - label_distribution[np.arange(len(chosen)), chosen]))
 
@@ -28,9 +28,9 @@ def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
 
 
 def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
-    """Probability that a row of label 1 has a larger score than one of label 0, ties counted half; the AUC.
+    """Area under the ROC curve: probability that a row of label 1 scores above one of label 0, ties counted half.
 
-    None where one of the labels has no mass.
+    None if one of the labels has no mass.
 
     Args:
         negative, positive: (P,) mass, or number of rows, of each label. score: (P,).
@@ -47,7 +47,7 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
 
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
-    """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that take no features.
+    """Smallest expected 0-1 loss and smallest expected log loss (nats) of predictors that ignore the features.
 
     >>> constant_risks(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     (0.5, 0.6931471805599453)
@@ -67,14 +67,14 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 
 
 def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
-    """Expected log loss of the affine logistic model that is best for infinitely many other labels.
+    """Expected log loss, nats, of the affine logistic model fitted to infinitely many labels of another distribution.
 
-    The expectation over the finite law is a convex function of (w, b), minimised by a trust-region Newton method to a
+    The expected loss over the finite law is a convex function of (w, b), minimised by a trust-region Newton method to a
     gradient of 1e-11; nothing is sampled.
 
     Args:
-        points: (P, d) features; mass: (P,); learned: (P,) probability of label 1 where the model learns; positive: (P,)
-            p(1|x) where its loss counts; both in [0, 1].
+        points: (P, d) features; mass: (P,); learned: (P,) probability of label 1 in the labels that are fitted;
+            positive: (P,) p(1|x) in the labels on which the loss is measured; both in [0, 1].
     """
     from scipy.optimize import minimize
 
@@ -103,7 +103,7 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
 
 
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:
-    """Probability that a user at each point (P,) passes on a label 1: the share of noisy ones in her cluster.
+    """Probability (P,) that a label fetched from a random user of the cluster is a noisy 1, for users at each point.
 
     Args:
         mass: (P,); positive: (P,) p(1|x); cluster: (P,) in 0..C-1; flip_prob: α.
@@ -138,11 +138,11 @@ def heterogeneity(
 def heterogeneity_upper_estimate(
     labels: NDArray[np.integer], cluster_offsets: NDArray[np.int64], num_classes: int
 ) -> float:
-    """An unbiased estimate of an upper bound on φ, computed only from labels.
+    """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
 
-    If each label is treated as certain given its features (p(y|x) = 1), φ does not become smaller, by Jensen's
-    inequality: it becomes E 2(1 - p(Y|c)). The other users of the cluster estimate p(Y|c) without bias. The estimate
-    reads true labels: it is for the experimenter, and a parameter chosen by it is not private.
+    The bound E 2(1 - p(Y|c)) treats each label as certain given its features (p(y|x) = 1), which cannot decrease φ, by
+    Jensen's inequality. The other users of the cluster estimate p(Y|c) without bias. The estimate reads true labels: it
+    is for the experimenter, and a parameter chosen by it is not private.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster.

@@ -1,4 +1,4 @@
-"""How excess risk grows: slopes on log-log scales, and sums of theoretical terms with free constants."""
+"""Fits how excess risk grows: slopes on log-log scales, and sums of theoretical terms with free constants."""
 
 from dataclasses import dataclass
 
@@ -31,10 +31,10 @@ FORMS = {
     "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
     "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
 }
-"""Sums of powers of φ, of α and of 1/(θn), what reaches the learner, with free constants.
+"""Sums of powers of φ, α and 1/(θn) with free constants; θn is the number of labels that reach the learner.
 
-Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α), a bound: risk may be smaller. The
-squares are what a smooth loss does near its minimum, such as log loss in a model that fits.
+Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. A smooth loss
+grows by squares near its minimum, such as log loss in a model that fits.
 """
 
 
@@ -42,7 +42,7 @@ squares are what a smooth loss does near its minimum, such as log loss in a mode
 class Fit:
     """A sum of theoretical terms, fitted to measured risks; `name` is its name in `FORMS`.
 
-    constants: of the terms that vary, by symbol; what is fixed everywhere is the constant called `fixed`.
+    constants: estimates by symbol, of the terms that vary; "fixed" is the constant of all others together.
     fitted: (P,) values at the points; misfit: largest |fitted/measured - 1|.
     """
 
@@ -61,7 +61,7 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
     The jackknife leaves out one replicate of all points at a time. So it accounts for common random numbers of the
     points; an interval from the scatter about the line would not. The interval is for the slope of the expected values
-    at these x; it does not say that they lie on a line.
+    at these x; it does not claim that they lie on a line.
 
     Args:
         x: (P,) above 0, at least two distinct values.
@@ -91,14 +91,15 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
 
 def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> list[Fit]:
-    """Fit the constants of each form, at least 0, to the means over replicates.
+    """Fits the constants of each form in `FORMS`, at least 0, to the means over replicates; one fit per form.
 
-    Minimises Σ (fitted/measured - 1)², so that small and large risks count alike. Replicates are resampled, all
-    points at a time (95% percentile intervals, which are too narrow for a handful of replicates, and one-sided where a
-    constant is 0). Terms that do not vary over the points cannot be told apart: together they are one constant.
+    Minimises Σ (fitted/measured - 1)², so that small and large risks count alike. For the 95% percentile intervals,
+    replicates are resampled for all points at once; these are too narrow for a handful of replicates, and one-sided if
+    a constant is 0. Terms that do not vary over the points cannot be separated: they share one constant.
 
     Args:
         table: one line a point. values: (P, R), means over replicates above 0.
+        rng: draws the resampled replicates.
 
     Raises:
         ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
@@ -134,7 +135,7 @@ def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng:
 
 
 def _relative_nnls(design: Floats, mean: Floats) -> Floats:
-    """Non-negative c that minimises Σ ((design c)/mean - 1)²."""
+    """The non-negative constants c that minimise Σ ((design c)/mean - 1)²."""
     from scipy.optimize import nnls
 
     relative = design / mean[:, None]

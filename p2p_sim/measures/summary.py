@@ -1,4 +1,4 @@
-"""A summary of one point's rows: means with intervals, and the largest ε."""
+"""Summarises the result rows of one scenario: means with intervals, and the largest ε."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ TOTALS = (
 
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of every measured column that applies; of an AUC cut at 0 and 1."""
+    """Mean and 95% interval of every measured column without missing values; intervals of an AUC are cut to [0, 1]."""
     intervals = {
         name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
     }
@@ -81,16 +81,16 @@ def means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:
-    """Paired difference of error rates: private minus non-private, replicate by replicate; None without the latter."""
+    """Mean of the private minus the non-private error rate, paired by replicate; None without the latter."""
     if rows["nonprivate_error_rate"].isna().any():
         return None
     return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
 
 
 def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of every figure of a group, by its column: share, error rates, paired loss of accuracy.
+    """Mean and 95% interval of every group's share, error rates and loss of accuracy, by column.
 
-    A figure that some replicate does not have is left out.
+    Columns that are missing in some replicate are left out.
     """
     from p2p_sim.measures.point_means import derived
 
@@ -104,20 +104,20 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
 
 def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
-    """Largest ε of each kind over the replicates, None if it does not apply to all of them; never a mean."""
+    """Largest value over replicates of each privacy column; None if a replicate has no value."""
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
 
 
 def totals(rows: "pd.DataFrame") -> dict[str, int]:
-    """Sums over the replicates of the counts of requests, messages and bytes; empty where no message was simulated."""
+    """Sums over replicates of the counts of requests, messages and bytes; empty if no messages were simulated."""
     return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A record of a point, ready for JSON; `totals` is there if messages were simulated.
+    """A summary of one scenario's rows as a record for JSON; `totals` is there if messages were simulated.
 
     Args:
-        rows: of the point. parameters: columns that hold parameters of its mechanism.
+        rows: of the scenario. parameters: columns that hold parameters of its mechanism.
     """
     first = rows.iloc[0]
     record: dict[str, Any] = {"replicates": len(rows)}
@@ -130,7 +130,7 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
         if name not in record and rows[name].notna().all():
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
-    # means with intervals; the loss of accuracy is that of pairs, private and not, of the same replicates
+    # means with intervals; the loss of accuracy pairs private and non-private results of the same replicate
     paired = excess_error(rows)
     for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None

@@ -1,4 +1,4 @@
-"""Theorem 2 of the vector approximation paper: what an error in the learned bits can cost at most."""
+"""Theorem 2 of the vector approximation paper: an upper bound of the risk that an error in learned bits causes."""
 
 import math
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointwiseRisk:
-    """Excess risk of a classifier and Theorem 2's bound on it at each of n points; the theorem is about the means.
+    """Excess risk of a classifier at each of n points, and Theorem 2's bound on it; the theorem is about the means.
 
-    error: (n,) Δ(x), the largest error of a learned bit's probability. excess: (n,) η*(x) - η_c(x). bound: (n,), no
-    smaller than `excess` anywhere.
+    error: (n,) Δ(x), the largest error of a learned bit's probability. excess: (n,) η*(x) - η_c(x).
+    bound: (n,), no smaller than `excess` anywhere.
     """
 
     error: Floats
@@ -25,14 +25,16 @@ class PointwiseRisk:
 
 
 def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
-    """The excess risk of predicting the largest learned bit, beside 2Δ_ε 1(η* - η_s ≤ 2Δ_ε) (equations 18 to 21).
+    """Excess risk at n points of predicting the largest learned bit, and its bound (equations 18 to 21).
+
+    The bound is 2Δ_ε where η* - η_s ≤ 2Δ_ε, and 0 elsewhere; η_s is the second largest class probability.
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()
     ([0.2], [0.633])
 
     Args:
-        learned: (n, K) g_j(x), what a model says of P(Z(j) = 1 | x).
+        learned: (n, K) g_j(x), a model's estimate of P(Z(j) = 1 | x).
         label_distribution: (n, K) η_j(x), K at least 2.
         epsilon: ε of all bits together, above 0.
     """

@@ -34,7 +34,7 @@ PriorName = Literal["uniform", "cluster"]
 
 @dataclass(frozen=True)
 class Alibi(Message):
-    """Add Laplace noise to each entry of the one-hot label; a soft label is what Bayes' rule makes of it.
+    """The ALIBI randomizer: Laplace noise on each entry of the one-hot label, turned into a soft label by Bayes' rule.
 
     Args:
         noise_scale: scale b of the noise, above 0.
@@ -51,49 +51,53 @@ class Alibi(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The scale b of the noise, by the name of its column."""
+        """The noise scale b, under the name of the results column that holds it."""
         return {"noise_scale": self.noise_scale}
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a noisy vector, 2/b."""
+        """ε₀ = 2/b of one message: two labels differ by one in two entries, each with Laplace noise of scale b."""
         return laplace_epsilon(self.noise_scale)
 
     @property
     def total_variation(self) -> float:
-        """The largest total variation between the laws of a noisy vector under two labels: 1 - e^{-1/b} (1 +
-        1/(2b)).
-        """
+        """Largest total variation between the messages of two labels: 1 - e^{-1/b} (1 + 1/(2b))."""
         return laplace_variation(self.noise_scale)
 
     def alone(self, epsilon: float) -> Bracket:
-        """δ(ε) of a noisy vector seen with its owner: an upper bound that is exact but for rounding."""
+        """Upper bound of δ(ε) of one message seen with its sender's name; the bracket's lower end is 0."""
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """An ε below which no ε holds at δ: ε₀ + ln(1-4δ), since one vector in four has the largest log-ratio."""
+        """No ε at δ is valid below ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""
         quarter = 1.0 - 4.0 * delta
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """Upper bound of the advantage of whoever sees a vector with its owner, if all labels are equally likely;
-        within a thousandth.
+        """Upper bound of the guessing advantage of an observer of the message, all labels being equally likely.
+
+        The advantage is how much more often the label is guessed right than without the message. It is computed from
+        the
+        law of the noisy vector, within a thousandth.
         """
         return laplace_advantage(self.noise_scale, num_classes)
 
     @property
     def payload_bits(self) -> int:
-        """Size of a message in bits: K numbers in single precision."""
+        """Size of one message in bits: K numbers in single precision."""
         return 32 * self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Soft labels (n, K) of the labels (n,) in 0..K-1 under the uniform prior."""
+        """Returns the users' messages (n, K): a soft label for each true label (n,), under the uniform prior."""
         vectors = self.noisy(labels, rng)
         self.apply_bayes(vectors, np.full((1, self.num_classes), 1.0 / self.num_classes))
         return vectors
 
     def noisy(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Noisy one-hot vectors (n, K) of labels (n,), cut to [0, 1], since Bayes' rule looks at nothing else."""
+        """Returns noisy one-hot vectors (n, K) of the labels (n,), before Bayes' rule.
+
+        Entries are cut to [0, 1], which loses nothing: Bayes' rule gives the same soft label for the cut vector.
+        """
         check_labels(labels, self.num_classes)
         out = np.empty((labels.size, self.num_classes), dtype=np.float32)
         for rows in self._blocks(labels.size):
@@ -106,14 +110,19 @@ class Alibi(Message):
         return out
 
     def apply_bayes(self, vectors: NDArray[np.float32], priors: Floats) -> None:
-        """Replace noisy vectors (n, K) by soft labels, given priors (n, K) or one for all (1, K)."""
+        """Turn noisy vectors (n, K) into soft labels in place.
+
+        Args:
+            priors: class probabilities before the message, one row for each vector (n, K) or one row for all (1, K).
+        """
         for rows in self._blocks(len(vectors)):
             vectors[rows] = soft_labels(vectors[rows], priors if len(priors) == 1 else priors[rows], self.noise_scale)
 
     def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class shares (K,) estimated from noisy vectors (m, K), m at least 1; none below 1/m before they are scaled.
+        """Estimates class shares (K,) from the noisy vectors (m, K) of m >= 1 users, as a prior for Bayes' rule.
 
-        The mean of clip(L, 0, 1) for noise L is a = (b/2)(1 - e^{-1/b}), that of clip(1 + L, 0, 1) is 1 - a.
+        Shares below 1/m are raised to 1/m before they are scaled to sum 1. The mean of clip(L, 0, 1) for noise L is
+        a = (b/2)(1 - e^{-1/b}), and the mean of clip(1 + L, 0, 1) is 1 - a.
         """
         low = -self.noise_scale / 2.0 * math.expm1(-1.0 / self.noise_scale)
         shares = (vectors.mean(axis=0, dtype=np.float64) - low) / (1.0 - 2.0 * low)
@@ -121,11 +130,12 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Unbiased scores of the classes from soft labels under the uniform prior, which are in proportion to e^(2v/b)
-        for cut vectors v.
+        """Returns weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
 
-        Their logarithms give v less its mean, and the mean of v is known: it is a for a wrong entry and 1 - a for the
-        right one (`estimated_prior`). None if a probability is 0 in single precision.
+        Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v. Their logarithms give
+        each
+        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere
+        (`estimated_prior`). A probability is 0 if it is too small for single precision.
         """
         soft = payload.astype(np.float64)
         if not (soft > 0).all():
@@ -141,7 +151,7 @@ class Alibi(Message):
 
 
 class AlibiConfig(LocalChannel):
-    """Every user sends a noisy one-hot vector with her name; the learner makes soft labels from the vectors."""
+    """Every user sends a noisy one-hot vector with her name; the learner makes soft labels from the vectors (ALIBI)."""
 
     kind: Literal["alibi"] = "alibi"
     described: ClassVar[str] = "ALIBI, every user on her own"
@@ -156,7 +166,7 @@ class AlibiConfig(LocalChannel):
 
     @property
     def noise_scale(self) -> float:
-        """The scale b of the noise that the target ε asks for."""
+        """Scale b = 2/ε of the Laplace noise on each entry of the one-hot label."""
         return noise_scale_of(self.target_epsilon)
 
     def randomizer(self, setup: Setup) -> Alibi:
@@ -175,7 +185,5 @@ class AlibiConfig(LocalChannel):
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """What soft labels say of true ones on average; None where their prior comes from the cluster, as it is not
-        released.
-        """
+        """Unbiased class scores of each soft label; None with the clusters' priors, which the scores would need."""
         return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None

@@ -1,7 +1,8 @@
-"""Channels without messages for any randomizer: local, and through a trusted shuffler; the exchange is the third.
+"""Ways in which messages reach the learner without peers: sent by their owners, or through a trusted shuffler.
 
-In the local channel every user sends her own message with her name, so that her randomizer alone protects her. A
-shuffler passes on the messages of each cluster in random order.
+Each takes any randomizer. In the local channel every user sends her message under her own name, so only the noise
+protects her label. A shuffler passes on the messages of each cluster in random order. The third way, the label
+exchange, is in `label_exchange`.
 """
 
 from abc import abstractmethod
@@ -28,36 +29,37 @@ from p2p_sim.privacy.where_bounds_hold import ANYWHERE, Situation
 
 Floats = NDArray[np.float64]
 UP = 1.0 + 2.0**-45
-"""By which figures of a table of probabilities are rounded up."""
+"""Factor by which figures computed from a matrix of probabilities are rounded up."""
 
 
 class Channel(Mechanism):
     """A mechanism whose users send one message each, made by a randomizer.
 
-    source: whose message is released under a user's name.
+    source: whose message is released under a user's name: her own, or that of a random user of her cluster.
     """
 
     source: ClassVar[Source] = "user"
 
     @abstractmethod
     def randomizer(self, setup: Setup) -> Message:
-        """What every user's message does to her label."""
+        """The randomizer that turns each user's label into her message, for the population that `setup` describes."""
 
     @property
     def noise(self) -> Message:
-        """The randomizer, with its parameters fixed for the scenario's users."""
+        """The randomizer that turns each user's label into her message, once `deployed` has fixed the parameters."""
         return self.randomizer(self.setup)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """What every user's randomizer makes of her label, under her own name."""
+        """Returns the noisy label of every user (n,), each released under her own name."""
         noise = self.noise
         return LabelRelease.of(noise.released(noise.randomize(labels, streams.generator("flip"))), noise.releases)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public law of the released labels, that of the randomizer; a mechanism that does more to a label must
-        override it.
+        """Probabilities of each released label given the true one; None if the randomizer has no such matrix.
+
+        A subclass that changes labels further must override this.
         """
         transition = self.noise.transition
         return None if transition is None else NoiseLaw.common(transition, self.source)
@@ -71,15 +73,15 @@ class Channel(Mechanism):
         return self.noise.advantage(num_classes)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of a user's own message."""
+        """ε₀ of a user's own message; the cluster sizes do not matter."""
         return self.noise.local_epsilon
 
 
 @dataclass(frozen=True)
 class LocalAccountant(Accountant):
-    """Accountant of an observer who sees a message with its owner: ε₀ at every δ, with a lower end where one is known.
+    """Accountant against an observer who sees a message and knows its sender: ε₀ at every δ, and a lower bound.
 
-    message: the randomizer. local_epsilon: ε₀. conditions: of every bound.
+    message: the randomizer. local_epsilon: ε₀ of a message. conditions: under which the bounds hold, as sentences.
     """
 
     requires = ANYWHERE
@@ -90,11 +92,11 @@ class LocalAccountant(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the message."""
+        """ε₀ of a message: ε at δ = 0."""
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of a message seen with its owner."""
+        """Bracket of δ at ε for one message seen with its sender's name."""
         return self.message.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -108,19 +110,19 @@ class LocalChannel(Channel):
     """Every user sends her message with her name; no trusted party and no amplification."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of a user's message seen with her name: ε₀, whatever the cluster."""
+        """Accountant of a user's single message, seen with her name; the cluster size does not matter."""
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """None: compositions and advantages are computed from the statement of ε₀ alone."""
+        """None: later steps (composition, advantages) use the stated ε₀ instead of an accountant."""
         return None
 
 
 class ShuffledChannel(Channel):
-    """A trusted shuffler passes the messages of each cluster on in random order."""
+    """A trusted shuffler passes the messages of each cluster on to the learner in random order."""
 
     trust: ClassVar[Trust] = "shuffler"
     source: ClassVar[Source] = "cluster"
@@ -128,24 +130,24 @@ class ShuffledChannel(Channel):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """The users' messages, each under the name of a random other user of the cluster."""
+        """Returns one noisy label for every user (n,), randomly permuted among the users of each cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
         keys = streams.generator("shuffle").random(labels.size)
         order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """What the shuffled labels say of the cluster's true ones on average; each noisy label occurs once."""
+        """Unbiased class scores of the released labels, each from a different user of the cluster; None if unknown."""
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
 
 
 @dataclass(frozen=True)
 class Table(Message):
-    """A randomizer that draws a noisy label from the row of a table that belongs to the true label.
+    """A randomizer given by its matrix of probabilities: a label is replaced by a draw from the label's row.
 
-    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z. parameters: none; the
-    mechanism says what makes the table.
+    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
+    parameters: empty, as the mechanism that makes the matrix names its own parameters.
     """
 
     rows: tuple[tuple[float, ...], ...]
@@ -155,42 +157,42 @@ class Table(Message):
 
     @property
     def transition(self) -> Floats:
-        """The table, (K, K): entry [y, z] is the probability that the label y is sent as z."""
+        """Matrix (K, K): entry [y, z] is the probability that the label y is sent as z."""
         return np.array(self.rows)
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a noisy label: the largest log-ratio of two rows, rounded up."""
+        """ε₀ of one message: the largest log-ratio of two entries in a column of the matrix, rounded up."""
         return law_epsilon(self.transition) * UP
 
     @property
     def total_variation(self) -> float:
-        """The largest total variation between two rows, rounded up."""
+        """Largest total variation between the messages of two labels, rounded up."""
         return min(1.0, law_delta(self.transition, 0.0) * UP)
 
     @property
     def payload_bits(self) -> int:
-        """Bits that name one of K classes."""
+        """Size of one message in bits: enough to name one of K classes."""
         return (len(self.rows) - 1).bit_length()
 
     def alone(self, epsilon: float) -> Bracket:
-        """δ(ε) of a noisy label seen with its owner: the largest sum of max(0, P - e^ε P') over two rows."""
+        """Bracket of δ(ε) of one message seen with its sender: the largest Σ max(0, P - e^ε P') over two rows."""
         delta = law_delta(self.transition, epsilon)
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """An ε below which no ε holds at δ: where δ(ε) of the table is still above δ."""
+        """Returns an ε at which δ(ε) of one message is still above δ: no valid ε at δ is smaller."""
         return attained_epsilon(self.transition, delta, min(self.local_epsilon, 700.0))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Noisy labels (n,) of the labels (n,) in 0..K-1."""
+        """Returns the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
         check_labels(labels, len(self.rows))
         return drawn_from_rows(self.transition, labels, rng)
 
 
 @dataclass(frozen=True)
 class TableAccountant(Accountant):
-    """Exact accountant of an observer who sees a label that was drawn from a table, with its owner."""
+    """Accountant of a message drawn from a matrix, against an observer who knows its sender; exact up to rounding."""
 
     requires = ANYWHERE
 
@@ -200,7 +202,7 @@ class TableAccountant(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀ of one message: ε at δ = 0."""
         return self.message.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
@@ -208,16 +210,20 @@ class TableAccountant(Accountant):
 
 
 class LocalMechanism(LocalChannel):
-    """A local mechanism that is known by its table: a subclass defines `kind`, its keys, and `transition`."""
+    """Base of local mechanisms given by a matrix: a subclass defines `kind`, its keys and `transition`."""
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 
     @abstractmethod
     def transition(self, num_classes: int) -> Floats:
-        """The table of the randomizer, (K, K): entry [y, z] is the probability that the label y is sent as z."""
+        """Matrix (K, K) of the noise: entry [y, z] is the probability that the label y is sent as z."""
 
     def randomizer(self, setup: Setup) -> Table:
-        """The randomizer that draws from the row of a user's label."""
+        """The randomizer that draws each user's message from the row of `transition` that belongs to her label.
+
+        Raises:
+            InputError: a plug-in's matrix has the wrong shape, or a row of it is no distribution.
+        """
         table: Any = self.transition(setup.num_classes)
         shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")
         wanted = f"must give an array {shape} of probabilities, each row with the sum 1, "

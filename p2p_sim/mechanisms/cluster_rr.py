@@ -27,12 +27,14 @@ Floats = NDArray[np.float64]
 def released_distributions(
     counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
 ) -> Floats:
-    """q̃ of lines 2 to 20: Laplace noise on each cluster's label distribution, clipped to [τ, 1], renormalised.
+    """Returns the noisy label distribution q̃ of each cluster (C, K), on the simplex (Algorithm 1, lines 2 to 20).
+
+    Laplace noise is added to the cluster's distribution, entries are clipped to [τ, 1], and each row is renormalised.
 
     Args:
         counts: (C, K) users of each cluster that hold each label; every cluster has users.
         threshold: τ in [0, 1/K].
-        noise_scale: σ >= 0, of the counts; infinite noise leaves nothing of the labels.
+        noise_scale: σ >= 0, in users per count; infinite noise makes q̃ independent of the labels.
         rng: draws C·K numbers.
     """
     noise = rng.laplace(size=counts.shape)
@@ -43,13 +45,13 @@ def released_distributions(
 
 @dataclass(frozen=True)
 class ClusterResponse:
-    """Algorithm 1 with its parameters fixed.
+    """The curator's Algorithm 1 with its parameters fixed: resample labels from noisy cluster distributions.
 
     Args:
-        resampling_prob: λ in [0, 1].
-        noise_scale: σ >= 0, infinite allowed.
-        threshold: τ in [0, 1/K].
-        bias_correction: β in [0, 1).
+        resampling_prob: λ in [0, 1], probability that a label is drawn anew.
+        noise_scale: σ >= 0 of the Laplace noise on label counts, infinite allowed.
+        threshold: τ in [0, 1/K], smallest probability in a noisy distribution.
+        bias_correction: β in [0, 1), how much of the resampling the released weights undo.
         num_classes: K.
     """
 
@@ -66,11 +68,12 @@ class ClusterResponse:
         rng_noise: np.random.Generator,
         rng_labels: np.random.Generator,
     ) -> tuple[NDArray[np.uint8], Floats]:
-        """Noisy labels (n,) and the clusters' noisy distributions (C, K).
+        """Returns the noisy label of each user (n,), and the noisy label distribution of each cluster (C, K).
 
         Args:
-            labels: (n,) in 0..K-1, stored cluster by cluster. offsets: (C+1,).
-            rng_noise, rng_labels: for the distributions, and for what happens to the labels.
+            labels: (n,) in 0..K-1, stored cluster by cluster.
+            offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+            rng_noise: draws the noise on the distributions. rng_labels: draws which labels change, and to what.
         """
         k, sizes = self.num_classes, np.diff(offsets)
         check_labels(labels, k)
@@ -84,7 +87,7 @@ class ClusterResponse:
 
 
 def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """A label from the distribution q[c] (C, K) for each entry c of `cluster` (m,)."""
+    """Draws m labels, the i-th from the distribution q[cluster[i]]; q is (C, K), `cluster` is (m,)."""
     classes = q.shape[1]
     bounds = np.cumsum(q, axis=1)
     bounds /= bounds[:, -1:]
@@ -171,7 +174,7 @@ class ClusterRRConfig(Mechanism):
         return self.oracle
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with the population's heterogeneity φ, where an oracle is asked for it."""
+        """This configuration with heterogeneity φ set to the population's true value."""
         return self.model_copy(update={"heterogeneity": heterogeneity})
 
     def check(self, num_classes: int) -> None:
@@ -201,13 +204,16 @@ class ClusterRRConfig(Mechanism):
 
     @property
     def response(self) -> ClusterResponse:
-        """Algorithm 1, for the users whom parameters are fixed for."""
+        """Algorithm 1 with this configuration's fixed parameters, ready to draw."""
         return ClusterResponse(**self.parameters, num_classes=self.setup.num_classes)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Noisy labels; for β > 0 the modified loss as K signed weights each, which give the distributions away."""
+        """Returns the noisy label of every user, or for β > 0 her K signed weights, which correct the bias of the loss.
+
+        The signed weights reveal the noisy cluster distributions.
+        """
         noise, resample = (streams.generator(purpose) for purpose in ("cluster-noise", "resample"))
         noisy, q = self.response.draw(labels, clusters, noise, resample)
         if self.bias_correction == 0.0:
@@ -216,13 +222,13 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """What the noisy labels say on average: of a user's own label where some labels are kept (λ < 1), else of her
-        cluster's.
+        """Class scores of each released label: of the user's own label if λ < 1, of a user of her cluster if λ = 1.
 
-        With released distributions (β > 0) it is exact. Else the cluster's mean m stands in for its noisy distribution
-        q̃ in (1{z} - λq̃)/(1 - λ). The accuracy is then wrong by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true
-        ones p, and at λ = 1 a share by q̃_y - p_y. Both are at most λ times Σ_y |r_y - p_y|, r being q̃ before it is
-        scaled: at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
+        If the noisy distributions are released (β > 0) and λ < 1, the scores are unbiased. Else the cluster's mean m
+        stands in for its noisy distribution q̃ in (1{z} - λq̃)/(1 - λ), and `drift` bounds the error. An estimated
+        accuracy is off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true shares p; at λ = 1 an estimated share
+        of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃ before it is scaled. This is
+        at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes
@@ -241,8 +247,9 @@ class ClusterRRConfig(Mechanism):
         return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
-        """The accountant of a cluster of this size: by the pure ε alone, or also by what resampling hides, which takes
-        up to seconds.
+        """Accountant of the learner for a cluster of `size` users.
+
+        With `approximate`, it also counts what resampling hides of the noisy distributions; this takes up to seconds.
         """
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
@@ -250,12 +257,16 @@ class ClusterRRConfig(Mechanism):
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """ε of Theorem 1 as printed, which is too small by 1/σ: it lets one share move where two do."""
+        """The paper's ε (Theorem 1 as printed) for the smallest cluster, by results column.
+
+        The theorem lets one label share change between neighbouring data sets, although two change.
+        """
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The parameters λ, σ, τ and β that spend a pure ε in the way that `split` says."""
-        size = _two_digits(float(np.mean(sizes)))
+        """The parameters that spend a pure ε as `split` says, for the mean cluster size."""
+        # two significant digits, so that replicates whose clusters differ a little choose alike
+        size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
         )
@@ -263,8 +274,11 @@ class ClusterRRConfig(Mechanism):
 
 @lru_cache(maxsize=4_096)
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
-    """The parameters λ, σ, τ and β that a split of ε asks for, given φ, K, the mean cluster size and the number of
-    decisions.
+    """The parameters (λ, σ, τ) that spend a pure ε as `split` says.
+
+    Args:
+        phi: φ, assumed heterogeneity of the clusters. classes: K. size: users of a cluster.
+        decisions: assumed number of decisions of a learner within a cluster.
     """
     if split == "uniform":
         return uniform(epsilon, classes)
@@ -272,8 +286,3 @@ def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int
         return best_choice(epsilon, classes, size, decisions, phi)
     threshold = min(phi, 1.0 / classes)
     return corollary2(epsilon, threshold) if split == "as-printed" else split_budget(epsilon, 0.5, threshold)
-
-
-def _two_digits(size: float) -> int:
-    """The size to two significant digits, so that replicates whose clusters differ a little choose alike."""
-    return max(2, int(float(f"{size:.2g}")))

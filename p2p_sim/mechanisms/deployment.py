@@ -31,16 +31,16 @@ from p2p_sim.privacy.worst_of_several import coarse_law
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
-"""Every ε that may be stated beside the learner's: of a user's own message alone, and what the papers print."""
+"""Results columns of ε besides the learner's: of a user's own message, and as printed in the papers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a mechanism's parameters are fixed for.
+    """What a mechanism's parameters are fixed for: cluster sizes, classes, δ and surroundings of a scenario.
 
-    sizes: of the clusters. num_classes: K. delta: δ of the scenario.
+    sizes: (C,) users of each cluster. num_classes: K. delta: δ of the scenario.
     engine, adversaries: of the scenario, for mechanisms that send messages.
-    values: (K,) the public grid, if labels are places in one.
+    values: (K,) the public grid of numbers, if labels are numbers; a label is then an index into the grid.
     """
 
     sizes: NDArray[np.int64]
@@ -53,12 +53,12 @@ class Setup:
 
 @dataclass(frozen=True)
 class Accounted:
-    """What is known of the privacy of one run.
+    """The privacy figures of one run.
 
-    learner: a bound for each cluster, in the population's order; of a run of which only sums are kept, for the clusters
-    with the largest and the smallest figures.
-    statements: by the column of a row that holds ε; of all users, whichever her cluster. The learner's is there too.
-    facts: other columns, about the network as it turned out.
+    learner: a bound for each cluster, in the population's order; for a run that keeps only sums, a bound for each
+    cluster that may hold the largest or smallest figure.
+    statements: the worst bound over all users, by the results column that holds ε; the learner's is included.
+    facts: other results columns, about the realised network.
     """
 
     learner: tuple[PrivacyBound, ...]
@@ -67,9 +67,9 @@ class Accounted:
 
 
 class Deployment(ABC):
-    """A way to privatise labels, its parameters fixed for some users.
+    """A mechanism whose parameters are fixed for a given population, ready to run and to account for.
 
-    trust: who must be trusted.
+    trust: the party that users must trust for the learner's ε to hold.
     """
 
     trust: ClassVar[Trust]
@@ -77,10 +77,10 @@ class Deployment(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """Values by the column of a row, each one of the `columns` of the mechanism's configuration."""
+        """The fixed parameters by the results column that holds each, one of the `columns` of the configuration."""
 
     def nodes(self, population: Population) -> Population:
-        """The population of those who send messages over the network: every user."""
+        """The participants that send messages over the network: by default the users of the population."""
         return population
 
     def run(
@@ -91,7 +91,7 @@ class Deployment(ABC):
         record: bool = False,
         places: tuple[Path, ...] = (),
     ) -> Outcome:
-        """Privatise the population's labels.
+        """Opens the network, privatises the population's labels and returns the outcome of the run.
 
         Args:
             population: the users.
@@ -111,9 +111,10 @@ class Deployment(ABC):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """Privatise labels on a network that is open for these users.
+        """Privatises the users' labels on a network opened for them, and returns the outcome of the run.
 
-        record: keep the transcript. part: run shards first to last - 1 alone.
+        Args:
+            record: keep the transcript. part: (first, last) runs shards first..last-1 only; None: all.
         """
 
     @abstractmethod
@@ -121,33 +122,35 @@ class Deployment(ABC):
         """The learner's ε at the given δ if nothing fails, one bound for each cluster size (distinct, ascending)."""
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of a user's own message, the worst over the cluster sizes; None if she sends none."""
+        """ε₀ of a user's own message, the largest over the cluster sizes; None if she sends none."""
         return None
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of `local_epsilon`."""
+        """Conditions under which `local_epsilon` holds against an observer of a user's own message, as sentences."""
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of the advantage of an observer who sees a user's own message, if all labels are equally likely.
+        """Upper bound of the guessing advantage of an observer of a user's own message; all labels are equally likely.
 
-        None if users send no messages of their own, or if it follows from `local_epsilon` alone.
+        The advantage is how much more often the observer guesses the label right than without the message. It is None
+        if
+        users send no messages, or if the bound follows from `local_epsilon`.
         """
         return None
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that fails; None if `privacy` is about this situation."""
+        """The first condition of `privacy` that this situation violates; None if all hold."""
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The papers' bounds in a situation, by the names of `STATEMENTS`, or why they do not apply."""
+        """The bounds that the papers print, at δ, by the names in `STATEMENTS`, or why they do not apply."""
         return {}
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy of a run.
+        """The privacy figures of a finished run at δ, for the learner and for other observers.
 
         Args:
             outcome: result of the run. cluster_sizes: (C,), in the population's order. situation: how labels reached
@@ -168,21 +171,25 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """The accountant behind the learner's figure in `account`; None where only statements at one δ are known.
+        """The accountant behind the learner's figure in `account`, for all users; None if only one (ε, δ) is known.
 
         Args:
-            outcome, cluster_sizes, situation: as in `account`.
+            outcome: result of the run. cluster_sizes: (C,), in the population's order.
+            situation: how labels reached the learner, and the observers.
         """
         return None
 
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A law of the learner's privacy loss that holds for every user; made from the statement alone where no
-        accountant is known.
+        """A distribution of the learner's privacy loss that dominates the loss about every user of the run.
+
+        It comes from the accountant of the run, or from the stated bound if there is no accountant.
 
         Args:
-            outcome, cluster_sizes, situation: as in `account`. learner: the statement about the learner.
+            outcome: result of the run. cluster_sizes: (C,), in the population's order.
+            situation: how labels reached the learner, and the observers.
+            learner: the stated bound of the learner.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         if model is None and math.isfinite(learner.epsilon_upper):
@@ -190,15 +197,17 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Upper bounds of other observers' advantage on a network as it turned out, by the column of a row; empty by
-        default.
-        """
+        """Guessing advantages of observers other than the learner in the realised network, by results column."""
         return {}
 
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """Statements by the column of a row: the learner's, ε₀ of a user's own message, and the papers' bounds."""
+        """Statements about all users by results column: the learner's ε, ε₀ of a message, the papers' bounds.
+
+        Args:
+            learner: the worst bound of the learner. sizes: the distinct cluster sizes.
+        """
         delta, statements = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         if (local := self.local_epsilon(sizes)) is not None:
             if (offer := maker_of(self)) is not None:
@@ -210,19 +219,21 @@ class Deployment(ABC):
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """This mechanism if every user follows the protocol; None if every user already does."""
+        """This mechanism with every user following the protocol; None if every user already does."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public law of the hard labels that a run has released; None if there is none, or none is known."""
+        """Public probabilities of the released hard labels given true labels; None if there are none."""
         return None
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """The public law of the numbers that a run has released; None if it has released none."""
+        """Public probabilities of the released numbers given true labels; None if the run released no numbers."""
         return None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """What the released labels say of true ones on average; None if that is not known. By default from `noise_law`.
+        """Class scores of each released label, to estimate accuracy without true labels; None if none are known.
+
+        By default the scores come from `noise_law`.
 
         Args:
             outcome: result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
@@ -233,5 +244,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """α of the released labels after whatever was undone on average (two classes); None if it is not known."""
+        """Flip probability of the released labels in the limit of infinitely many (two classes); None if unknown."""
         return None

@@ -1,15 +1,15 @@
 """DP-SGD for multinomial logistic regression by a trusted curator, plain and as LabelDP-Pro.
 
-DP-SGD for multinomial logistic regression: a trusted curator learns, and only the noisy model leaves her.
+The curator learns from all labels, and only the noisy model leaves her.
 
-The baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with features public and one label protected.
+Plain DP-SGD is the baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with public features and one
+protected label per user.
 
-LabelDP-Pro: DP-SGD whose noisy gradients are projected on what the public features allow (Ghazi et al. 2024).
-
-Without noise the mean gradient is about a mixture of the gradients that public rows would have under each class: all of
-these together are known without a label. The noisy gradient is replaced by the nearest such mixture. This is the
-variant ALTCONV: the public rows of a step are drawn independently of its batch. The variants that take the rows of the
-batch itself are not offered: they would tell who is in the batch, and the subsampling would hide nobody any more.
+LabelDP-Pro projects the noisy gradients on what the public features allow (Ghazi et al. 2024). Without noise the mean
+gradient is about a mixture of the gradients that public rows would have under each class. These class gradients are
+known without any label. The noisy gradient is replaced by the nearest such mixture. This is the variant ALTCONV: the
+public rows of a step are drawn independently of its batch. Variants that use the rows of the batch are not offered:
+they would reveal who is in the batch, so that subsampling would no longer amplify privacy.
 """
 
 import math
@@ -42,7 +42,7 @@ Singles = NDArray[np.float32]
 class NoisySteps(Mechanism):
     """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    of_steps: the accountant of the steps, made of σ, q and their number.
+    of_steps: class of the accountant, made of σ, q and the number of steps.
     """
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd
@@ -79,9 +79,7 @@ class NoisySteps(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the least noise that the target ε needs at δ; cluster sizes and classes do not
-        matter.
-        """
+        """This configuration with the least noise multiplier certified for ε at δ; sizes and classes do not matter."""
         fixed = self
         try:
             if self.target_epsilon is not None:
@@ -93,20 +91,20 @@ class NoisySteps(Mechanism):
         return fixed
 
     def accountant(self, setup: Setup, size: int) -> DpSgd:
-        """The accountant of all steps, the same for every user: clusters do not matter."""
+        """Accountant of all steps together, the same for every cluster."""
         sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
         return self.of_steps(sigma, self.sampling_rate, self.steps)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """The model after the last step."""
+        """Returns the model after the last step, trained on all users' labels."""
         return ModelRelease(self.train(labels, features, streams.generator("dp-sgd")))
 
     def train(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], rng: np.random.Generator
     ) -> "SoftmaxModel":
-        """Take all steps from zero weights; each draws a batch, then the noise."""
+        """Runs DP-SGD from zero weights and returns the model; each step draws a batch, then the noise."""
         sigma, rate = self.accountant(self.setup, labels.size).noise_multiplier, self.sampling_rate
         scaling = Scaling.of(features, self.feature_norm)
         features = scaling.apply(features)
@@ -130,7 +128,9 @@ class NoisySteps(Mechanism):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """The gradient that a step takes: the noisy one; an override may use public values besides.
+        """Returns the gradient (K, d+1) by which a step moves; here the noisy gradient itself.
+
+        A subclass may improve it with public values only, so that privacy does not change.
 
         Args:
             gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
@@ -154,20 +154,23 @@ class DpSgdConfig(NoisySteps):
 
 @dataclass(frozen=True)
 class Scaling:
-    """How public features are centred and scaled by one number; a constant 1 is appended. centre: (d,)."""
+    """A map from public features to inputs of the model: centred, scaled by one number, with a constant 1 appended.
+
+    centre: (d,), subtracted. factor: multiplies what remains.
+    """
 
     centre: NDArray[np.float64]
     factor: float
 
     @staticmethod
     def of(features: NDArray[np.floating], norm: float) -> "Scaling":
-        """The scaling that gives the features (n, d) the given root mean square norm."""
+        """The scaling that gives the features (n, d) the root mean square norm `norm`."""
         centre = features.mean(axis=0, dtype=np.float64)
         spread = math.sqrt(float(features.var(axis=0, dtype=np.float64).sum()))
         return Scaling(centre, norm / spread if spread > 0.0 else 1.0)
 
     def apply(self, features: NDArray[np.floating]) -> Singles:
-        """Inputs (n, d+1) of the features (n, d)."""
+        """Returns the model's inputs (n, d+1) for the features (n, d)."""
         out = np.ones((len(features), features.shape[1] + 1), dtype=np.float32)
         out[:, :-1] = (features - self.centre) * self.factor
         return out
@@ -175,7 +178,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class SoftmaxModel:
-    """Multinomial logistic regression. weights: (K, d+1), the intercepts last."""
+    """A multinomial logistic regression. weights: (K, d+1), the intercepts last. scaling: maps features to inputs."""
 
     weights: Singles
     scaling: Scaling
@@ -188,12 +191,12 @@ class SoftmaxModel:
 def clipped_gradient_sum(
     weights: Singles, inputs: Singles, norms: Singles, labels: NDArray[np.uint8], clip: float
 ) -> Singles:
-    """Σ of the users' gradients (p - e_y)⊗x of the log loss, each shortened to norm `clip`: (K, d+1).
+    """Returns the sum (K, d+1) of the users' log-loss gradients (p - e_y)⊗x, each shortened to norm `clip`.
 
-    The norm of an outer product is the product of the norms, so that no gradient is formed.
+    The norm of an outer product is the product of the norms, so single gradients are never formed.
 
     Args:
-        weights: (K, d+1). inputs: (m, d+1) rows x. norms: (m,) theirs. labels: (m,).
+        weights: (K, d+1). inputs: (m, d+1) rows x. norms: (m,) of these rows. labels: (m,).
     """
     residual = softmax(inputs @ weights.T)
     residual[np.arange(len(labels)), labels] -= 1.0
@@ -203,7 +206,7 @@ def clipped_gradient_sum(
 
 
 def softmax(logits: Singles) -> Singles:
-    """The softmax of each row of logits, (n, K)."""
+    """Returns class probabilities (n, K) of the logits (n, K), row by row."""
     logits = logits - logits.max(axis=1, keepdims=True)
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=1, keepdims=True)
@@ -230,7 +233,12 @@ class LabelDpProConfig(NoisySteps):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """A mixture of clipped class gradients of random public rows that is near the noisy gradient, (K, d+1)."""
+        """Returns a mixture (K, d+1) of clipped class gradients of public rows that is near the noisy gradient.
+
+        Args:
+            gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
+            rng: draws the public rows, independently of the batch.
+        """
         rows = rng.integers(0, len(inputs), self.public_batch)
         inputs = inputs[rows]
         residuals = class_residuals(weights, inputs, norms[rows], self.clip)
@@ -240,10 +248,10 @@ class LabelDpProConfig(NoisySteps):
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:
-    """Factors of clipped gradients, (m, K, K): entry [i, y] times the input x_i is the gradient of row i under class y.
+    """Returns residuals (m, K, K): entry [i, y] times the input x_i is the clipped gradient of row i under class y.
 
     Args:
-        weights: (K, d+1). inputs: (m, d+1) rows. norms: (m,) theirs. clip: largest norm of a gradient.
+        weights: (K, d+1). inputs: (m, d+1) rows. norms: (m,) of these rows. clip: largest norm of a gradient.
     """
     residuals = softmax(inputs @ weights.T)[:, None, :] - np.eye(len(weights), dtype=np.float32)
     lengths = norms[:, None] * np.sqrt(np.einsum("iyk,iyk->iy", residuals, residuals))
@@ -252,23 +260,26 @@ def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: flo
 
 
 def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) -> Singles:
-    """The mixture of class gradients with the weights `mixture` (m, K): (K, d+1). residuals: (m, K, K), of
-    `class_residuals`. inputs: (m, d+1).
+    """Returns the gradient (K, d+1) that is the mixture of all class gradients with the weights `mixture` (m, K).
+
+    Args:
+        residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).
     """
     return np.asarray(np.einsum("iy,iyk->ki", mixture.astype(np.float32), residuals) @ inputs)
 
 
 def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterations: int) -> NDArray[np.float64]:
-    """Weights (m, K) of the mixture of class gradients that is about nearest to a target, by accelerated descent.
+    """Weights (m, K) of the mixture of class gradients that is approximately nearest to a target gradient.
 
-    Every iterate is a distribution over rows and classes, so that inaccuracy costs utility and no privacy.
+    Computed by accelerated projected descent. Every iterate is a distribution over rows and classes, so inaccuracy
+    costs utility and no privacy.
 
     Args:
-        target: (K, d+1). residuals: (m, K, K), inputs: (m, d+1), as in `mixed`. iterations: number of steps.
+        target: (K, d+1). residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1). iterations: number of steps.
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:
-        """Scalar products of all class gradients with a gap (K, d+1): (m, K)."""
+        """Scalar products (m, K) of all class gradients with a gradient `gap` (K, d+1)."""
         return np.asarray(np.einsum("iyk,ik->iy", residuals, inputs @ gap.T), dtype=np.float64)
 
     shape = residuals.shape[:2]

@@ -1,4 +1,4 @@
-"""What released labels say of true ones on average: scores that need no true label."""
+"""Class scores of released labels, from which accuracy and class shares are estimated without any true label."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,10 +15,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """A bound of an error that all released labels of a cluster have in common, by a mechanism's public law.
+    """A random bound, cluster by cluster, on an error that all released labels of a cluster share.
 
-    mean, variance: (C,) of a random number that is at least the error of the cluster's accuracy or of a share of its
-    labels, either way.
+    mean, variance: (C,) of a random number that is at least the absolute error of the cluster's estimated accuracy, or
+    of an estimated class share.
     """
 
     mean: Floats
@@ -27,14 +27,16 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """For each released label scores of the classes, which on average say what the true label is.
+    """Class scores of each released label whose mean, given the true label, is that label's one-hot vector.
 
-    user: (m,) with whose name each label was released. weights: (m, K); their mean, given the true label, is the
-    label's indicator. Each row sums to 1. source: whose label it is: the user's own, or that of a random user of her
-    cluster. repeated: of cluster labels, whether peers are drawn with replacement, so that one noisy label may be
-    released several times; else each is released at most once. upper: (m, K) if `weights` have a mean of at most the
-    indicator; these have one of at least the indicator. drift: None if the mean is as said; else this error is added to
-    it.
+    user: (m,) the user under whose name each label was released.
+    weights: (m, K) the scores; each row sums to 1.
+    source: whose label it is: the user's own, or that of a random user of her cluster.
+    repeated: only for cluster labels: whether peers are drawn with replacement, so that one noisy label may be released
+        several times; else each is released at most once.
+    upper: (m, K) or None. If present, the mean of `weights` is at most the one-hot vector, and that of `upper` at
+    least.
+    drift: a bound on a common error that is added to the means; None: there is none.
     """
 
     user: NDArray[np.integer]
@@ -46,11 +48,18 @@ class Evidence:
 
     @property
     def num_classes(self) -> int:
-        """K, the number of classes."""
+        """Number of classes K."""
         return int(self.weights.shape[1])
 
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
-        """The evidence of some clusters' labels alone; clusters (c,) ascend, and their users are numbered anew."""
+        """The scores of the labels released in some clusters only; used to estimate on a subset of clusters.
+
+        Users are numbered anew from 0, cluster by cluster.
+
+        Args:
+            clusters: (c,) cluster numbers, ascending.
+            cluster_offsets: (C+1,); cluster k holds users offsets[k]..offsets[k+1]-1.
+        """
         sizes = np.diff(cluster_offsets)
         chosen = np.zeros(len(sizes), dtype=np.bool_)
         chosen[clusters] = True
@@ -64,9 +73,10 @@ class Evidence:
 
 
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
-    """The evidence that hard labels with a public law give; None if the law says nothing of a cluster's shares.
+    """Class scores of hard labels whose noise has a public matrix; None if that matrix gives no scores.
 
-    A matrix that has no inverse gives scores for a lower and an upper bound, where labels are those of their users.
+    With an invertible matrix the scores are unbiased. Else they are lower and upper scores, which are known only where
+    each label comes from the user who is named (not from a random user of her cluster).
     """
     labels = release.payload.astype(np.int64)
     used, index = np.unique(law.groups(len(labels)), return_inverse=True)
@@ -80,8 +90,9 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
 
 
 class BoundingScores(NamedTuple):
-    """Scores (K, K) of released labels (rows) for each class: lower ones, whose means are at most its indicator, and
-    upper ones.
+    """Two matrices (K, K) of scores of a released label (row) for each class (column).
+
+    Given the true label, the mean of `lower` is at most its one-hot vector, and the mean of `upper` at least.
     """
 
     lower: Floats
@@ -89,14 +100,15 @@ class BoundingScores(NamedTuple):
 
 
 def bounding_scores(transition: Floats) -> BoundingScores:
-    """The scores of released labels under a matrix that need not have an inverse.
+    """Lower and upper class scores of a released label, for a noise matrix that may have no inverse.
 
-    S are the labels that are ever released. The inverse on S gives a score g whose mean is the indicator of a class of
-    S if the true label is in S, and some number c else. Then g + max(0, -c) is an upper score, and (g - c')/(1 - c'),
-    c' = max(0, c), is a lower one. Of a class outside S nothing is known: 0 and 1.
+    Let S be the labels that are released with probability above 0. For a class of S, the inverse on S gives a score g.
+    Given a true label in S, the mean of g is the indicator of the class; given another label y it is a number c_y.
+    With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and (g - M)/(1 - M) a lower one.
+    For a class outside S the scores are the trivial 0 and 1.
 
     Args:
-        transition: (K, K), rows sum to 1.
+        transition: (K, K) noise matrix; entry [y, z] is the probability that y is released as z.
     """
     k = len(transition)
     lower, upper = np.zeros((k, k)), np.ones((k, k))
@@ -116,7 +128,11 @@ def bounding_scores(transition: Floats) -> BoundingScores:
 
 
 def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:
-    """The evidence of payloads that a randomizer made of true labels; None if it knows no unbiased scores."""
+    """Unbiased class scores of the payloads that users' randomizers made; None if the randomizer offers none.
+
+    Args:
+        release: the payloads. randomizer: made them. source: whose label is released under a user's name.
+    """
     if release.kind == "signed":
         return Evidence(release.user, release.payload.astype(np.float64), source)
     weights = getattr(randomizer, "unbiased", lambda payload: None)(release.payload)  # a plug-in may have none

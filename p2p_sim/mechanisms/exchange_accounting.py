@@ -1,6 +1,6 @@
-"""How private a run was, given the network as it turned out: cluster by cluster, never averaged over replicates.
+"""Privacy of a finished exchange in the realised network, cluster by cluster, never averaged over replicates.
 
-Which accountant counts for whom, and why, is the table of `realised_accountants.accountant`.
+`realised_accountants.accountant` says which accountant counts for which observer, and why.
 """
 
 import itertools
@@ -35,14 +35,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClusterPrivacy:
-    """Statements about one cluster on the network as it turned out, each for its worst user, by observer.
+    """Privacy bounds of one cluster against several observers, each for the user with the largest ε.
 
-    learner: who sees the set of submissions; others: the same, but for users who passed on their own label. timed: a
-    learner who also sees when each submission came. coalition: the learner and the cluster's members of the coalition,
-    about the others; watched: there is one here. meets: probability that some member fetched a given user's label, at
-    most; None where it is not known, or where there is no member. unmet: the coalition about users whose label no
-    member fetched; None if all are members. sample: the largest figure of a sample of the users, where `others` was not
-    computed from every user's place.
+    learner: who sees the set of submissions. others: the same, without users who submitted their own label.
+    timed: a learner who also sees when each submission came. coalition: the learner together with the colluding users
+    of the cluster, about all others. watched: whether the cluster has colluding users.
+    meets: upper bound of the probability that some colluding user fetched a given user's label; None if it is unknown,
+    or if there is no colluding user. unmet: the coalition's bound about users whose label no colluding user fetched;
+    None if all users collude.
+    sample: the largest bound of a sample of users, where `others` is an upper bound not computed user by user.
     """
 
     learner: PrivacyBound
@@ -58,25 +59,25 @@ class ClusterPrivacy:
 def cluster_privacy(
     shards: Sequence[NetworkRecord], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
 ) -> Iterator[ClusterPrivacy]:
-    """The statements about every cluster of a run, in the population's order.
+    """Yields the privacy bounds of every chosen cluster of a run, in the population's order.
 
     Args:
         shards: what is known of the run besides labels.
         among: (C,), the clusters to look at; default: all.
-        noise: the randomizer of labels; where messages carry something else than flipped labels, they are accounted for
-            where everybody may ask anybody and no coalition looks on, else as seen with their senders.
-        delta: δ of every figure.
+        noise: the randomizer of each label. Payloads other than flipped labels have a bound if every user may ask any
+            other and no coalition looks on; else their bound is that of a message seen with its sender.
+        delta: δ of every bound.
     """
     clusters = clusters_of(shards) if among is None else itertools.compress(clusters_of(shards), among)
     return (_cluster(cluster, noise, delta) for cluster in clusters)
 
 
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
-    """Which clusters may hold the largest and the smallest figures of a run, (C,): no other needs a look.
+    """Marks the clusters (C,) of a run that hold its largest and smallest ε, so that the others need no accounting.
 
     Let S users answer, and t of them submit what they fetched uniformly. Reveal the noisy bits of b users, and which
-    submissions came from them: what is left is an exchange among S - b users with at most t submissions. So no figure
-    falls if S falls, or if t grows. Where more is known of a cluster than S and t, it is looked at.
+    submissions came from them: what remains is an exchange among S - b users with at most t submissions. So ε does not
+    fall if S falls, or if t grows. Clusters with more facts than S and t are always marked.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in clusters_of(shards):
@@ -94,7 +95,7 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
-    """The statements about other observers than the learner, for all users, by the column of a row that holds ε."""
+    """Worst ε over clusters for observers other than the plain learner, by the results column that holds it."""
     statements = {
         "epsilon_others_upper": worst_bound([cluster.others for cluster in clusters]),
         "epsilon_times_upper": worst_bound([cluster.timed for cluster in clusters]),
@@ -111,7 +112,7 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """How many users fell back on their own label, colluded or were asked on purpose, by the column of a row."""
+    """Counts of users who submitted own labels, colluded or were probed, and the largest `meets`, by results column."""
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -122,22 +123,28 @@ def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]
 
 
 class UserEpsilons(NamedTuple):
-    """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
+    """ε of every user (n,) against a learner who sees the set of submissions, and one bound for all users."""
 
     epsilons: Floats
     statement: PrivacyBound
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """The ε of every user of a run at δ, in the population's order."""
+    """Certified ε at δ of every user of a run, in the population's order, and one bound for all of them.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
     epsilons = np.concatenate([part.epsilons for part in parts])
     return UserEpsilons(epsilons, worst_bound([part.statement for part in parts]))
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
-    """The accountant of a learner who sees the set of submissions, about every user of a run: the worst of all
-    clusters'.
+    """Accountant of a run against a learner who sees the set of submissions: the worst over clusters, for all users.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
     """
     models: dict[Accountant, None] = {}
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
@@ -147,7 +154,11 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Certified δ at each ε about the first user of each cluster, (C, J): what an audit is held against."""
+    """Upper bounds of δ (C, J) for the first user of each cluster at each of J values of ε; an audit tests them.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     deltas = []
     for cluster in clusters_of(shards):
         model = accountant(cluster, noise, "learner", user=0)  # one for every ε
@@ -157,7 +168,13 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """Upper bound of the coalition's advantage about any other user, if all labels are equally likely."""
+    """Upper bound of the guessing advantage of the learner and all colluding users together, about any other user.
+
+    All labels are equally likely. The advantage is how much more often a label is guessed right than without the run.
+
+    Args:
+        shards: network records of the run. noise: the randomizer of each label.
+    """
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
     for cluster in clusters_of(shards):
         if cluster.fell_back:
@@ -178,7 +195,7 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         return others if model is passed_on else model.epsilon(delta)
 
     learner, timed = bound("learner"), bound("learner-times")
-    # a learner who also sees the times has the same statement where these tell nothing, which is a condition of it
+    # where times reveal nothing, a learner who also sees them has the same bound, with that as a condition
     added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
     conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
     timed = replace(timed, observer="learner-times", conditions=conditions)
@@ -195,16 +212,19 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
-    """A bound about a coalition as a statement about it, never below the learner's, as the learner is part of it."""
+    """A bound restated as the coalition's, with ε raised to the learner's where it is smaller.
+
+    The coalition includes the learner, but its bound is about fewer users.
+    """
     upper = max(bound.epsilon_upper, learner.epsilon_upper)
     return replace(bound, observer="coalition", epsilon_upper=upper)
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Probability that a member fetched a given label, and what holds if none did: the members' bits and fetches are
-    then known.
+    """Bounds the probability that a colluder fetched a given label, and ε of users whose label none of them fetched.
 
-    The noise alone protects whatever was fetched, as flips do not depend on fetches.
+    The colluders' bits and fetches count as revealed. Either result is None where it is unknown. A fetched label
+    keeps the protection of its own noise, as flips do not depend on fetches.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
@@ -223,7 +243,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε of each user of a cluster against the learner, and the statement about the worst of them."""
+    """ε of each user of a cluster at δ, and one bound for all of them."""
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
         epsilons = model.user_epsilons(delta)
@@ -242,22 +262,24 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
-    """The statement of ε(δ) about the worst of the users whose bit is hidden, (n,) bool."""
+    """The bound at δ for the user with the largest ε among those whose noisy bit is hidden (mask `hidden`)."""
     return _with_sample(model, delta, hidden)[0]
 
 
 def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
-    """The statement about the worst of the users whose bit is hidden; and that of a sample, if not all of them were
-    looked at.
+    """The bound at δ for the hidden user with the largest ε, and the largest bound of a sample of users.
+
+    The sample's bound is None if the first bound was computed for each user.
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
-    # caps are not compared, so that no bound would be found again
+    # not cached: accountants with caps are not compared, so a cache would never hit
     return model.epsilon(delta) if isinstance(model, CappedFetch) else _kept_epsilon(model, delta), None
 
 
 @lru_cache(maxsize=65_536)
 def _kept_epsilon(model: Accountant, delta: float) -> PrivacyBound:
+    """The bound of an accountant at δ, cached, since many clusters share equal accountants."""
     return model.epsilon(delta)

@@ -16,8 +16,9 @@ from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 
 @dataclass
 class GossipAveraging(Protocol):
-    """The protocol: each user sends her average to a random peer, again and again; the peer takes the mean of it and
-    her own.
+    """Protocol: each user repeatedly sends her average to a random peer, who replaces her own by the mean of both.
+
+    rounds: numbers that each user sends. every_s: seconds between two of them. averages: current average by user.
     """
 
     rounds: int

@@ -47,7 +47,7 @@ from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
 
 
 class LabelExchangeConfig(FlippedLabelsConfig, Extended):
-    """Each user flips her label, asks random peers for theirs, and submits what most say with probability θ."""
+    """Users flip their labels, fetch noisy labels of random peers, and submit the majority reply with probability θ."""
 
     kind: Literal["label_exchange"] = "label_exchange"
     later: ClassVar[tuple[str, ...]] = ("peers", "missing")
@@ -105,7 +105,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
 
     @property
     def asking(self) -> Asking:
-        """How many peers each user asks."""
+        """How many peers each user asks, and whether she submits when some replies are missing."""
         peers = self.peers if isinstance(self.peers, int) else {int(k): share for k, share in self.peers.items()}
         return Asking(peer_weights(peers), self.missing == "answered")
 
@@ -129,9 +129,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse liars whose answers no message can carry, or whose lies no noise is known to cover; all other keys
-        have a meaning.
-        """
+        """Raise InputError for adversaries whose answers no message can carry, or against whom no bound is known."""
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
             raise InputError(
@@ -176,10 +174,10 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
 
 @dataclass(frozen=True)
 class LabelExchangeMechanism(Deployment):
-    """The exchange with its parameters fixed.
+    """The label exchange with its parameters fixed.
 
     Args:
-        randomizer: the local noise. sampling_rate: θ.
+        randomizer: the local noise. sampling_rate: θ, probability that a user submits the label she fetched.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
         debias: release signed weights that undo α on average, instead of flipped labels.
@@ -197,7 +195,7 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """α, or what the noise has in its place, and θ."""
+        """The randomizer's parameters (α for flipped labels) and the sampling rate θ, by results column."""
         return {**self.randomizer.parameters, "sampling_rate": self.sampling_rate}
 
     def release_on(
@@ -218,14 +216,14 @@ class LabelExchangeMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
+        """The learner's bound at δ for each cluster size if nothing fails; two-sided for flipped labels of two classes.
 
-        Of many sizes only the worst and the largest are looked at closely.
+        If there are many sizes, only the worst and the largest get a tight bound.
         """
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
     def protection(self, size: int) -> Accountant:
-        """The accountant of the learner in a cluster of n users if nothing fails."""
+        """Accountant of the learner for a cluster of `size` users if nothing fails."""
         if not self.asking.several:
             return self.randomizer.exchanged(size, self.sampling_rate)
         noise = flipped_labels(self.randomizer, "the majority of several peers")
@@ -234,13 +232,13 @@ class LabelExchangeMechanism(Deployment):
         return noise.majority(size, self.sampling_rate, self.asking.shares)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of a message alone."""
+        """ε₀ of a single message, whatever the cluster sizes."""
         return self.randomizer.local_epsilon
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """What is known of the privacy of a run; by the network as it turned out where something could go wrong."""
+        """The privacy figures of a run: for the ideal protocol, or for the realised network if something could fail."""
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
@@ -264,7 +262,7 @@ class LabelExchangeMechanism(Deployment):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A law of the learner's privacy loss for every user; that of the noise where it alone protects some user."""
+        """A distribution of the learner's privacy loss that dominates the loss about every user of the run."""
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
         return coarse_law(next((each for each in models if isinstance(each, NoiseAlone)), model), learner)
@@ -273,7 +271,7 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """The coalition's advantage, by the column of a row, if some user is a member; else nothing."""
+        """Upper bound of the guessing advantage of the learner with all colluders, by results column; may be empty."""
         shards = outcome.realised
         if shards is None or not any(shard.member.any() for shard in shards):
             return {}
@@ -283,38 +281,34 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public law of a released label, that of a random user of the cluster; None for majorities of peers.
-
-        A majority's law is not linear in the cluster's labels. None also where messages carry something else than a
-        label.
-        """
+        """Probabilities of a released label given that of a random user of the cluster; None for majorities."""
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """The public law of released numbers, each of a random user of the cluster; None for labels."""
+        """Probabilities of a released number given the label of a random user of the cluster; None for classes."""
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """What released labels say of a random user's of the cluster, if nothing fails and everybody is honest."""
+        """Scores of each released label as that of a random user of the cluster; unbiased if nobody fails or lies."""
         if outcome.labels.kind == "hard":
             return super().evidence(outcome, cluster_offsets)
         return of_messages(outcome.labels, self.randomizer, "cluster")
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """α of the released labels (two classes), 0 if they are debiased; None for a majority."""
+        """α of the released labels, or 0 if they are debiased; None for a majority, whose α depends on the cluster."""
         if self.asking.several:
             return None
         return 0.0 if self.debias else self.randomizer.binary_flip_prob
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of ε₀ of a message, those of its noise among them."""
+        """Conditions of ε₀ of a message, as sentences."""
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The situation of the scenario, with what a message carries and whether users ask several peers."""
+        """The given situation, completed by what messages carry and whether users ask several peers."""
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:
@@ -330,10 +324,10 @@ class LabelExchangeMechanism(Deployment):
 
 
 def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
-    """The mechanism itself, if it exchanges labels and each user asks one peer.
+    """Returns the mechanism if it is a label exchange with one peer; a guard for analyses that need one.
 
     Raises:
-        InputError: it does not, and `purpose` is for messages with labels; or users ask several peers.
+        InputError: it is another mechanism, or users ask several peers; `purpose` names the analysis in the message.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")

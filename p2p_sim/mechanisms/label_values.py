@@ -1,7 +1,7 @@
 """Randomizers of regression labels: messages whose payload names an output value.
 
-A label is a place in a public grid of values, so the exchange carries it as it carries a class. The payload is the
-place of an output value among the randomizer's own; `values_of` turns payloads into numbers.
+A label is an index into a public grid of values, so the exchange carries it like a class. The payload is an index
+into the randomizer's own output values; `values_of` turns payloads into numbers.
 """
 
 from abc import abstractmethod
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ValueMessage(Message):
-    """A randomizer of label values: its input is the place of a value in a public grid of k values.
+    """A randomizer of numeric labels; a label is an index into a public grid of k values.
 
     Args:
         target_epsilon: ε, above 0.
@@ -49,60 +49,60 @@ class ValueMessage(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of the bounds: the grid must be public, and a prior where there is one."""
+        """Conditions of ε₀ beyond those of any message: the grid is public, and so is the prior if there is one."""
         return (PUBLIC_GRID,) if self.prior is None else (PUBLIC_GRID, PUBLIC_PRIOR)
 
     @property
     def common_prior(self) -> tuple[float, ...]:
-        """The prior (k,), the same probability for every value where none is given."""
+        """Prior probabilities (k,) of the label values; uniform if no prior is given."""
         return (1.0 / len(self.values),) * len(self.values) if self.prior is None else self.prior
 
     @property
     @abstractmethod
     def outputs(self) -> Floats:
-        """The output values (m,) that a message can name."""
+        """The m values (m,) that a message can name."""
 
     @property
     @abstractmethod
     def law(self) -> Floats:
-        """The probability of each output given each label value, (k, m)."""
+        """Matrix (k, m): probability of each output value given each label value."""
 
     @property
     def payload_bits(self) -> int:
-        """Size of a message in bits: as many as name one of m outputs."""
+        """Size of one message in bits: enough to name one of m output values."""
         return (len(self.outputs) - 1).bit_length()
 
     @property
     def numbers(self) -> Floats:
-        """The number that the learner takes for each output, (m,): its value."""
+        """The number (m,) that the learner uses for each output; by default the output value."""
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
-        """The public law of the numbers; source: whose labels they are of."""
+        """The public law of the released numbers; `source`: whose label each is, the user's or a cluster member's."""
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The numbers that the learner gets for some payloads."""
+        """Returns the numbers (n,) that the learner gets for payloads (n,)."""
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """An ε below which no ε holds at δ: where δ(ε) of the table is still above δ."""
+        """Returns an ε at which δ(ε) of one message is still above δ: no valid ε at δ is smaller."""
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
-        """Output values (n,) of payloads (n,)."""
+        """Returns the output values (n,) that payloads (n,) name."""
         return np.asarray(self.outputs[payload])
 
 
 @dataclass(frozen=True)
 class RrOnBins(ValueMessage):
-    """RR-on-Bins (Ghazi et al. 2023): randomised response over the bins that suit the prior and the loss best.
+    """RR-on-Bins (Ghazi et al. 2023): randomised response over bins of labels, the best for the prior and the loss.
 
-    Once the bins are fixed a message is a flipped label among b classes, and every bound for these holds.
+    Once the bins are fixed, a message is a flipped label among b classes, and every bound for these holds.
 
     Args:
-        loss: "squared" or "absolute", of which the expectation under the prior is smallest.
-        debias: tell the learner the numbers of `debiased`, instead of the bins' output values.
+        loss: "squared" or "absolute"; the bins minimise its expectation under the prior.
+        debias: give the learner the numbers of `debiased`, instead of the bins' output values.
     """
 
     loss: LossName = "squared"
@@ -112,7 +112,7 @@ class RrOnBins(ValueMessage):
 
     @cached_property
     def bins(self) -> Bins:
-        """The bins and their output values."""
+        """The bins of the label values, and the output value of each."""
         return best_bins(np.array(self.values), np.array(self.common_prior), self.target_epsilon, self.loss)
 
     @cached_property
@@ -122,17 +122,17 @@ class RrOnBins(ValueMessage):
 
     @property
     def outputs(self) -> Floats:
-        """(b,) output value of each bin."""
+        """Output value (b,) of each bin."""
         return np.array(self.bins.outputs)
 
     @property
     def numbers(self) -> Floats:
-        """(b,) the bins' output values, or those that undo the noise."""
+        """The number (b,) that the learner uses for each bin: its output value, or the debiased one."""
         return self.debiased(np.arange(len(self.bins))) if self.debias else self.outputs
 
     @property
     def law(self) -> Floats:
-        """The probability of each bin given each label value, (k, b)."""
+        """Matrix (k, b): probability of each bin given each label value."""
         return bins_law(self.bins.bin_of, len(self.bins), self.target_epsilon)
 
     @property
@@ -142,16 +142,16 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """The largest total variation between the laws of two labels: 1 - αb/(b-1), of labels in different bins."""
+        """Largest total variation between the messages of two labels: 1 - αb/(b-1), for labels in different bins."""
         return self.noise.total_variation
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Bins (n,) after noise, of labels (n,) in 0..k-1."""
+        """Returns the users' messages: a noisy bin (n,) for each of the labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
     def debiased(self, payload: NDArray[np.integer]) -> Floats:
-        """Numbers (n,) whose mean, given a label, is the mean of the label's bin under the prior."""
+        """Numbers (n,) for payloads (n,) whose mean, given a label, is the prior mean of the label's bin."""
         prior, bin_of = np.array(self.common_prior), np.array(self.bins.bin_of)
         mass = np.bincount(bin_of, weights=prior)
         middle = np.bincount(bin_of, weights=np.array(self.values)) / np.bincount(bin_of)
@@ -161,19 +161,15 @@ class RrOnBins(ValueMessage):
         return np.asarray(every[payload])
 
     def alone(self, epsilon: float) -> Bracket:
-        """δ(ε) of a message seen with its owner: that of a flipped label among b classes."""
+        """Bracket of δ(ε) of one message seen with its sender's name."""
         return self.noise.alone(epsilon)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """The learner's accountant in an exchange of messages among `size` users: that of flipped labels of b
-        classes.
-        """
+        """Accountant of the learner for an exchange of these messages among `size` users with sampling rate θ."""
         return Under(self.noise.exchanged(size, sampling_rate), self.caveats)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The learner's accountant if so many messages arrived, each fetched from one of `sources` users: that of b
-        classes.
-        """
+        """Accountant of the learner for a realised network: `submissions` messages fetched from `sources` users."""
         return Under(self.noise.fetched(sources, submissions), self.caveats)
 
 
@@ -185,31 +181,31 @@ class UnbiasedValues(ValueMessage):
 
     @cached_property
     def best(self) -> UnbiasedLaw:
-        """The randomizer that the linear programme finds, with exact means and enumerated ε."""
+        """The optimal law of output values that the linear programme finds, corrected for rounding; solved once."""
         return _best(self.values, self.common_prior, self.target_epsilon)
 
     @property
     def outputs(self) -> Floats:
-        """The output values (m,), which reach beyond the labels' range at both ends."""
+        """Output values (m,), which extend beyond the labels' range at both ends."""
         return self.best.outputs
 
     @property
     def law(self) -> Floats:
-        """The probability of each output given each label value, (k, m)."""
+        """Matrix (k, m): probability of each output value given each label value."""
         return self.best.law
 
     @cached_property
     def local_epsilon(self) -> float:
-        """ε₀ of the table, enumerated and rounded up."""
+        """ε₀ of one message: the largest log-ratio in the matrix of probabilities, rounded up."""
         return self.best.epsilon * (1.0 + 2.0**-45)
 
     @cached_property
     def total_variation(self) -> float:
-        """Largest total variation between two rows of the table, rounded up."""
+        """Largest total variation between the messages of two labels, rounded up."""
         return min(1.0, law_delta(self.best.law, 0.0) * (1.0 + 2.0**-45))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Places (n,) of output values, of labels (n,) in 0..k-1."""
+        """Returns the users' messages: an index (n,) of an output value for each of the labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return drawn_from_rows(self.best.law, labels, rng)
 
@@ -228,11 +224,11 @@ def exchanged_at(
     delta: float,
     most: float = 10.0,
 ) -> ValueMessage:
-    """The randomizer at the largest ε₀ of three digits, at most `most`, that certifies the learner's target.
+    """The randomizer with the largest ε₀ of three digits that keeps the learner's (ε, δ) in an exchange.
 
     Args:
-        randomizer: the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster, ε below `most`.
-        sizes: of the clusters. sampling_rate: θ.
+        randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster, ε below `most`.
+        sizes: of the clusters. sampling_rate: θ. most: largest ε₀ allowed.
     """
 
     def certified(local: float, size: int) -> bool:
@@ -242,10 +238,11 @@ def exchanged_at(
 
 
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
-    """A prior from noisy labels (n,) of users who do nothing else: their unbiased shares, none below 1/(n k).
+    """A prior (k,) over label values, estimated from noisy labels (n,) of users who do nothing else.
 
-    These users pay with their own ε; the labels of all others take no part, so the total is the larger ε (parallel
-    composition) if who pays is public and drawn without the labels.
+    It holds their unbiased shares, with at least 1/(n k) for each value before scaling. These users pay with their own
+    ε; the labels of all others take no part. So the total is the larger ε (parallel composition), if who pays is public
+    and drawn without the labels.
     """
     k = noise.num_classes
     if not len(payload):

@@ -1,7 +1,7 @@
-"""The seam of a mechanism: a configuration that releases labels and names its accountant.
+"""Base classes of mechanisms: a configuration that releases labels and names its accountant.
 
-A mechanism that sends no messages is one class: its keys, `release` and `accountant`. A class attribute or a further
-method is for what a mechanism knows better than the defaults.
+A mechanism that sends no messages is one class with its keys, `release` and `accountant`. Class attributes and further
+methods replace defaults where a mechanism knows more.
 """
 
 from abc import abstractmethod
@@ -33,9 +33,9 @@ from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 @dataclass(frozen=True)
 class Column:
-    """A column of rows that says what a parameter of a mechanism was, as it ran.
+    """A column of the results that holds a parameter with which a mechanism ran.
 
-    name: of the column, and of the mechanism's attribute that holds the value. text: what it is, with its symbol.
+    name: of the column, and of the mechanism's attribute that holds the value. text: description with its symbol.
     unit: empty for a plain number.
     """
 
@@ -54,14 +54,14 @@ SAMPLING_RATE = Column("sampling_rate", "sampling rate θ")
 
 
 class MechanismBase(Config):
-    """The base of all configurations of a mechanism.
+    """Base of all configurations of a mechanism.
 
     described: its name in a report, after "Labels are privatised by"; empty: its kind.
     conditions: the conditions of its bounds for the learner, as a report lists them.
-    adjacency: what differs between the data sets of its bounds: one user's label, or a whole row ("example").
+    adjacency: how neighbouring data sets of its bounds differ: in one user's label, or in a whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether it takes users who are drawn shard by shard (`People`), if nobody lies.
-    columns: the columns of a row that hold its parameters.
+    by_shard: whether it accepts users who are drawn shard by shard (`People`), if nobody lies.
+    columns: the columns of results that hold its parameters.
     """
 
     kind: str
@@ -74,43 +74,46 @@ class MechanismBase(Config):
 
     @property
     def releases(self) -> ReleaseKind:
-        """The kind of release that the learner gets: "hard" labels by default."""
+        """The kind of release that the learner gets, such as hard labels or a model."""
         return "hard"
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter follows from a quantity that nobody may know, such as φ: such a choice is not private."""
+        """Whether a parameter is computed from private data that nobody receives; its choice is then not private."""
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with the values that it asks an oracle for: the population's heterogeneity φ."""
+        """This configuration with its oracle parameters set; heterogeneity: φ of the population."""
         return self
 
     def beside(self, learner: Config) -> Self:
-        """This configuration, completed by values that follow from the scenario's learner where they are not given."""
+        """This configuration with absent values filled in from the scenario's learner."""
         return self
 
     def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes; by default all fit."""
+        """Raise InputError if parameters do not fit K classes; by default all do."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse keys without a meaning here: by default all faults of the network, as no messages are simulated."""
+        """Raise InputError if network or adversary keys have no effect on this mechanism.
+
+        By default all faults are refused, as the mechanism simulates no messages.
+        """
         if not network.ideal or adversaries != NOBODY:
             beyond = (*network.faults, "adversaries")[0]
             raise InputError(f"mechanism.kind = {self.kind!r}: no messages of it are simulated; leave out {beyond}")
 
     @abstractmethod
     def deployed(self, setup: Setup) -> Deployment:
-        """The mechanism with its parameters fixed for some users, calibrated if a target ε is given."""
+        """The mechanism with its parameters fixed for the population of `setup`, calibrated if a target ε is given."""
 
 
 class Mechanism(MechanismBase, Deployment):
-    """The base of mechanisms that send no messages.
+    """Base of mechanisms that send no messages.
 
-    trust: who must be trusted besides the user herself, for the learner's ε to hold.
-    whole: whether it works on all users at once, as for a model, so that no part of the shards can be run alone.
+    trust: the party that users must trust for the learner's ε to hold.
+    whole: whether it works on all users at once, as for a model, so that no part of the shards can run alone.
     """
 
     trust: ClassVar[Trust] = "nobody"
@@ -125,18 +128,18 @@ class Mechanism(MechanismBase, Deployment):
         clusters: NDArray[np.int64],
         streams: Streams,
     ) -> Release:
-        """What the learner gets; users are numbered from 0.
+        """Privatises the labels of some users and returns what the learner gets; users are numbered from 0.
 
         Args:
             labels: (n,) true labels of the users of a shard, or of all users. features: (n, d), public; without columns
                 where users are drawn shard by shard.
             clusters: (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1.
-            streams: random streams, those of the shard where it works shard by shard.
+            streams: random streams, those of the shard if it runs shard by shard.
         """
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of the learner, about a user whose cluster has this size."""
+        """Accountant of the learner, for the label of a user in a cluster of `size` users."""
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with every parameter fixed, such as the least noise for a target ε."""
@@ -155,7 +158,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """What the parameters were fixed for; an AttributeError before `deployed` has fixed them."""
+        """The population and surroundings that `deployed` has fixed parameters for; AttributeError before."""
         return self._setup
 
     @property
@@ -183,7 +186,7 @@ class Mechanism(MechanismBase, Deployment):
         return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
-        """The accountant of each cluster size, smaller ones first; one alone if it is the same for all."""
+        """The learner's accountant for each distinct cluster size, ascending; a single one if all are equal."""
         models = tuple(self.accountant(self.setup, size) for size in np.unique(cluster_sizes).tolist())
         if (offer := maker_of(self)) is not None:
             for model in models:

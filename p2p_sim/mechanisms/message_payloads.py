@@ -1,4 +1,4 @@
-"""What messages of the exchange carry besides flipped labels, and what the learner can tell of any of them."""
+"""Configurations of what messages of the exchange may carry instead of flipped labels."""
 
 import math
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
 
 
 class MessageConfig(Config, ABC):
-    """Base of the configurations of what an exchange's messages carry."""
+    """Base of the configurations of a message's randomizer."""
 
     epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε₀ of a single message, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which chooses the
@@ -34,14 +34,14 @@ class MessageConfig(Config, ABC):
     """Largest ε₀ that `mechanism.target_epsilon` may choose."""
 
     def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes."""
+        """Raise InputError if parameters do not fit K classes; by default all do."""
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
-        """The local randomizer of a message that has the given ε₀."""
+        """The randomizer of a message at a local privacy parameter ε₀."""
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
-        """The randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
+        """The randomizer at the stated ε₀, or at the largest ε₀ that keeps the learner's ε at most `target`."""
         self.check(setup.num_classes)
         if self.epsilon is not None:
             return self.randomizer(self.epsilon, setup)
@@ -63,7 +63,7 @@ class VectorMessages(MessageConfig):
     releases: ClassVar[PayloadKind] = "bits"
 
     def randomizer(self, epsilon: float, setup: Setup) -> VectorApproximation:
-        """The randomizer at ε₀: each bit goes through randomised response at ε₀/2."""
+        """Randomised response on each of K bits at ε₀/2, since two labels differ in two bits."""
         return VectorApproximation(bit_flip_prob_of(epsilon), setup.num_classes)
 
 
@@ -76,7 +76,7 @@ class AlibiMessages(MessageConfig):
     """Prior of Bayes' rule: "uniform", since a user has only her own message."""
 
     def randomizer(self, epsilon: float, setup: Setup) -> Alibi:
-        """The randomizer at ε₀: Laplace noise of scale 2/ε₀."""
+        """The ALIBI randomizer at ε₀, with Laplace noise of scale 2/ε₀."""
         return Alibi(noise_scale_of(epsilon), setup.num_classes)
 
 
@@ -91,11 +91,11 @@ class PriorMessages(MessageConfig):
     """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
 
     def check(self, num_classes: int) -> None:
-        """Refuse a prior that does not fit K classes, or is none."""
+        """Raise InputError if the prior is no distribution over K classes."""
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
-        """The randomizer at ε₀: randomised response among the labels that the prior thinks most likely."""
+        """Randomised response at ε₀ among the labels that are most likely under the public prior."""
         return RRWithPrior(epsilon, setup.num_classes, self.prior)
 
 
@@ -109,11 +109,11 @@ class _ValueMessages(MessageConfig, ValuesConfig):
     largest sufficient ε₀ of three digits."""
 
     def check(self, num_classes: int) -> None:
-        """Refuse a prior that does not fit k label values, or is none."""
+        """Raise InputError if the prior is no distribution over the k label values."""
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> ValueMessage:
-        """The randomizer at ε₀ for the public grid of label values; labels that are classes are refused."""
+        """The randomizer at ε₀ for the public grid of numbers; an InputError if labels are classes."""
         return randomizer_at(self, epsilon, setup.values)
 
 
@@ -135,14 +135,14 @@ MessagesConfig = Annotated[
 
 
 OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
-"""Columns of a row that say what the noise of these messages was."""
+"""Results columns that hold the noise parameters of these messages."""
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
-    """The randomizer of an exchange's messages, if they carry flipped labels.
+    """Returns the randomizer if it flips labels; a guard for features that need flipped labels.
 
     Raises:
-        InputError: they carry something else, and `purpose` is known for flipped labels alone.
+        InputError: it is another randomizer; `purpose` names the feature in the message.
     """
     if not isinstance(noise, RandomizedResponse):
         raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")

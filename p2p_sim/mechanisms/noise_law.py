@@ -1,4 +1,4 @@
-"""What is public of how released labels and numbers come about: all that a learner may know of the noise."""
+"""Public laws of the noise: with which probabilities labels and numbers are released, given the true ones."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,12 +15,12 @@ Source = Literal["user", "cluster"]
 
 @dataclass(frozen=True, eq=False)
 class NoiseLaw:
-    """The law of released hard labels given true ones, as public parameters and public messages alone determine it.
+    """Public probabilities of released hard labels given true labels, for users who follow the protocol.
 
-    It is the law among users who follow the protocol; lies and fallbacks of the network are not part of it.
+    Lies and fallbacks on the network are not part of it.
 
     transition: (G, K, K); entry [g, y, z] is the probability that the true label y is released as z. Rows sum to 1.
-    source: whose true label it is.
+    source: whose true label it is: the user's own, or that of a random user of her cluster.
     group: (m,) which of the G matrices each released label has; None: all have the first one.
 
     Raises:
@@ -40,16 +40,16 @@ class NoiseLaw:
 
     @staticmethod
     def common(transition: Floats, source: Source = "user") -> "NoiseLaw":
-        """The law of released labels that all have one matrix (K, K)."""
+        """The law of labels that all share one matrix (K, K)."""
         return NoiseLaw(transition[None, :, :], source)
 
     @property
     def num_classes(self) -> int:
-        """K, the number of classes."""
+        """Number of classes K."""
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """For each of m released labels the index of its matrix, (m,)."""
+        """Index (m,) of the matrix that applies to each of m released labels."""
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:
@@ -57,7 +57,7 @@ class NoiseLaw:
         return np.asarray(self.transition[self.groups(len(labels)), :, labels])
 
     def weights(self, labels: NDArray[np.integer]) -> Floats:
-        """(m, K) signed weights of the released labels (m,), whose mean under each true label is its indicator.
+        """Signed weights (m, K) of the released labels (m,); given the true label, their mean is its one-hot vector.
 
         A label z gets row z of the inverse matrix; the weights of a label sum to 1.
 
@@ -80,7 +80,7 @@ LARGEST_CONDITION = 1e12
 
 
 def to_simplex(points: Floats) -> Floats:
-    """The nearest distributions (n, K) to points (n, K), in Euclidean distance.
+    """Projects each row of points (n, K) to the nearest probability distribution in Euclidean distance: (n, K).
 
     >>> to_simplex(np.array([[1.2, -0.2, 0.0]])).tolist()
     [[1.0, 0.0, 0.0]]
@@ -94,13 +94,13 @@ def to_simplex(points: Floats) -> Floats:
 def cluster_shares(
     law: NoiseLaw, labels: NDArray[np.integer], cluster: NDArray[np.int64], num_clusters: int
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Estimated shares of true labels in each cluster (C, K), and how many labels of each were released (C,).
+    """Estimated class shares (C, K) of the true labels in each cluster, and the number of released labels (C,).
 
-    A share is the mean of the labels' unbiased weights, projected to the simplex. Clusters without labels have equal
+    A share is the mean of the labels' unbiased weights, projected to the simplex. Clusters without labels get equal
     shares.
 
     Args:
-        law: of the released labels (m,). cluster: (m,) of the users with whose names they are released.
+        law: of the released labels (m,). cluster: (m,) of the users under whose names they are released.
     """
     sums = np.stack([np.bincount(cluster, w, num_clusters) for w in law.weights(labels).T], axis=1)
     count = np.bincount(cluster, minlength=num_clusters)
@@ -110,7 +110,7 @@ def cluster_shares(
 
 @dataclass(frozen=True, eq=False)
 class ValueLaw:
-    """The public law of released numbers given label values.
+    """Public probabilities of released numbers given true label values.
 
     values: (k,) the label values, increasing. numbers: (m,) the numbers that may be released. law: (k, m) probability
     of each number given each label value. prior: (k,) the public prior. source: whose label it is: the user's own, or
@@ -130,18 +130,18 @@ class ValueLaw:
 
     @property
     def means(self) -> Floats:
-        """The mean of a released number given each label value, (k,)."""
+        """Mean (k,) of a released number given each label value."""
         return np.asarray(self.law @ self.numbers)
 
     @property
     def variance(self) -> float:
-        """The variance of a released number given the label, averaged under the prior."""
+        """Variance of a released number given the label, averaged over labels by the prior."""
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:
-        """(n,) how much each number speaks for the label at place `high` against that at place `low`.
+        """Log-likelihood ratios (n,) of released numbers (n,), label value `high` against label value `low` (indices).
 
-        It is the logarithm of the ratio of both probabilities, in between if the number is not one of `numbers`.
+        Between two numbers of the law the ratio is interpolated.
         """
         order = np.argsort(self.numbers)
         with np.errstate(divide="ignore"):

@@ -1,11 +1,10 @@
 """Noisy class counts of bags of users: by a trusted curator, or by the users with shares of the noise.
 
-Noise shares and secret shares: how a bag adds up noisy counts without anybody who sees a label.
-
-Each user adds a share of the noise to her one-hot label and splits the result into numbers modulo 2^64, one for each
-helper of her bag: all but one are uniform, the last makes the sum right. A helper adds up what it got and sends the sum
-to the learner. The learner's total of the sums is the bag's noisy count. The shares that some of the helpers got, but
-not all of them, are uniform numbers.
+Among users, a bag adds up its noisy counts without anybody who sees a label. Each user adds a share of the noise to
+her one-hot label and splits the result into numbers modulo 2^64, one for each helper of her bag. All but one of these
+are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to the learner.
+The learner's total of the sums is the bag's noisy count. Unless all helpers pool what they receive, they see uniform
+numbers only.
 """
 
 from abc import abstractmethod
@@ -40,12 +39,12 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Independent shares of noise, differences of two negative binomial variables with r = 1/h.
+    """Draws independent noise shares, of which h sum to two-sided geometric noise of scale σ.
 
-    h of them sum to two-sided geometric noise of this scale; h = 1 is that noise itself.
+    A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is the noise itself.
 
     Args:
-        size: of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ, above 0.
+        size: shape of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ, above 0.
     """
     success = -np.expm1(-1.0 / noise_scale)
     r = np.broadcast_to(1.0 / np.asarray(shares, dtype=np.float64), size)
@@ -54,14 +53,18 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Random numbers (H, n, k) modulo 2^64 for H helpers, whose sum over the helpers is the values (n, k)."""
+    """Splits users' values (n, k) into H secret shares (H, n, k) modulo 2^64, which sum over helpers to the values."""
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
     return sent
 
 
 def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
-    """What the helpers send the learner: sums (H, B, k) modulo 2^64 of the shares (H, n, k) of users in bags (n,)."""
+    """Sums (H, B, k) modulo 2^64 that the H helpers send the learner, one for each of B bags.
+
+    Args:
+        sent: (H, n, k) secret shares of the users. bag: (n,) the bag of each user. bags: B.
+    """
     sums = np.zeros((len(sent), bags, sent.shape[2]), dtype=np.uint64)
     for helper, got in zip(sums, sent, strict=True):
         np.add.at(helper, bag, got)
@@ -69,7 +72,7 @@ def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
 
 
 def totals(sums: Words) -> NDArray[np.int64]:
-    """The learner's totals (B, k) of the helpers' sums (H, B, k), as signed numbers."""
+    """Noisy counts (B, k) of the bags, as signed numbers: the learner's totals of the helpers' sums (H, B, k)."""
     return np.asarray(sums.sum(axis=0, dtype=np.uint64).view(np.int64))
 
 
@@ -79,15 +82,18 @@ ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all th
 
 @dataclass(frozen=True)
 class Bags:
-    """The public bags of a shard: the bag of each user (n,), and the bags' sizes (B,)."""
+    """The public bags of a shard's users: bag (n,) of each user, and sizes (B,) in users."""
 
     bag: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
     @staticmethod
     def dealt(offsets: NDArray[np.int64], bag_size: int | None, rng: np.random.Generator) -> "Bags":
-        """Bags of which each cluster (offsets (C+1,)) is dealt into some at random; their sizes differ by one
-        at most.
+        """Deals the users of each cluster at random into bags of at least `bag_size` users, of nearly equal sizes.
+
+        Args:
+            offsets: (C+1,) cluster boundaries. bag_size: least size; a smaller cluster is one bag. None: a cluster is a
+                bag.
         """
         sizes = np.diff(offsets)
         many = np.ones_like(sizes) if bag_size is None else np.maximum(sizes // bag_size, 1)
@@ -100,14 +106,14 @@ class Bags:
 
 
 class BagSizes(NamedTuple):
-    """The numbers of users in the smallest and in the largest bag of a cluster."""
+    """Number of users in the smallest and in the largest bag of a cluster."""
 
     smallest: int
     largest: int
 
     @staticmethod
     def of(cluster_size: int, bag_size: int | None) -> "BagSizes":
-        """The sizes of the bags of a cluster of so many users, which differ by one at most.
+        """Sizes of the smallest and largest bag when a cluster is dealt into bags of at least `bag_size` users.
 
         >>> BagSizes.of(25, 10), BagSizes.of(5, None)
         (BagSizes(smallest=12, largest=13), BagSizes(smallest=5, largest=5))
@@ -119,7 +125,7 @@ class BagSizes(NamedTuple):
 class BagCounts(NamedTuple):
     """The noisy counts of the bags of a shard.
 
-    noisy: (B, k) counts of the classes in each bag. counted: (n,) which users are counted: those of bags that release.
+    noisy: (B, k) noisy class counts of each bag. counted: (n,) which users the counts include.
     """
 
     noisy: Counts
@@ -127,7 +133,7 @@ class BagCounts(NamedTuple):
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
-    """What a user adds to her bag's counts, (n, k): of two classes whether she holds class 1, else all K."""
+    """The summand (n, k) of each user in her bag's counts: her one-hot label, or for two classes the label itself."""
     check_labels(labels, num_classes)
     if num_classes == 2:
         return labels[:, None].astype(np.int64)
@@ -135,13 +141,17 @@ def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
 
 
 def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
-    """Class shares (B, K) of noisy counts (B, k) of bags of so many users (B,), at least 1 each: on the simplex."""
+    """Class shares (B, K) of each bag, projected to the simplex, from its noisy counts.
+
+    Args:
+        noisy: (B, k) noisy counts. present: (B,) number of users behind each count, at least 1.
+    """
     share = noisy / present[:, None]
     return to_simplex(np.concatenate([1.0 - share, share], axis=1) if num_classes == 2 else share)
 
 
 class Aggregates(Mechanism):
-    """Base of mechanisms that release noisy class counts of bags of users."""
+    """Base of mechanisms that release noisy class counts of bags; a user's soft label is her bag's noisy shares."""
 
     releases: ClassVar[ReleaseKind] = "soft"
     columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
@@ -167,17 +177,17 @@ class Aggregates(Mechanism):
 
     @property
     def scale(self) -> float:
-        """The scale σ of the noise, which `calibrated` has set."""
+        """Scale σ of the noise on a count, which `calibrated` has set."""
         return cast(float, self.noise_scale)
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """The noisy counts of a shard's labels (n,)."""
+        """Returns the noisy class counts of each bag for a shard's labels (n,), and which users they include."""
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """For every user who is counted, the noisy shares of her bag."""
+        """Returns a soft label for every counted user: the noisy class shares of her bag."""
         bags = Bags.dealt(clusters, self.bag_size, streams.generator("bags"))
         noisy, counted = self.noisy_counts(labels, bags, streams)
         present = np.bincount(bags.bag[counted], minlength=len(bags.sizes))
@@ -187,7 +197,7 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        """The accountant of a user's label in a cluster of this size."""
+        """Accountant of the learner, for the label of a user in a cluster of `size` users."""
 
 
 class NoisyAggregatesConfig(Aggregates):
@@ -211,8 +221,8 @@ class NoisyAggregatesConfig(Aggregates):
 class NoiseSharesConfig(Aggregates):
     """The users of a bag add up noisy class counts among themselves; each adds a share of the noise to her label.
 
-    The noise is sufficient if some users collude with the learner and some leave. A bag in which more users leave
-    releases nothing.
+    The noise suffices if at most `colluders` users collude with the learner and at most `leavers` leave. A bag that
+    more users leave releases nothing.
     """
 
     kind: Literal["noise_shares"] = "noise_shares"
@@ -230,7 +240,7 @@ class NoiseSharesConfig(Aggregates):
 
     @property
     def number_of_helpers(self) -> int:
-        """H, how many helpers add up the users' shares."""
+        """H, the number of helpers of a bag: as stated, or the least number that cannot all be colluders."""
         return self.helpers or max(2, self.colluders + 1)
 
     @model_validator(mode="after")
@@ -243,7 +253,7 @@ class NoiseSharesConfig(Aggregates):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the least noise that the target ε needs.
+        """This configuration with the noise scale σ that the target ε needs.
 
         Raises:
             InputError: a bag has too few users for the colluders and leavers that the noise must survive.
@@ -258,7 +268,7 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """h = n - c - d of bags of n users, at least 1: so many shares make up the whole noise."""
+        """Number h = n - c - d >= 1 of users whose noise shares make up the whole noise, for bags of n users (B,)."""
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
@@ -274,7 +284,10 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """The noisy counts of a shard's labels (n,), as the learner adds them up from the helpers' sums."""
+        """Runs the secure sum of a shard: noisy class counts of each bag, and which users they include.
+
+        Bags that more than `leavers` users leave count nobody.
+        """
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
         counted = stays & (leavers <= self.leavers)[bags.bag]
@@ -284,7 +297,7 @@ class NoiseSharesConfig(Aggregates):
         return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of all that one user sends, in the largest bag."""
+        """ε₀ of all shares that one user sends together, for the largest bag."""
         largest = max(BagSizes.of(int(size), self.bag_size).largest for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
         return messages_epsilon(self.scale, self.setup.num_classes, honest)

@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Models = tuple["GroupModels", ...]
-"""What an organisation passes on: the models of its groups, of each part of its rows."""
+"""The models that an organisation passes on: those of all feature groups, for each part of its rows."""
 
 
 @dataclass(frozen=True)
 class OrganisationsPlan:
-    """How organisations train and combine models; the keys of the scenario.
+    """How organisations train and combine models, from the keys of the scenario.
 
-    num_groups: of features, with a model each. shuffles: features are dealt to them at random. only_group: the one that
-    predicts; None: all. combiner: of the models that an organisation has. parts: disjoint parts of an organisation's
-    rows with a model each. transfers: models are drawn towards the sources', by these weights, instead of being
-    combined with them; pull: η of a penalty for that alone, 0 where λ does it.
+    num_groups: of features, with a model each. shuffles: features are dealt to groups at random.
+    only_group: the group whose models predict; None: all. combiner: how an organisation combines the models it has.
+    parts: disjoint parts of an organisation's rows with a model each.
+    transfers: models are drawn towards the sources' (weights by `source_weights`), instead of being combined with them.
+    pull: η of a penalty that draws them; 0 where λ does it.
     """
 
     epsilon: float
@@ -60,21 +61,21 @@ class OrganisationsPlan:
 
     @property
     def stacks(self) -> bool:
-        """Whether an organisation that learns holds rows back to train a private model that combines others."""
+        """Whether organisations that learn hold rows back to train a private model that combines the others."""
         return self.combiner == "stacked"
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The importance of each group of features (K,), of sum 1."""
+        """Importance (K,) of each group of features, of sum 1."""
         return self.importance or (1.0 / self.num_groups,) * self.num_groups
 
     @property
     def heard(self) -> Floats:
-        """The weight of each group's model in predictions (K,): its importance, or 1 for the only group that counts."""
+        """Weight (K,) of each feature group's model in a prediction: its importance, or 1 for `only_group`."""
         return np.asarray(self.shares) if self.only_group is None else np.eye(self.num_groups)[self.only_group]
 
     def grouped(self, features: int, streams: Streams) -> FeatureGroups:
-        """The groups of features, the same for all organisations; they depend on no row.
+        """The groups of `features` features, the same for all organisations and independent of their rows.
 
         Raises:
             ValueError: features are named that do not exist, or there are fewer than groups.
@@ -89,9 +90,7 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: which part of its rows it is of, how many rows these are, and its
-    noise.
-    """
+    """One private release of an organisation: the part of its rows, the number of these rows, and the noise."""
 
     part: str
     rows: int
@@ -100,10 +99,10 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Combination:
-    """The predictor of an organisation, made of several models.
+    """The predictor of one organisation: a combination of its own models and those it received.
 
-    models: its own and those of others. weights: (M,) of the models of all groups, of sum 1. high: (M,) private weights
-    of their probabilities, or None for the mean. votes: of votes, not of probabilities.
+    models: its own and those of others. weights: (M,) of the models of all groups, of sum 1.
+    high: (M,) weights of a private combining model, or None for the mean. votes: combine votes, not probabilities.
     """
 
     models: "tuple[GroupModels, ...]"
@@ -112,11 +111,11 @@ class Combination:
     votes: bool = False
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
-        """The score of each row by each model, (n, M), of rows (n, d)."""
+        """Scores (n, M) that the M models give the rows (n, d)."""
         return np.concatenate([model.margins(np.asarray(rows, dtype=np.float64)) for model in self.models], axis=1)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Class probabilities (n, 2) of the features (n, d)."""
+        """Class probabilities (n, 2) that the organisation predicts for the features (n, d)."""
         from p2p_sim.stacking.pst import meta_features
 
         margins = self.margins(features)
@@ -128,9 +127,9 @@ class Combination:
 
 @dataclass(frozen=True)
 class Organisations(Deployment):
-    """The mechanism of organisations that exchange models, with sizes (N,) in the order of the clusters.
+    """The exchange of private models among organisations of given sizes (N,) in rows, in the order of the clusters.
 
-    senders: whose models others may ask for. learners: who asks, and predicts at the end.
+    senders: organisations whose models others may request. learners: those that request models and predict.
     """
 
     trust = "organisation"  # the one that holds the row
@@ -147,9 +146,7 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """The releases of each organisation: sizes alone decide which there are; nothing that happens on the network
-        does.
-        """
+        """The private releases of each organisation (N,); they depend on sizes alone, not on the network."""
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
         )
@@ -175,21 +172,19 @@ class Organisations(Deployment):
         return tuple(stages)
 
     def stacks(self, organisation: int) -> bool:
-        """Whether an organisation holds rows back to train a private model that combines the others."""
+        """Whether this organisation holds rows back to train a private model that combines the others."""
         return self.plan.stacks and organisation in self.learners
 
     def own_l2(self, organisation: int) -> float:
-        """The penalty λ of an organisation's own models; with a penalty that draws them to a source's, both
-        together.
-        """
+        """Penalty weight λ of this organisation's own models, plus η if it learns by transfer with a second penalty."""
         return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
-        """ε that an organisation pays in all: that of its costliest part, as parts are disjoint."""
+        """ε that this organisation spends in total: that of its costliest part, as parts are disjoint."""
         return max((stage.noise.epsilon_upper for stage in self.stages[organisation]), default=0.0)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε of the worst organisation of each size, at δ = 0, against whoever sees all models and predictors."""
+        """For each of the sizes in rows, ε of the worst organisation of that size at δ = 0, if all models are seen."""
         basis = "objective perturbation, all models of an organisation together, against whoever sees all models"
         bound = replace(next(filter(None, self.stages))[0].noise.privacy(), basis=basis)
         bound = replace(bound, conditions=(*bound.conditions, *MODEL_EXCHANGE_CONDITIONS))
@@ -198,19 +193,18 @@ class Organisations(Deployment):
         return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the bound that fails; faults of the network are none, since they change no model's
-        noise.
-        """
+        """The first condition of `privacy` that fails; network faults violate none, as they change no model's noise."""
         return first_failure(MODELS, situation)
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
-        """The models that the senders pass on, by organisation, as a run with these streams trains them."""
+        """The models that each sender would release in a run with these streams, by organisation."""
         run = _OrganisationsRun(self, population, streams)
         return {k: run.train(k) for k in self.senders}
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
-        """The weights (K,) that a learner's models are drawn towards: the mean of the sources' models that came; None
-        if none did.
+        """The coefficients towards which a learner's models are drawn, one vector for each of K feature groups.
+
+        They are the weighted mean of the sources' models that arrived; None if none did.
         """
         if not received:
             return None
@@ -226,7 +220,7 @@ class Organisations(Deployment):
         )
 
     def nodes(self, population: Population) -> Population:
-        """The population of those who send messages: the organisations, as one cluster without labels."""
+        """The participants of the network: the organisations, as one cluster of users without features or labels."""
         count = len(population.cluster_sizes)
         return Population(np.zeros((count, 0)), np.zeros(count, np.uint8), np.array([0, count]), 2)
 
@@ -237,7 +231,7 @@ class Organisations(Deployment):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """Train, exchange and combine the models on a network that is open for the organisations.
+        """Trains, exchanges and combines the models on an opened network, and returns a predictor for each learner.
 
         Raises:
             InputError: a part of the shards is asked for, or features are named that do not exist.
@@ -271,7 +265,7 @@ class Organisations(Deployment):
 
 
 class _OrganisationsRun:
-    """One run of the organisations: their rows, their random streams, and the ledger of what they pay."""
+    """One run of the model exchange: rows by organisation, their random streams, and the ledger of what they pay."""
 
     def __init__(self, mechanism: Organisations, population: Population, streams: Streams) -> None:
         self.mechanism, self.plan, self.streams = mechanism, mechanism.plan, streams
@@ -287,7 +281,7 @@ class _OrganisationsRun:
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """An organisation's own models, one for each part of its rows, entered in the ledger; trained once."""
+        """Trains and pays for organisation k's own models, one a part of its rows; `priors` draw them towards them."""
         from p2p_sim.stacking.pst import train_groups
 
         plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
@@ -314,7 +308,7 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of an organisation, given the models of others that it had in time, by their owner."""
+        """The predictor of organisation k, from its own models and those `received` in time, by their owner."""
         from p2p_sim.stacking.plr import train
         from p2p_sim.stacking.pst import meta_features
 
@@ -341,10 +335,10 @@ class _OrganisationsRun:
 
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
-    """The order in which an organisation's rows (n,) are parted, drawn without looking at them."""
+    """An order (n,) of an organisation's rows, by which they are divided into parts; drawn without looking at them."""
     return streams.generator("models-parts", organisation).permutation(rows)
 
 
 def fingerprint(coefficients: Sequence[Floats]) -> bytes:
-    """A hash of a release's weights, by which the ledger tells it from other releases."""
+    """A hash of released coefficients, by which the ledger recognises a release."""
     return hashlib.sha256(b"".join(w.tobytes() for w in coefficients)).digest()

@@ -1,4 +1,4 @@
-"""What a scenario says of organisations that exchange private models: private stacking and hypothesis transfer.
+"""Configurations of organisations that exchange private models: private stacking and hypothesis transfer.
 
 Each cluster of the population is one organisation, which owns its rows; features are private too (adjacency "example").
 With one cluster it is the single owner of the paper's Algorithms 1 to 3.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def _check_budget(epsilon: object) -> object:
-    """The value of ε as given, if it is a number in (0, 100] or "inf"; anything else is refused."""
+    """Returns ε if it is a number in (0, 100] or "inf", else raises ValueError."""
     if epsilon == "inf" or (type(epsilon) in (int, float) and 0.0 < epsilon <= 100.0):  # type: ignore[operator]
         return epsilon
     raise ValueError('must be above 0 and at most 100, or "inf" for no noise')
 
 
 def _check_norms(norms: object) -> object:
-    """The norms as a tuple, given one or a list; anything else is refused."""
+    """Returns a norm, or a tuple of norms, in 1e-9 to 1e9; raises ValueError for anything else."""
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
         return several if isinstance(norms, list | tuple) else norms
@@ -50,20 +50,18 @@ UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
 )
-"""Keys of the network that mean something to models; any other that is set is refused."""
+"""Network keys that affect the exchange of models; any other key that is set is refused."""
 
 
 class ModelRoles(NamedTuple):
-    """Which organisations, by number, do what. senders: whose models others ask for. learners: who learns from the
-    models of others.
-    """
+    """Organisations by number, in two roles: senders release models for others, learners learn from others' models."""
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
 
 
 class OrganisationsConfig(MechanismBase, Extended):
-    """Base of both ways to use the models of other organisations."""
+    """Base of both ways to learn from other organisations' private models."""
 
     sends: ClassVar[bool] = True
     described: ClassVar[str] = "organisations that exchange private models"
@@ -121,18 +119,18 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def budget(self) -> float:
-        """The target ε as a number, infinite for no noise."""
+        """ε of each organisation as a number, infinite for "inf"."""
         return float(self.epsilon)
 
     def check(self, num_classes: int) -> None:
-        """Refuse scenarios with other than two classes."""
+        """Raise InputError unless there are two classes."""
         if num_classes != 2:
             raise InputError(f"mechanism.kind = {self.kind!r}: is for 2 classes, not {num_classes}")
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse keys of the scenario that have no meaning for organisations."""
+        """Raise InputError for network or adversary keys that have no effect on the exchange of models."""
         changed = differing("network", network.model_dump(), NetworkConfig().model_dump())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
@@ -144,14 +142,14 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @abstractmethod
     def roles(self, organisations: int) -> ModelRoles:
-        """Which of so many organisations send models, and which learn."""
+        """Which of the `organisations` (their number) send models, and which learn from them."""
 
     def deployed(self, setup: Setup) -> "Organisations":
-        """The mechanism for organisations of these sizes, in their order; δ does not matter."""
+        """The mechanism for organisations of the sizes in `setup`, in their order; δ does not matter."""
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
-        # only here it is known how many organisations there are
+        # the number of organisations is known only here
         for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
@@ -169,11 +167,11 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """The organisations that keys of the scenario name, by key."""
+        """Organisations that keys of the configuration name, by key; None: the key is absent."""
         return {"target": self.target}
 
     def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
-        """The plan, completed by the keys of this kind alone."""
+        """The plan, completed by the keys that only this kind of configuration has."""
         return plan
 
 
@@ -190,7 +188,7 @@ class PrivateStackingConfig(OrganisationsConfig):
     their sum."""
 
     def roles(self, organisations: int) -> ModelRoles:
-        """All organisations send models; all learn, or the target alone."""
+        """All organisations send models; all learn from them, or only the target."""
         everybody = tuple(range(organisations))
         return ModelRoles(everybody, everybody if self.target is None else (self.target,))
 
@@ -218,7 +216,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @model_validator(mode="after")
     def _sources(self) -> "HypothesisTransferConfig":
-        # each source is an organisation once, and not the one that learns
+        # sources are different organisations, and none of them is the target
         for source in self.sources:
             if source < 0:
                 raise ValueError(f"source = {source}: must be an organisation, from 0")
@@ -226,7 +224,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
                 raise ValueError(f"source = {source} is the target too; name another organisation")
         if len(set(self.sources)) < max(len(self.sources), 1):
             raise ValueError(f"source = {list(self.sources)}: must name at least one organisation, each once")
-        # weights make a mean of the sources' models; from private rows they would cost an ε that nobody counts
+        # weights make a mean of the sources' models; weights computed from private rows would cost further ε
         weights = self.source_weights
         if weights is not None and (
             len(weights) != len(self.sources) or min(weights) <= 0.0 or abs(sum(weights) - 1.0) > 1e-9
@@ -241,7 +239,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The organisations whose models the others start from."""
+        """The organisations that release their models, towards which the others' models are drawn."""
         return self.source if isinstance(self.source, tuple) else (self.source,)
 
     @property
@@ -249,7 +247,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
         return {"target": self.target, "source": max(self.sources)}
 
     def roles(self, organisations: int) -> ModelRoles:
-        """The sources send models; all others learn, or the target alone."""
+        """The sources send models; all other organisations learn from them, or only the target."""
         others = tuple(k for k in range(organisations) if k not in self.sources)
         return ModelRoles(self.sources, others if self.target is None else (self.target,))
 

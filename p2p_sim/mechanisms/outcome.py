@@ -1,4 +1,4 @@
-"""What one run of a mechanism leaves behind: a release, and what is known of the run besides."""
+"""The outcome of one run of a mechanism: the release, and what is recorded about the run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "dens
 
 
 class Predictor(Protocol):
-    """A learned model that predicts class probabilities."""
+    """Interface of a learned classifier."""
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K) of the features (n, d)."""
@@ -31,8 +31,8 @@ class LabelRelease:
 
     user: (m,) int32, ascending; the user with whose (public) features the label is learned.
     payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft), K signed weights, or a number (values).
-    candidates: (m, ceil(K/8)) packed bits; the classes among which each label was drawn, where public messages of
-    others decide it.
+    candidates: (m, ceil(K/8)) packed bits or None; the classes among which each label was drawn, if public messages of
+    other users determine these.
     """
 
     user: NDArray[np.int32]
@@ -42,21 +42,21 @@ class LabelRelease:
 
     @staticmethod
     def of(payload: NDArray[np.generic], kind: PayloadKind = "hard") -> "LabelRelease":
-        """The release of a label for every user, under her own name or that of another user of her cluster."""
+        """A release with one label for each user 0..n-1, from payloads (n, ...)."""
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def after(self, users: int) -> "LabelRelease":
-        """The same labels, their users numbered after `users` others."""
+        """The same labels with user numbers raised by `users`, to join a shard to those before it."""
         return replace(self, user=self.user + users)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
-        """The release of some of the labels alone, those that are chosen (m,)."""
+        """The release restricted to the labels that the mask `chosen` (m,) marks."""
         candidates = None if self.candidates is None else self.candidates[chosen]
         return LabelRelease(self.user[chosen], self.payload[chosen], self.kind, candidates)
 
     @staticmethod
     def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
-        """The labels of several releases in one, one after another."""
+        """One release of the labels of several shards, in the given order."""
         user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
         among = [part.candidates for part in parts if part.candidates is not None]
         return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)
@@ -67,7 +67,7 @@ class LabelRelease:
 
 @dataclass(frozen=True)
 class Tally:
-    """Hard labels of users at the points of a known law, counted; nobody knows any more whose labels these are.
+    """Counts of hard labels at each point of a known law, for runs that do not keep single labels.
 
     counts: (P, K) labels of each class at each point.
     """
@@ -76,7 +76,7 @@ class Tally:
 
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
-        """Count labels (m,) of users at points (m,); shape: (P, K)."""
+        """Counts labels (m,) of users at points (m,) of the law; shape: (P, K)."""
         cell = point.astype(np.int64)
         cell *= shape[1]
         cell += labels.astype(np.uint8, copy=False)
@@ -90,7 +90,7 @@ class Tally:
 class ModelRelease:
     """The release of a mechanism that learns by itself: a predictor, and no labels.
 
-    cells: how many cells the rule or the density behind it has that are released; None: it has none.
+    cells: number of released cells of the rule or density behind it; None: it has no cells.
     """
 
     predictor: Predictor
@@ -99,11 +99,11 @@ class ModelRelease:
 
 @dataclass(frozen=True, eq=False)
 class DensityRelease:
-    """The release of a mechanism that counts features in cells: a density that is constant on each, and no labels.
+    """The release of a mechanism that counts features in cells: a density that is constant on each cell, and no labels.
 
-    coordinates: (m, d) the cells where it is above 0, in lexicographic order; cell j holds x with
+    coordinates: (m, d) the cells of positive density, in lexicographic order; cell j holds x with
     origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) the mass of each, above 0; they need not
-    add up to 1. side: of a cell. origin: a corner of cell 0. counts: (m,) noisy counts, where these are released too.
+    add up to 1. side: length of a cell's edge. origin: a corner of cell 0. counts: (m,) noisy counts, if released too.
     """
 
     coordinates: NDArray[np.int64]
@@ -114,12 +114,12 @@ class DensityRelease:
 
     @property
     def heights(self) -> NDArray[np.float64]:
-        """The density in each cell (m,)."""
+        """Density (m,) in each cell: mass over volume."""
         return np.asarray(self.masses / self.side ** self.coordinates.shape[1])
 
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> NDArray[np.float64]:
-        """Features (n, d) as differences from the origin, all finite."""
+        """Features (n, d) relative to the origin, with infinite or missing numbers replaced by finite ones."""
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
 
@@ -131,11 +131,11 @@ class ByCluster:
     predictors: Mapping[int, Predictor]
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Predicted class probabilities (n, K) where nobody knows whose rows these are: the mean over the clusters."""
+        """Predicted class probabilities (n, K) of rows of unknown clusters: the mean over all clusters' predictors."""
         return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
 
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Predicted class probabilities (n, K) of rows whose clusters (n,) are known; at least one row."""
+        """Predicted class probabilities (n, K) of at least one row, each by the predictor of its cluster (n,)."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
         probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
@@ -145,10 +145,10 @@ class ByCluster:
 
 @dataclass(frozen=True)
 class OrganisationFacts:
-    """What happened to organisations that exchange models; tuples have an entry for each of N organisations.
+    """What a run recorded about organisations that exchange models; each tuple has one entry per organisation, (N,).
 
-    epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models. came: the others
-    whose models it had in time. offline: never there, or away when a message came.
+    epsilon: what its rows have paid, by the ledger. shown_to: other organisations that received its models.
+    came: other organisations whose models it received in time. offline: never there, or away when a message came.
     """
 
     epsilon: tuple[float, ...]
@@ -158,7 +158,7 @@ class OrganisationFacts:
 
     @property
     def arrived(self) -> tuple[int, ...]:
-        """How many models of others each organisation had in time."""
+        """How many organisations' models each organisation received in time (N,)."""
         return tuple(map(len, self.came))
 
 
@@ -170,12 +170,13 @@ Release = LabelRelease | ModelRelease | DensityRelease
 class Outcome:
     """The result of one run of a mechanism; everything except the release exists only if messages were simulated.
 
-    traffic: counts. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) when each label of the release reached the learner, seconds. realised: what is known of the run
-    besides labels, by which it is accounted for. overlay: None if every user may ask every user.
+    traffic: counts of messages. transcript: every delivered message, if it was recorded.
+    arrival_s: (m,) when each label of the release reached the learner, seconds.
+    realised: what is known of the network besides labels, for accounting. overlay: None if every user may ask every
+    user.
     organisations: results of organisations that exchange models.
-    Of users who are drawn shard by shard there are only sums: the release is a tally, `arrivals` holds the times, and
-    `truth` counts the true labels, for the columns without privacy.
+    If users are drawn shard by shard, only sums are kept: the release is a tally, `arrivals` holds the times, and
+    `truth` counts the true labels, for results that are not private.
     """
 
     release: Release | Tally
@@ -190,7 +191,7 @@ class Outcome:
 
     @property
     def labels(self) -> LabelRelease:
-        """The released labels.
+        """The release, if it consists of labels.
 
         Raises:
             InputError: the mechanism releases a model or a density.
@@ -201,7 +202,7 @@ class Outcome:
 
     @staticmethod
     def summed(parts: "Sequence[Outcome]") -> "Outcome":
-        """The outcome of a run of which only sums are kept, from those of its parts in the order of the shards."""
+        """The outcome of a run that keeps only sums, added up from its parts in the order of the shards."""
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())
@@ -217,7 +218,7 @@ class Outcome:
 
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
-        """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
+        """The outcome of a run, joined from its parts in the order of the shards; transcripts are left out."""
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
         return Outcome(
             LabelRelease.join([part.labels for part in parts]),
@@ -229,12 +230,12 @@ class Outcome:
 
 
 def _traffic_of(parts: Sequence[Outcome]) -> Traffic | None:
-    """The messages of all parts of a run, counted; None if no part has sent any."""
+    """Message counts summed over all parts of a run; None if no part has sent any."""
     counts = [part.traffic for part in parts if part.traffic is not None]
     return sum(counts, Traffic()) if counts else None
 
 
 def _shards_of(parts: Sequence[Outcome]) -> tuple[NetworkRecord, ...] | None:
-    """What is known of the shards of all parts of a run, besides labels; None if no part has a record."""
+    """Network records of all shards of a run, in order; None if no part has a record."""
     records = [part.realised for part in parts if part.realised is not None]
     return tuple(shard for record in records for shard in record) if records else None

@@ -74,7 +74,7 @@ class PateConfig(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the least noise that the target ε needs at δ.
+        """This configuration with the least noise certified for ε at δ.
 
         Raises:
             InputError: there are fewer users than teachers or queries, or no noise is certified.
@@ -93,14 +93,14 @@ class PateConfig(Mechanism):
         return fixed
 
     def accountant(self, setup: Setup, size: int) -> Pate:
-        """The accountant of all answers, the same for every user: clusters do not matter."""
+        """Accountant of all answers together, the same for every cluster."""
         sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
         return Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """The answers, as labels of the users who were asked about."""
+        """Returns the released answers as hard labels of the queried users, by ascending user."""
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
         queried = draws.permutation(labels.size)[: self.queries]
         inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
@@ -111,10 +111,11 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """How many teachers vote for each class of each of the users asked about, (Q, K).
+        """Trains the teachers and returns their votes (Q, K) for each class of each queried user.
 
         Args:
-            labels: (n,). inputs: (n, d), what teachers know of each user. rng: deals users to teachers.
+            labels: (n,) true labels. inputs: (n, d) public inputs of each user. queried: (Q,) users to be labelled.
+            rng: deals users to teachers.
         """
         votes = np.zeros((len(queried), self.setup.num_classes), dtype=np.int64)
         for shard in np.array_split(rng.permutation(labels.size), self.teachers):
@@ -122,7 +123,11 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class released for each query, (Q,), given its votes (Q, K); -1 where there is no answer."""
+        """The class (Q,) released for each query, from noisy votes; -1 if the threshold test fails or answers ran out.
+
+        Args:
+            votes: (Q, K) of the teachers.
+        """
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))
         noise = model.answer_noise * rng.standard_normal(votes.shape)
@@ -132,18 +137,22 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """What teachers know of each user: public features, scaled, (n, d).
+    """Public inputs (n, d) of the teachers: scaled features, followed by the one-hot cluster (n, d + C) if `clusters`.
 
-    With `clusters`, also the users' clusters, of sizes (C,), as indicators: (n, d + C).
+    Args:
+        features: (n, d), cluster by cluster. sizes: (C,) users in each cluster.
     """
     scaled = Scaling.of(features, FEATURE_NORM).apply(features)[:, :-1].astype(np.float64)
     return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled
 
 
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
-    """The classes that a teacher with rows (m, d) and labels (m,) predicts for the rows asked about (Q, d): (Q,).
+    """Classes (Q,) that one teacher predicts for the queried rows (Q, d), after it has learned from its shard.
 
-    With a penalty, the weights of logistic regression lie in the span of its rows: it is fitted there.
+    With a penalty, the weights of logistic regression lie in the span of the shard's rows, where they are fitted.
+
+    Args:
+        inputs: (m, d) rows of the shard. labels: (m,). l2: penalty weight.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

@@ -1,4 +1,4 @@
-"""Whether what a plug-in's mechanism releases and states can be learned from: one line about the first fault."""
+"""Checks of what a plug-in's mechanism releases and states; each raises an error of one line about the first fault."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, get_args
@@ -16,14 +16,11 @@ _OFF = 1e-3
 
 
 def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
-    """Refuse a release that no learner could take, or that names users wrongly.
+    """Raise InputError if a plug-in's release has the wrong kind or shape, or names users wrongly.
 
     Args:
-        method: what the message begins with. release: what the mechanism gave. releases: what it declares.
+        method: what the message begins with. release: what the mechanism returned. releases: what it declares.
         users: n, numbered from 0. classes: K.
-
-    Raises:
-        InputError: it is such a release.
     """
     if isinstance(release, ModelRelease) and releases == "model":
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
@@ -45,7 +42,7 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
 
 
 def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
-    """Refuse labels that are not of the kind that the release declares."""
+    """Raise InputError if the payloads of a release have the wrong type, shape or range for their kind."""
     payload: Any = release.payload
     count = len(release)
     # by kind: type of the numbers as in numpy.dtype.kind, columns of a row, what they are
@@ -74,11 +71,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
 
 
 def check_columns(method: str, mechanism: Any) -> None:
-    """Refuse columns of a plug-in that are no `Column`, or whose parameters are no numbers.
-
-    Raises:
-        InputError: one is such a column.
-    """
+    """Raise InputError if a plug-in's `columns` are malformed, or name parameters that are no finite numbers."""
     names: list[Any] = [getattr(column, "name", None) for column in mechanism.columns]
     require(method, all(isinstance(name, str) for name in names), "must be a tuple of extend.Column")
     for name in names:
@@ -88,11 +81,7 @@ def check_columns(method: str, mechanism: Any) -> None:
 
 
 def check_accountant(method: str, model: Any) -> None:
-    """Refuse a plug-in's accountant that cannot be used: its δ at ε = 1 must be a bracket, and its conditions texts.
-
-    Raises:
-        InputError: it is such an accountant.
-    """
+    """Raise InputError if a plug-in's accountant gives no bracket of δ at ε = 1, or its conditions are no texts."""
     require(method, isinstance(model, Accountant), f"must give an Accountant, not {model!r}")
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
@@ -107,17 +96,13 @@ def check_accountant(method: str, model: Any) -> None:
 
 
 def check_local_epsilon(method: str, epsilon: Any) -> None:
-    """Refuse an ε₀ of a user's own message that is no number of at least 0; infinity is allowed."""
+    """Raise InputError unless a plug-in's ε₀ of a user's message is a number of at least 0, or infinity."""
     right = isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0)  # of NaN this is false
     require(method, right, f"must give a number of at least 0, or None, not {epsilon!r}")
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Refuse a plug-in's statements unless there is one for each of `count` clusters, each valid at δ.
-
-    Raises:
-        InputError: there are not as many, or one is no statement of an observer at δ.
-    """
+    """Raise InputError unless a plug-in returned `count` well-formed bounds at δ, one a cluster or a cluster size."""
     right = isinstance(bounds, Sequence) and len(bounds) == count
     require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
                             f"{len(bounds) if isinstance(bounds, Sequence) else type(bounds).__name__}")  # fmt: skip
@@ -126,7 +111,7 @@ def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
 
 
 def check_bound(method: str, bound: Any, delta: float) -> None:
-    """Refuse a statement with an impossible ε, another δ, or an unknown observer or adjacency."""
+    """Raise InputError unless a value is a bound with valid ends, at δ, for a known observer and adjacency."""
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper
     require(method, 0.0 <= low <= high, f"epsilon_lower = {low} must be at least 0 and at most epsilon_upper = {high}")

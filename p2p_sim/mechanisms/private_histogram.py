@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 FARTHEST = 1e150
-"""Where features that are scaled end, so that their squares are finite."""
+"""Scaled features are clipped at this absolute value, so that their squares are finite."""
 DIRECTIONS = 64
 """Directions of half-planes for two features."""
 
@@ -94,10 +94,10 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the number of users whose labels are used; sizes of clusters do not matter.
+        """This configuration with `labelled` fixed, the number of users whose labels are used (rule "semi_supervised").
 
         Raises:
-            InputError: there are fewer unlabelled users than two.
+            InputError: fewer than two users remain without a label.
         """
         users = int(setup.sizes.sum())
         labelled = self.labelled or min(400, users // 2)
@@ -109,20 +109,21 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """How many users are asked for their labels."""
+        """Number of users who are asked for their labels (rule "semi_supervised")."""
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise: 1/ε of votes, 2/ε of one count at its part of ε."""
+        """Scale of the Laplace noise on a vote or count: 1/ε of votes, 2/ε of a count at its part of ε."""
         factor = {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0)
         return factor / self.target_epsilon
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """The rule that the noisy cells give. There is one whatever the rows: a refusal would tell something of
-        them.
+        """Returns the classification rule learned from all rows.
+
+        It raises no error that depends on the rows, since a refusal would reveal something about them.
         """
         points, seed = self.scaled(features), streams.integer_seed("private-histogram")
         with warnings.catch_warnings(action="ignore"):  # what they count is private
@@ -135,14 +136,12 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The users who are asked for their labels, and those who give features alone; drawn without looking at
-        rows.
-        """
+        """Indices of the users who are asked for their labels, and of all others; drawn without looking at rows."""
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
-        """A new learner of a threshold or half-plane, which has not seen a row."""
+        """An unfitted learner of a threshold (one feature) or half-plane (two features); `seed` decides its noise."""
         from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised
 
         if dimensions > 2:
@@ -151,9 +150,7 @@ class PrivateHistogramConfig(Mechanism):
         return SemiSupervised(concepts, self.target_epsilon, self.setup.delta, random_state=seed)
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """A new rule of cells, which has not seen a row; each parameter is a public constant or follows from n
-        and d.
-        """
+        """An unfitted rule of noisy cells, with parameters from public constants, n and d; `seed` decides its noise."""
         from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"
@@ -164,16 +161,14 @@ class PrivateHistogramConfig(Mechanism):
         return PCL2b(epsilon / 2.0, self.setup.delta / 2.0, self.side, seed, centred=centred)
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
-        """Features (n, d) moved and scaled by public constants, and cut off at the boundary of [0, 1]^d where cells
-        end.
-        """
+        """Features (n, d) shifted and scaled by the public constants; for pcl and pcl2 clipped to [0, 1]^d."""
         with np.errstate(over="ignore"):  # an infinite number would be refused, and a refusal tell something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
         farthest = (0.0, 1.0) if self.rule in ("pcl", "pcl2") else (-FARTHEST, FARTHEST)
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of the rule, the same for every user: clusters do not matter."""
+        """Accountant of the whole release, the same for every cluster."""
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
             return NoisyVotes(epsilon, "example")
@@ -186,13 +181,16 @@ class PrivateHistogramConfig(Mechanism):
 
 @dataclass(frozen=True)
 class CellRule:
-    """A rule of cells as a predictor, which scales the features that it is given first."""
+    """A predictor for unscaled features that applies a fitted rule of cells.
+
+    rule: the fitted rule. mechanism: scales the features.
+    """
 
     rule: "PCL | PCL2b | SemiSupervised"
     mechanism: PrivateHistogramConfig
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, 2) at the features (n, d)."""
+        """Class probabilities (n, 2) that the rule predicts for the unscaled features (n, d)."""
         return np.asarray(self.rule.predict_proba(self.mechanism.scaled(np.asarray(features))))
 
 
@@ -235,20 +233,18 @@ class PrivateDensityConfig(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise on a count."""
+        """Scale 2/ε of the Laplace noise on the count of a cell."""
         return 2.0 / self.target_epsilon
 
     @property
     def threshold(self) -> float:
-        """The least noisy count that is released."""
+        """Least noisy count of a cell that is released."""
         return stability_threshold(self.target_epsilon, self.setup.delta)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
-        """The density that the noisy counts give. There is one whatever the rows: it is 0 everywhere if no cell
-        passes.
-        """
+        """Returns the density of the features, which is 0 everywhere if no cell passes. Labels are not used."""
         from p2p_sim.histograms.densities import PCDE
         from p2p_sim.histograms.partitions import cube_side
 
@@ -264,5 +260,5 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(coordinates, model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """The accountant of the density, the same for every user: clusters do not matter."""
+        """Accountant of the whole release, the same for every cluster."""
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))

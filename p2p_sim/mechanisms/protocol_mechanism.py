@@ -1,16 +1,16 @@
-"""A protocol as a mechanism: users exchange noisy labels as it says, and ε₀ of the noise protects her from everybody.
+"""A protocol as a mechanism: users exchange noisy labels as it prescribes, and ε₀ of the noise protects every label.
 
-*Proof.* A user's randomizer is run once and is ε₀-private for her label (a). Processes, faults and adversaries get
-noisy labels, public features and coins that depend on no label (b, c, d). So whatever anybody sees, the learner, a
-peer, a coalition or an eavesdropper, with all times, is a function of the noisy labels of all users and of randomness
-independent of labels: post-processing. If one user's label changes, one noisy label changes its law, by e^ε₀ at most.
-A noisy label that is sent again tells nothing new; r independent draws would cost r ε₀. ∎
+*Proof.* A user's randomizer is run once and is ε₀-private for her label. Processes, faults and adversaries get noisy
+labels, public features and coins that depend on no label. So whatever anybody sees, the learner, a peer, a coalition
+or an eavesdropper, with all times, is a function of all users' noisy labels and of randomness independent of labels:
+post-processing. If one user's label changes, the probabilities of one noisy label change, by a factor of at most e^ε₀.
+A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
 
-A protocol that declares how the learner's view depends on noisy labels (`Protocol.symmetric`, `Protocol.law`) has a
-smaller ε at the learner where nothing fails and everybody follows it: `DeclaredProtocol`. The declaration is a
-condition of that figure, and `audit` tests it. Against everybody else ε₀ is stated.
+A protocol may declare how the learner's view depends on noisy labels (`Protocol.symmetric`, `Protocol.law`). It then
+has a smaller ε at the learner if nothing fails and everybody follows the protocol: `DeclaredProtocol`. The declaration
+is a condition of that bound, and `audit` tests it. Against everybody else ε₀ is stated.
 
-Accuracy and heterogeneity in a row are computed from true labels and belong to nobody's view.
+Accuracy and heterogeneity in the results are computed from true labels and belong to nobody's view.
 """
 
 from abc import abstractmethod
@@ -43,7 +43,7 @@ BASIS = "pure: post-processing of noisy labels"
 
 
 class ProtocolConfig(FlippedLabelsConfig):
-    """The base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`."""
+    """Base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`."""
 
     sends: ClassVar[bool] = True
     conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
@@ -52,14 +52,12 @@ class ProtocolConfig(FlippedLabelsConfig):
 
     @abstractmethod
     def protocol(self) -> Protocol:
-        """The protocol: what users do."""
+        """The protocol that users follow, with its parameters fixed."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse nothing: every key of network and adversaries has a meaning, as noisy labels are all that anybody
-        gets.
-        """
+        """Accepts every network and all adversaries, since ε₀ of the noisy labels holds in all of them."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
         protocol: Any = self.protocol()
@@ -74,13 +72,13 @@ class ProtocolConfig(FlippedLabelsConfig):
         return self.mechanism_of(protocol)(self.flips(setup), protocol, setup.adversaries)
 
     def mechanism_of(self, protocol: Protocol) -> "type[ProtocolMechanism]":
-        """The class of the mechanism that accounts for the protocol, by what the protocol declares."""
+        """The class of mechanism that runs this protocol and accounts for it."""
         return ProtocolMechanism
 
 
 @dataclass(frozen=True)
 class ProtocolMechanism(Deployment):
-    """A protocol among users whose labels go through randomised response; ε₀ protects a label from everybody."""
+    """A protocol among users who flip their labels once; ε₀ protects each label from every observer."""
 
     trust: ClassVar[Trust] = "nobody"
     sampling_rate: ClassVar[None] = None
@@ -105,27 +103,27 @@ class ProtocolMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε if nothing fails: ε₀, or what the protocol declares where that is smaller."""
+        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less if the protocol declares it."""
         if not self.declares:
             return [self.noise_alone("learner", delta)] * len(sizes)
         return epsilons([self.declared(int(n)) for n in sizes], delta)
 
     @property
     def declares(self) -> bool:
-        """Whether the protocol claims anything of the learner's view."""
+        """Whether the protocol declares how the learner's view depends on noisy labels."""
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """The accountant that the protocol's declaration gives in a cluster of n users."""
+        """Accountant of the learner under the protocol's declaration, for a cluster of `size` users."""
         noise = self.randomizer
         return DeclaredProtocol(size, noise.flip_prob, noise.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition under which the declaration may not be used; None if it may, or if ε₀ alone is stated."""
+        """The first condition of the protocol's declaration that fails; None if all hold or nothing is declared."""
         return self.declared(2).applies(situation) if self.declares else None
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
-        """ε₀, which holds for every observer whatever happens."""
+        """The bound ε₀ of the noise, restated for an observer at δ; it holds in every situation."""
         epsilon = self.randomizer.local_epsilon
         return PrivacyBound(
             0.0, epsilon, delta, observer, adjacency="label", basis=BASIS, conditions=PROTOCOL_CONDITIONS
@@ -137,9 +135,7 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The statements about a run: ε₀ for a learner who sees times, a coalition and an eavesdropper; for the learner
-        perhaps less.
-        """
+        """The privacy figures of a run: ε₀ for every observer, and possibly less for the learner."""
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = [self.noise_alone("learner", delta)] * len(sizes)
         if self.applies(situation) is None:

@@ -1,15 +1,16 @@
 """Pushed labels: a user sends her noisy label on a random walk, and whoever holds it at the end submits it.
 
-One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user is
-as likely to submit anybody's. Two steps are a relay: the first relay knows whose label it is, the submitter does not.
+One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user
+is equally likely to submit any other's. Two steps are a relay: the first relay knows whose label it is, and the
+submitter does not.
 
-**The learner's ε.** On the complete overlay the view is made from the noisy labels in random order, so the bound for
-shuffled labels holds. On another one let P_v be the law of where a walk from v ends, and
+**The learner's ε.** On the complete overlay the view is a function of the noisy labels in random order, so the bound
+for shuffled labels holds. On another overlay let P_v be the distribution of the end of a walk from v, and
 
     D = Σ_v TV(P_v, uniform on the cluster).
 
-Walks are independent of each other and of all labels. So the view is within a total variation of D of one whose ends
-are uniform, for each of two neighbouring data sets, and for every event S
+Walks are independent of each other and of all labels. So the view is within a total variation of D of a view whose
+ends are uniform, for each of two neighbouring data sets. For every event S
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
 
@@ -36,12 +37,12 @@ from p2p_sim.privacy.rivals.declared_protocols import ShuffledByWalks
 from p2p_sim.privacy.where_bounds_hold import Situation
 
 LARGEST_MIXED = 2_048
-"""Most users of a cluster whose walks' ends are computed on an overlay."""
+"""Largest cluster for which the distribution of walk ends is computed."""
 
 
 @dataclass(frozen=True)
 class PushedWalk(Protocol):
-    """The protocol: each user's noisy label walks `steps` steps from user to user; who holds it then submits it."""
+    """Protocol: each user's noisy label walks `steps` random steps; the user who holds it at the end submits it."""
 
     steps: int
 
@@ -62,9 +63,7 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Send a label to a random user who may be asked, to walk so many further steps; submit it if there is
-        nobody.
-        """
+        """Sends a label to a random peer, to be passed on for `remaining` further steps; without a peer, submits it."""
         peer = me.random_peer()
         if peer is None:
             me.submit(label)
@@ -88,13 +87,12 @@ class PushedLabelsConfig(ProtocolConfig):
 
 
 class PushedLabels(ProtocolMechanism):
-    """The mechanism of pushed labels; on an overlay where nothing else can fail it is accounted for by how well walks
-    mix.
-    """
+    """The mechanism of pushed labels, which also accounts for overlays that are not complete."""
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
+        """The privacy figures of a run; on an incomplete overlay without faults, ε depends on how well walks mix."""
         accounted = super().account(outcome, cluster_sizes, situation, delta)
         if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:
             return accounted
@@ -103,7 +101,7 @@ class PushedLabels(ProtocolMechanism):
         noise, bounds = self.randomizer, []
         for size, distance, alone in zip(cluster_sizes.tolist(), distances, accounted.learner, strict=True):
             model = ShuffledByWalks(size, noise.flip_prob, noise.num_classes, distance)
-            # where walks mix too little ε₀ is all that is known
+            # if walks mix too little, only ε₀ is known
             bounds.append(model.epsilon(delta) if model.delta(0.999 * model.pure_epsilon).upper <= delta else alone)
         return replace(
             accounted,
@@ -113,10 +111,12 @@ class PushedLabels(ProtocolMechanism):
 
 
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
-    """For each cluster D, the total variation between where walks end and a uniform user, summed over the cluster;
-    rounded up.
+    """Distance D of each cluster from uniform walk ends: the sum over its users of the total variation, rounded up.
 
-    It is at least 1, which proves nothing, where it is not computed.
+    For a cluster of more than 2,048 users D is not computed, and its size is returned, a trivial bound.
+
+    Args:
+        overlay: whom users may ask; None: all of their cluster. steps: of each walk.
     """
     offsets = np.concatenate([[0], np.cumsum(cluster_sizes)])
     if overlay is None:

@@ -29,7 +29,7 @@ from p2p_sim.privacy.rivals.shuffled_labels import SHUFFLER_CONDITIONS, Shuffled
 
 @dataclass(frozen=True)
 class RandomizedResponse(Message):
-    """Keep a label with probability 1 - `flip_prob`, else replace it by one of the K-1 others, equally likely.
+    """Randomizer that keeps a label with probability 1 - α, else replaces it by one of the K-1 others, equally likely.
 
     Args:
         flip_prob: α in [0, (K-1)/K].
@@ -43,43 +43,46 @@ class RandomizedResponse(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The flip probability α, by the name of its column."""
+        """The flip probability α, under the name of the results column that holds it."""
         return {"flip_prob": self.flip_prob}
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """α if there are two classes, else None."""
+        """Flip probability α for two classes; None for more, as bounds of the papers then do not apply."""
         return self.flip_prob if self.num_classes == 2 else None
 
     @property
     def transition(self) -> NDArray[np.float64]:
-        """The probability that each label is sent as each label, (K, K): 1 - α on the diagonal, α/(K-1) elsewhere."""
+        """Matrix (K, K): entry [y, z] is the probability that the label y is sent as z, 1 - α for z = y."""
         matrix = np.full((self.num_classes, self.num_classes), self.flip_prob / (self.num_classes - 1))
         np.fill_diagonal(matrix, 1.0 - self.flip_prob)
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """δ(ε) of a noisy label seen with its owner: an upper bound of max(0, 1-α-e^ε α/(K-1)), exact but for
-        rounding.
-        """
+        """Upper bound max(0, 1-α-e^ε α/(K-1)) of δ(ε) of one message seen with its sender; the lower end is 0."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """The learner's accountant in an exchange among `size` users with sampling rate θ; exact for two classes."""
+        """Accountant of the learner for an exchange among `size` users with sampling rate θ; exact for two classes."""
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
-        """The learner's accountant where users submit what most of several peers replied; exact for two classes."""
+        """Accountant of the learner if users submit the most frequent reply of several peers; exact for two classes.
+
+        Args:
+            size: users of the cluster. sampling_rate: θ. peers: distribution of the number of peers.
+        """
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The learner's accountant if so many labels arrived, each fetched from one of `sources` users.
+        """Accountant of the learner for a realised network: `submissions` labels fetched from `sources` users.
 
-        It is exact in tiny clusters, for as many submissions as sources: fewer show less.
+        It is enumerated for tiny clusters, where fewer submissions are treated as one from each source: fewer reveal
+        less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -88,27 +91,27 @@ class RandomizedResponse(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a noisy label: ln((1-α)(K-1)/α), infinite at α = 0."""
+        """ε₀ of one message: ln((1-α)(K-1)/α), infinite at α = 0."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     @property
     def total_variation(self) -> float:
-        """The total variation between the laws of a noisy label under two labels: 1 - αK/(K-1)."""
+        """Largest total variation between the messages of two labels: 1 - αK/(K-1)."""
         return local_delta(self.flip_prob, 0.0, self.num_classes).upper
 
     @property
     def payload_bits(self) -> int:
-        """Size of a message in bits: as many as name one of K classes."""
+        """Size of one message in bits: enough to name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """An ε below which no ε holds at δ: ln((1-α-δ)(K-1)/α), at least 0."""
+        """No ε at δ is valid below ln((1-α-δ)(K-1)/α), the result, for one message seen with its sender."""
         alpha, others = self.flip_prob, self.num_classes - 1
         numerator = (1.0 - alpha - delta) * others
         return math.inf if alpha == 0 else max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Noisy labels (n,) of the labels (n,) in 0..K-1."""
+        """Returns the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
         check_labels(labels, self.num_classes)
         flips = bernoulli(rng, self.flip_prob, labels.size)
         if self.num_classes == 2:
@@ -121,10 +124,10 @@ class RandomizedResponse(Message):
         return noisy
 
     def debiased(self, noisy: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Signed weights (m, K) of noisy labels (m,); their mean is the true label's indicator.
+        """Signed weights (m, K) of noisy labels (m,); given the true label, their mean is its one-hot vector.
 
         Raises:
-            InputError: α = (K-1)/K; the noisy label then says nothing about the label.
+            InputError: α = (K-1)/K, where the noisy label is independent of the true one.
         """
         k = self.num_classes
         replaced = self.flip_prob * k / (k - 1)
@@ -134,7 +137,7 @@ class RandomizedResponse(Message):
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """The flip probability α itself, if it lies in [0, (K-1)/K] and the accountant takes it: 0, or at least 1e-300."""
+    """Returns α if it is valid for K classes: 0, or from 1e-300 to (K-1)/K; raises InputError otherwise."""
     largest = (num_classes - 1) / num_classes
     if 0.0 < flip_prob < LEAST:
         raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
@@ -168,11 +171,11 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest α that is certified for ε; by default that of a noisy label seen with its owner."""
+        """The smallest flip probability α certified for ε; by default for an observer of a single noisy label."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:
-        """The randomizer that flips a label, calibrated if a target ε is given."""
+        """The randomizer that flips labels, calibrated if a target ε is given."""
         alpha = self.flip_prob
         if alpha is None:  # then a target is given
             alpha = self.sufficient(cast(float, self.target_epsilon), setup)
@@ -180,7 +183,7 @@ class FlippedLabelsConfig(MechanismBase):
 
 
 class FlippedChannel(FlippedLabelsConfig, Channel):
-    """A mechanism of flipped labels that simulates no messages."""
+    """Base of the mechanisms that send flipped labels to the learner directly or through a shuffler."""
 
     def calibrated(self, setup: Setup) -> Self:
         return self.model_copy(update={"flip_prob": self.flips(setup).flip_prob, "target_epsilon": None})
@@ -225,7 +228,7 @@ class RandomizedResponseConfig(FlippedChannel, LocalChannel):
 class ShuffledResponseConfig(FlippedChannel, ShuffledChannel):
     """Every user flips her label; a trusted shuffler passes each cluster's noisy labels on in random order.
 
-    The label exchange does the same without a shuffler, but draws with replacement.
+    The label exchange does the same without a shuffler, but draws labels with replacement.
     """
 
     kind: Literal["shuffled_response"] = "shuffled_response"

@@ -1,4 +1,4 @@
-"""Which accountant a network as it turned out calls for: `accountant` is the table of all cases, with their reasons."""
+"""Chooses the accountant for a realised network; `accountant` lists all cases with their reasons."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,11 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 
 
 class Cluster:
-    """One cluster of a run on a network as it turned out, with what decides who can tell what.
+    """One cluster's part of a network record, and the facts about it that decide what each observer learns.
 
-    exposed: users whose noisy label the learner knows; hidden: others whose label somebody may have passed on.
-    fell_back: a user passed on her own label. chosen: a member asked another user on purpose. watched: by a member.
+    exposed: users whose noisy label the learner knows. hidden: other users whose label somebody may have passed on.
+    fell_back: a user submitted her own label. chosen: a colluding user asked another user on purpose.
+    watched: the cluster has a colluding user. members: number of colluding users.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -35,14 +36,14 @@ class Cluster:
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
-        # who can tell what: an own label names its owner, a constant one depends on nobody's
+        # a user's own label reveals its owner; a constant answer depends on nobody's label
         self.exposed = (self.own | self.constant) & self.answers
         self.anything = isinstance(self.law, Unknown) and self.law.anything
         self.hidden = ~self.constant if self.anything else self.answers & ~self.exposed
         self.fell_back = bool((self.own & ~self.constant).any())
         self.chosen = bool((self.probed & ~self.member).any())
         self.watched = bool(self.member.any())
-        # of a shard of which only sums are known an entry stands for several users
+        # if a shard keeps only sums, an entry stands for several users
         counted = (self.answers, self.exposed, self.fetched, self.member)
         if shard.users is None:
             counts = [int(np.count_nonzero(x)) for x in counted]
@@ -57,7 +58,7 @@ class Cluster:
 
 
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """The rows and columns of a table that belong to one cluster, whose users fetch from nobody else."""
+    """The rows and columns of one cluster in a shard's sparse table (m, m); users fetch only within their cluster."""
     if part == slice(0, table.shape[0]):
         return table
     start = table.indptr[part.start : part.stop + 1]
@@ -67,22 +68,21 @@ def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_a
 
 
 def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
-    """Every cluster of a run, in the population's order."""
+    """Yields every cluster of a run, in the population's order."""
     for shard in shards:
         for first, last in itertools.pairwise(shard.offsets.tolist()):
             yield Cluster(shard, slice(first, last))
 
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
-    """The accountant of an observer about the users of a cluster, or about one of them, on the network as it turned
-    out.
+    """The accountant that protects the labels of a cluster's users in the realised network, or of one user.
 
     Args:
-        noise: the randomizer of labels.
-        observer: the learner, who sees the set of submissions; a learner who also sees when each came; the coalition of
-            the learner and the members here, about everybody else. "others": the learner, about users who did not pass
-            on their own label.
-        user: her place in the cluster, against the learner; None: all users, so that the worst placed counts.
+        noise: the randomizer of each label.
+        observer: "learner": sees the set of submissions; "learner-times": also sees when each came; "coalition": the
+            learner and the cluster's colluding users, about everybody else; "others": the learner, about users who did
+            not submit their own label.
+        user: her index in the cluster, against the learner; None: all users, so that the largest ε counts.
     """
     if user is not None:
         if cluster.constant[user]:  # what she sends does not depend on her label
@@ -106,15 +106,17 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 @lru_cache(maxsize=2)  # the last cluster's, which several observers share
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """The accountant about users whose label others may have passed on; against the coalition if `members`, else the
-    learner.
+    """Accountant of users whose label others may have submitted.
+
+    Args:
+        members: against the coalition; else against the learner.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    # other messages than flipped labels of two classes: known where everybody was asked alike
+    # messages other than flipped labels of two classes: bounds exist only if all users are asked alike
     sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
@@ -122,7 +124,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
             model = noise.fetched(sources - revealed, submissions)
             return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
-    # flipped labels of two classes: by the law of whom users asked
+    # flipped labels of two classes: the accountant depends on the law of whom users asked
     if isinstance(cluster.law, Uniform):
         pooled = (cluster.members, cluster.draws) if members else ()
         return UniformSources(sources, revealed, submissions, alpha, *pooled)
@@ -135,9 +137,9 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """The accountant about users whose peers are given by a table of fetch probabilities.
+    """Accountant of users whose peers a fetch table describes; `members`: against the coalition, else the learner.
 
-    With `members`, these see what they fetch whether they submit it or not.
+    Colluding users see what they fetch, whether they submit it or not.
     """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
@@ -150,8 +152,9 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
 
 def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
-    """The accountant where users come and go: the largest cap counts for all submitters, so that many clusters are one
-    case.
+    """Accountant of users who come and go, with the largest cap for all submitters.
+
+    The coarser bound depends on few numbers, so that many clusters share one cached accountant.
     """
     caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
     if not caps.size or alpha is None:
@@ -161,12 +164,16 @@ def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
 
 @lru_cache(maxsize=65_536)
 def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
+    """Accountant of `submissions` labels, of which no user is the source with probability above `cap`; cached."""
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
 
 @dataclass(frozen=True)
 class NoiseAlone(Accountant):
-    """Accountant where nothing but the noise on each label is certain; it holds the reason."""
+    """Accountant for cases where only the noise on each label is certain to protect it.
+
+    noise: the randomizer. reason: why nothing else is known, for the basis of the bound.
+    """
 
     requires = ANYWHERE
 
@@ -175,15 +182,15 @@ class NoiseAlone(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀ of a noisy label: ε at δ = 0."""
         return self.noise.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), at most that of the message itself."""
+        """Bracket of δ(ε) of a single message seen with its sender."""
         return self.noise.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The statement of ε₀, which holds at every δ."""
+        """The bound ε₀ of a noisy label, the same at every δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
         return PrivacyBound(
             0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
@@ -191,24 +198,24 @@ class NoiseAlone(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold."""
+        """The conditions under which the bounds hold, as sentences."""
         return (*LOCAL_CONDITIONS, *self.noise.caveats)
 
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Accountant of users whose labels nobody passed on: nothing is learned."""
+    """Accountant of users whose label nobody passed on: ε = 0 and δ = 0."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS
     pure_epsilon = 0.0
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), which is 0."""
+        """A bracket with δ = 0 at every ε."""
         return Bracket(0.0, 0.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The statement that ε is 0."""
+        """The bound ε = 0 at δ."""
         basis = "nobody's label was passed on"
         return PrivacyBound(
             0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
@@ -217,9 +224,9 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant's upper figures for the network as it turned out: its lower end would be another network's.
+    """An accountant restated for the realised network, with upper ends only: its lower ends do not hold there.
 
-    model: the accountant. conditions: under which its figures hold for the realised network.
+    model: the accountant. conditions: under which its bounds hold for the realised network.
     """
 
     requires = ANYWHERE
@@ -229,18 +236,18 @@ class GivenNetwork(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The model's pure ε."""
+        """ε at δ = 0, as the underlying accountant states it."""
         return self.model.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), at most the model's; the lower end is 0."""
+        """Upper bound of δ at ε; the bracket's lower end is 0."""
         return Bracket(0.0, self.model.delta(epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The statement of ε(δ) given the network as it turned out, at most the model's; the lower end is 0."""
+        """Upper bound of ε at δ; the lower end is 0."""
         bound = self.model.epsilon(delta)
         return replace(bound, epsilon_lower=0.0, conditions=self.conditions, conditional_on=REALISED)
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ at each of the given ε, at most the model's; the lower ends are 0."""
+        """Upper bounds of δ at each of the given values of ε; lower ends are 0."""
         return [Bracket(0.0, bracket.upper) for bracket in self.model.profile(epsilons)]

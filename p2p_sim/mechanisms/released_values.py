@@ -21,14 +21,14 @@ from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
 
 
 class ValuesConfig(Config):
-    """Base of the configurations of randomizers of label values, alone and as the message of an exchange."""
+    """Base of the configurations of randomizers of numeric labels, used in a local mechanism or in an exchange."""
 
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=64)
     """Prior over the k label values: k public probabilities that do not come from the labels; absent: all the same."""
 
     @abstractmethod
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-        """The randomizer that has the given ε₀, for a public grid of label values.
+        """The randomizer at a local privacy parameter ε₀ for a public grid of values.
 
         Raises:
             InputError: labels are classes, or ε₀ is too small for the solver.
@@ -36,7 +36,7 @@ class ValuesConfig(Config):
 
 
 class BinsConfig(ValuesConfig):
-    """The keys of RR-on-Bins."""
+    """Keys of RR-on-Bins: randomised response over bins of the label values."""
 
     loss: LossName = "squared"
     """"squared" or "absolute": the loss whose expectation under the prior the bins and their output values minimise."""
@@ -48,7 +48,7 @@ class BinsConfig(ValuesConfig):
 
 
 class UnbiasedConfig(ValuesConfig):
-    """The keys of the optimal unbiased randomizer."""
+    """Keys of the optimal unbiased randomizer, whose output has the label's value as its mean."""
 
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
         randomizer = UnbiasedValues(epsilon, numbers_of(values), self.prior)
@@ -60,10 +60,10 @@ class UnbiasedConfig(ValuesConfig):
 
 
 def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
-    """The public grid of label values, if labels are places in one.
+    """Returns the public grid of label values if labels are numbers.
 
     Raises:
-        InputError: labels are classes.
+        InputError: labels are classes, so that `values` is None.
     """
     if values is None:
         raise InputError(
@@ -74,7 +74,7 @@ def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
 
 
 class LocalValues(LocalChannel, ValuesConfig):
-    """Base of both mechanisms whose users send their label value with their name."""
+    """Base of the local mechanisms that release numbers: every user randomizes her own label."""
 
     conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR)
     releases: ClassVar[ReleaseKind] = "values"
@@ -82,7 +82,7 @@ class LocalValues(LocalChannel, ValuesConfig):
     """ε, above 0 and at most 10."""
 
     def check(self, num_classes: int) -> None:
-        """Refuse a prior that does not fit k label values, or is none."""
+        """Raise InputError if the prior is no distribution over the k label values."""
         check_prior("mechanism.prior", self.prior, num_classes)
 
     def calibrated(self, setup: Setup) -> Self:
@@ -98,22 +98,22 @@ class LocalValues(LocalChannel, ValuesConfig):
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of ε₀: those of every message, and that the grid and the prior are public."""
+        """Conditions of ε₀ of a user's message, as sentences; the grid and the prior must be public."""
         return (*LOCAL_CONDITIONS, *self.noise.caveats)
 
     def value_law(self, outcome: Outcome) -> ValueLaw:
-        """The public law of the released numbers, that of the user's randomizer."""
+        """Public probabilities of each released number given the user's own label value."""
         return self.randomizer(self.setup).published("user")
 
 
 @lru_cache(maxsize=256)
 def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    """The randomizer of a configuration at ε₀ for a public grid, solved once."""
+    """The randomizer of a configuration at ε₀ for a public grid; cached, as solving for it takes long."""
     return config.at(epsilon, values)
 
 
 class RrOnBinsConfig(LocalValues, BinsConfig):
-    """Every user tells the bin of her label by randomised response, and sends it with her name (RR-on-Bins).
+    """Every user sends the bin of her label through randomised response, with her name (RR-on-Bins).
 
     The label is a number on a public grid. Bins and their output values suit the prior and the loss best (Ghazi et al.,
     ICLR 2023). No trusted party and no amplification.

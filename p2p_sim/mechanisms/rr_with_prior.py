@@ -32,11 +32,11 @@ QUERIES = 4_096
 
 @dataclass(frozen=True)
 class NeighbourMeans:
-    """For any point, the mean of the vectors that its k nearest rows carry (Euclidean distance).
+    """Averages vectors over nearest neighbours: at a point, the mean of the vectors of its k nearest rows (Euclidean).
 
     Args:
         features: (m, d), m at least 1.
-        vectors: (m, K) numbers, float32.
+        vectors: (m, K) numbers, float32, one for each row.
         neighbours: k, at least 1; all rows where there are fewer.
     """
 
@@ -51,7 +51,7 @@ class NeighbourMeans:
         return NearestNeighbors(n_neighbors=min(self.neighbours, len(self.features))).fit(self.features)
 
     def at(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Mean vectors (n, K) at points (n, d)."""
+        """Returns the mean vector (n, K) at each of the points (n, d)."""
         from scipy.sparse import csr_array
 
         out = np.empty((len(points), self.vectors.shape[1]))
@@ -66,7 +66,7 @@ class NeighbourMeans:
 
 Floats = NDArray[np.float64]
 NEIGHBOURS = 200
-"""Users whose noisy labels make a prior, if nobody says how many."""
+"""Default number of users whose noisy labels make a prior."""
 LARGEST_LAW = 2**24
 """Most entries of the matrices of a noise law."""
 CONDITIONS = (
@@ -80,7 +80,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class RRWithPrior(Message):
-    """Randomised response among the labels that a prior thinks most likely, as many as keep the label most often.
+    """Randomised response among the k labels that a prior finds most likely; k maximises the chance to keep the label.
 
     Args:
         target_epsilon: ε, above 0 and at most 100.
@@ -98,60 +98,60 @@ class RRWithPrior(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of ε: a prior, where there is one, must be public."""
+        """Conditions of ε₀ beyond those of any message: a prior, if there is one, must be public."""
         return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
     def common_prior(self) -> Floats:
-        """The prior (K,) of users who have none of their own."""
+        """Prior probabilities (K,) of users who have no prior of their own; uniform if none is given."""
         return np.full(self.num_classes, 1.0 / self.num_classes) if self.prior is None else np.array(self.prior)
 
     @property
     def candidates(self) -> int:
-        """k, among how many labels a noisy label is drawn under the common prior."""
+        """Number k of labels that may be sent under the common prior."""
         return int(best_candidates(self.common_prior, self.target_epsilon))
 
     @property
     def local_epsilon(self) -> float:
-        """ε under the common prior: 0 if its k is 1, for then the output says nothing."""
+        """ε₀ of a message under the common prior; 0 for k = 1, where the message is constant."""
         k = self.candidates
         return local_epsilon(self.flip_prob(k), k) if k > 1 else 0.0
 
     @property
     def total_variation(self) -> float:
-        """The total variation between the laws of two labels under the common prior, 1 - αk/(k-1); 0 if k is 1."""
+        """Largest total variation between two labels' messages under the common prior: 1 - αk/(k-1); 0 if k is 1."""
         k = self.candidates
         return local_delta(self.flip_prob(k), 0.0, k).upper if k > 1 else 0.0
 
     @property
     def payload_bits(self) -> int:
-        """Size of a message in bits: as many as name one of K classes."""
+        """Size of one message in bits: enough to name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
     def flip_prob(self, candidates: int) -> float:
-        """α of randomised response among k labels, the smallest that is ε-private; 0 for k = 1."""
+        """Flip probability α of randomised response among `candidates` labels; the smallest that is ε-private."""
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     @cached_property
     def _flip_probs(self) -> Floats:
-        """The flip probability α for each k from 0 to K."""
+        """Flip probability α for each number k of candidate labels, 0 to K: (K+1,)."""
         return np.array([self.flip_prob(k) for k in range(self.num_classes + 1)])
 
     def attained(self, delta: float) -> float:
-        """An ε below which no ε holds at δ, for a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
+        """Returns ln((1-α-δ)(k-1)/α), below which no ε is valid at δ for one message under the common prior."""
         k = self.candidates
         alpha = self.flip_prob(k)
         numerator = (1.0 - alpha - delta) * (k - 1)
         return max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Noisy labels (n,) of the labels (n,) in 0..K-1 under the common prior."""
+        """Returns the users' messages under the common prior: a noisy label (n,) for each of the labels (n,)."""
         prior, rows = self.common_prior[None, :], self._block
         blocks = [self.with_priors(labels[i : i + rows], prior, rng) for i in range(0, labels.size, rows)]
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Noisy labels (n,) of the labels (n,) under each user's own prior (n, K), or one for all (1, K)."""
+        """Returns noisy labels (n,) of the labels (n,), with a prior for each user (n, K) or one for all (1, K)."""
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)
@@ -166,20 +166,20 @@ class RRWithPrior(Message):
 
     @property
     def transition(self) -> Floats:
-        """The probability that each label is sent as each label, under the common prior, (K, K)."""
+        """Matrix (K, K) under the common prior: entry [y, z] is the probability that the label y is sent as z."""
         return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
 
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
-        """Whether each label is among the k that may be sent, under each of the priors (n, K): (n, K)."""
+        """Marks (n, K) the labels that may be sent under each of the priors (n, K): the k most likely ones."""
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         likely = np.zeros(priors.shape, dtype=np.bool_)
         np.put_along_axis(likely, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
         return likely
 
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
-        """The probability that each label is sent as each label if the labels sent are `candidates` (K,): (K, K).
+        """Matrix (K, K) of the noise if the mask `candidates` (K,) marks the labels that may be sent.
 
-        A label that is not among them is sent as any of these.
+        A label outside the candidates is sent as any of them, equally likely.
         """
         k = int(candidates.sum())
         return top_k_law(candidates / k, k, self.target_epsilon)
@@ -190,7 +190,7 @@ class RRWithPrior(Message):
 
 
 def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
-    """Raise InputError if a prior, given under `key`, does not fit K classes or is none."""
+    """Raise InputError if a prior, given under the key `key`, is no distribution over K classes; None is allowed."""
     if prior is not None and len(prior) != num_classes:
         raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
     if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
@@ -220,7 +220,7 @@ class RRWithPriorConfig(LocalChannel):
     where the learner is "knn", else 200."""
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with the number of neighbours fixed, by default as the scenario's learner suggests."""
+        """This configuration with its number of neighbours filled in, from a "knn" learner or by default."""
         if self.neighbours is not None:
             return self
         follows = self.stages == 2 and getattr(learner, "kind", None) == "knn"
@@ -229,7 +229,7 @@ class RRWithPriorConfig(LocalChannel):
         )
 
     def check(self, num_classes: int) -> None:
-        """Refuse a prior that does not fit K classes, or is none."""
+        """Raise InputError if the prior is no distribution over K classes."""
         check_prior("mechanism.prior", self.prior, num_classes)
 
     def calibrated(self, setup: Setup) -> Self:
@@ -241,7 +241,10 @@ class RRWithPriorConfig(LocalChannel):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Run both stages; the first one for all shards even where a part is asked for, since priors come from it."""
+        """Runs one or two stages and returns noisy labels; in two stages with the labels that each could have become.
+
+        If a part of the shards is asked for, the first stage still runs on all shards, since priors come from it.
+        """
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
         population = cast(Population, population)  # by_shard is false
@@ -263,10 +266,9 @@ class RRWithPriorConfig(LocalChannel):
         return Outcome(LabelRelease(user, noisy[user], "hard", among[user]))
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public law of the released labels: in two stages one matrix for each set of labels that some user chose
-        among.
+        """Probabilities of each released label given the true one, with one matrix for each set of candidate labels.
 
-        None if that is too large.
+        None if the matrices would have more than 2^24 entries.
         """
         candidates = outcome.labels.candidates
         if candidates is None:
@@ -279,8 +281,9 @@ class RRWithPriorConfig(LocalChannel):
         return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
-        """What gives the second half their priors: the first half's noisy labels by their features; the common prior if
-        nobody went first.
+        """Class shares of the first half's noisy labels near any point, as priors of the second half.
+
+        If the first half is empty, it is the common prior everywhere.
         """
         k = self.setup.num_classes
         if not len(noisy):
@@ -291,15 +294,15 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of a user's label seen with her name: ε₀, or ε in two stages, whatever the cluster."""
+        """Accountant of a user's single message, seen with her name; the cluster size does not matter."""
         noise = self.randomizer(setup)
         pure = noise.local_epsilon if self.stages == 1 else self.target_epsilon
         return LocalAccountant(noise, pure, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of the advantage of an observer who sees a message, if all labels are equally likely.
+        """Upper bound of the guessing advantage of an observer of a message; in two stages for any ε-private message.
 
-        In two stages it is that of any message at ε: priors of the second stage are not known beforehand.
+        Priors of the second stage are not known beforehand.
         """
         if self.stages == 1:
             return super().local_advantage(num_classes)
@@ -310,5 +313,5 @@ class RRWithPriorConfig(LocalChannel):
 
 
 def packed(noise: RRWithPrior, priors: Floats) -> NDArray[np.uint8]:
-    """The labels that may be sent under each of the priors (n, K), as packed bits."""
+    """The labels that may be sent under each of the priors (n, K), as packed bits (n, ceil(K/8))."""
     return np.packbits(noise.likeliest(priors), axis=1)

@@ -20,7 +20,7 @@ from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector
 
 @dataclass(frozen=True)
 class VectorApproximation(Message):
-    """Turn a label into K bits, each that of the one-hot label with probability 1 - `bit_flip_prob`.
+    """Randomizer that sends the K bits of the one-hot label, each flipped with probability p.
 
     Args:
         bit_flip_prob: p in [0, 1/2].
@@ -36,30 +36,30 @@ class VectorApproximation(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The probability p that a bit is flipped, by the name of its column."""
+        """The flip probability p of a bit, under the name of the results column that holds it."""
         return {"bit_flip_prob": self.bit_flip_prob}
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a noisy vector: 2 ln((1-p)/p), infinite at p = 0."""
+        """ε₀ of one message: 2 ln((1-p)/p), infinite at p = 0."""
         return vector_epsilon(self.bit_flip_prob)
 
     @property
     def total_variation(self) -> float:
-        """The total variation between the laws of a noisy vector under two labels: 1 - 2p."""
+        """Largest total variation between the messages of two labels: 1 - 2p."""
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
-        """The advantage of an observer who sees a vector with its owner, if all labels are equally likely; exact."""
+        """How much more often an observer of a message guesses the label right, all labels being equally likely."""
         return vector_advantage(self.bit_flip_prob, num_classes)
 
     @property
     def payload_bits(self) -> int:
-        """Size of a message: K bits."""
+        """Size of one message in bits: K."""
         return self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Noisy bits of the labels (n,), packed as by `numpy.packbits`: (n, ceil(K/8)), padded with zeros."""
+        """Returns users' noisy bits (n, ceil(K/8)) of the labels (n,), packed as by `numpy.packbits`, zero-padded."""
         check_labels(labels, self.num_classes)
         k, width = self.num_classes, -(-self.num_classes // 8)
         one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)
@@ -74,13 +74,16 @@ class VectorApproximation(Message):
         return packed
 
     def attained(self, delta: float) -> float:
-        """An ε below which no ε holds at δ: ln(((1-p)² - δ)/p²), at least 0."""
+        """Returns ln(((1-p)² - δ)/p²), below which no ε is valid at δ for one message seen with its sender."""
         flip = self.bit_flip_prob
         numerator = (1.0 - flip) ** 2 - delta
         return max(0.0, math.log(max(numerator / flip**2, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Unbiased scores of the classes: (b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""
+        """Weights (n, K) whose mean, given the true label, is its one-hot vector: (b - p)/(1 - 2p) for each bit b.
+
+        None at p = 1/2, where bits are independent of the label.
+        """
         p = self.bit_flip_prob
         if 1.0 - 2.0 * p < 2.0**-40:
             return None
@@ -101,7 +104,7 @@ class VectorApproximationConfig(LocalChannel):
 
     @property
     def bit_flip_prob(self) -> float:
-        """The probability p that a bit is flipped, for the target ε."""
+        """Flip probability p of each bit."""
         return bit_flip_prob_of(self.target_epsilon)
 
     def randomizer(self, setup: Setup) -> VectorApproximation:

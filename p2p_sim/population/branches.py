@@ -41,14 +41,16 @@ class HeartConfig(RandomSplit):
         return [find_file("uci-heart", places, "uci-heart", (f"processed.{name}.data",)) for name in HOSPITALS]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Split the rows of all hospitals into patients and holdout."""
+        """Splits the rows of all hospitals at random into users (patients) and holdout."""
         hospitals = [read_hospital(path, state(path)) for path in self.files(places)]
         return split(_together(hospitals), 2, self.test_fraction, streams, self.users)
 
 
 @lru_cache(maxsize=8)
 def read_hospital(path: Path, state: State) -> Examples:
-    """Scaled features (n, 13) and labels (n,) of one file; `state`: of the file, so that a changed one is read again.
+    """Reads one hospital's file: scaled features (n, 13) and labels (n,).
+
+    `state` is the file's size and time of change; the cache reads a changed file again.
 
     Raises:
         InputError: it has not 14 columns of numbers, the last one a diagnosis of 0 to 4.
@@ -74,13 +76,16 @@ SHIFT = 0.3
 
 
 class Branch(NamedTuple):
-    """One organisation's law: features x of law N(mean, I), both (d,), and Pr[label 1] = 1/(1 + exp(-weights·x))."""
+    """The law of one organisation's rows.
+
+    Features x have the law N(mean, I), and Pr[label 1] = 1/(1 + exp(-weights·x)); mean and weights are (d,).
+    """
 
     mean: Floats
     weights: Floats
 
     def draw(self, rows: int, rng: np.random.Generator) -> Examples:
-        """Draw independent rows of the law."""
+        """Draws this many independent rows of the law, with their labels."""
         x = rng.standard_normal((rows, len(self.mean))) + self.mean
         return Examples(x, (x @ self.weights + rng.logistic(size=rows) > 0.0).astype(np.uint8))
 
@@ -88,10 +93,10 @@ class Branch(NamedTuple):
 def branches(
     groups: Sequence[Sequence[int]], importance: Sequence[float], count: int, law: int, signal: float, difference: float
 ) -> list[Branch]:
-    """The laws of a main organisation, the first, and its branches.
+    """Laws of `count` organisations, the main one first, drawn from the seed `law`.
 
     Args:
-        groups: of all features 0..d-1. importance: of each, the scale of its weights; equal within a group.
+        groups: of all features 0..d-1. importance: of each group, equal for its features: the scale of their weights.
         count: organisations. law: seed. signal: standard deviation of w·x about its mean.
         difference: relative standard deviation of a branch's weights around the main organisation's.
     """
@@ -152,7 +157,7 @@ class BranchesConfig(Source):
         )  # fmt: skip
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the rows of one replicate, and those on which errors are measured."""
+        """Draws the users' rows of one replicate, and further rows of each organisation to measure errors."""
         rng, laws = streams.generator("population"), self.laws()
         return Sample(
             _together([law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]),
@@ -162,7 +167,7 @@ class BranchesConfig(Source):
 
 
 def _together(parts: Sequence[Examples]) -> Examples:
-    """The rows of all organisations, each a cluster."""
+    """Joins the rows of several organisations; each organisation becomes a cluster."""
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

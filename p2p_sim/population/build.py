@@ -1,4 +1,4 @@
-"""From a source and a clustering to the population of one replicate; a plug-in's sample is checked first."""
+"""Builds the population of one replicate from a source and a clustering; a plug-in's sample is checked first."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,13 +29,10 @@ _OFF = 1e-6
 
 
 def check_sample(method: str, sample: Any) -> None:
-    """Refuse a sample of a plug-in whose types, shapes or ranges would make figures wrong.
+    """Raise InputError if a plug-in's sample has types, shapes or ranges with which results would be wrong.
 
     Args:
-        method: what the message begins with. sample: what was drawn.
-
-    Raises:
-        InputError: it is such a draw; one line.
+        method: what the message begins with. sample: what the plug-in drew.
     """
     require(method, isinstance(sample, Sample), f"must give a Sample, not {type(sample).__name__}")
     classes = sample.num_classes
@@ -62,7 +59,7 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Refuse rows whose features are not finite numbers, or whose labels or clusters are not integers in range."""
+    """Raise InputError if features are not finite numbers, or labels or clusters are not integers in range."""
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
     matrix = isinstance(features, np.ndarray) and features.dtype.kind == "f" and features.ndim == 2
@@ -80,7 +77,7 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 
 
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
-    """Refuse a law whose arrays do not fit each other, or whose probabilities do not sum to 1."""
+    """Raise InputError if the arrays of a law do not fit each other, or its probabilities do not sum to 1."""
     require(method, isinstance(law, FiniteLaw), f"must be a FiniteLaw, not {type(law).__name__}")
     points = len(law.mass)
     shapes = (
@@ -130,14 +127,14 @@ def build_population(
     streams: Streams,
     groups: tuple[str, ...] = (),
 ) -> Population:
-    """Draw the users of one replicate and store them cluster by cluster.
+    """Draws the users of one replicate, groups them into clusters and stores them cluster by cluster.
 
     Args:
         source: where the users come from.
         clusters: how they are grouped.
         places: directories in which data files are looked for, first match wins.
         streams: the replicate's random streams.
-        groups: groupings of the rows that are held out, or of the points of the law.
+        groups: names of the groupings by which errors are reported, such as a column of the data.
     """
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
@@ -173,9 +170,9 @@ def build_population(
 
 
 def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
-    """The cluster of each row of the holdout, or of each point of the law, -1 for none, (m,).
+    """The cluster (m,) of each holdout row, or of each point of the law if it is known; -1: none.
 
-    own: whether the clusters are the source's. Other rows are in the cluster whose users' mean is nearest.
+    own: whether the clusters are the source's; otherwise a row belongs to the cluster with the nearest mean.
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
@@ -184,13 +181,13 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
         return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
-    # users and their holdout are measured on, or the points of their law: a sample has one of both
+    # errors are measured on the holdout, or on the law's points; a sample has one of these
     rows = law.points if law is not None else cast(Examples, held).features
     return nearest_cluster(rows, people.features, people.cluster_offsets)
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users of `build_population`, drawn shard by shard when they are asked for."""
+    """A population like that of `build_population`, whose users are drawn shard by shard as they are needed."""
     users = source.drawn(streams)
     sizes = np.bincount(users.law.cluster, weights=users.counts).astype(np.int64)  # exact: below 2**53
     sizes = sizes[sizes > 0]
@@ -199,7 +196,7 @@ def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Strea
 
 
 def _placed(sample: Sample) -> Examples | None:
-    """The held-out rows with the numbers that their clusters have among users; -1 for a cluster without users."""
+    """The holdout with the source's clusters renumbered as those of the users; -1: a cluster without users."""
     held, user_clusters = sample.holdout, sample.users.cluster
     if held is None or held.cluster is None or user_clusters is None:
         return held

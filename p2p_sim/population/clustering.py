@@ -1,4 +1,4 @@
-"""Grouping users by their public features; labels never take part. Clusters that are too small are merged."""
+"""Groups users by their public features, never by labels. Most clusterings merge clusters that are too small."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -17,7 +17,7 @@ Clusters = NDArray[np.int64]
 
 
 class Clustering(Config):
-    """The base of all clusterings: how the users of a population are grouped."""
+    """Base of all clusterings: how the users of a population are grouped."""
 
     by_distance: ClassVar[str] = ""
     """Its name where distances between users decide, so that it depends on the scale of features; else empty."""
@@ -25,12 +25,12 @@ class Clustering(Config):
     """Whether it looks at no user's features, so that it says nothing of a row."""
 
     def shortfall(self, clusters: int) -> str:
-        """Why there are fewer clusters than were asked for, in words; empty if no number was asked for."""
+        """Explains why there are fewer clusters than asked for, given their number; empty if there is no reason to."""
         return ""
 
 
 def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int) -> Clusters:
-    """Merge the smallest cluster into the one with the nearest mean until none is smaller than `min_size`.
+    """Merges the smallest cluster into the one with the nearest mean until every cluster has `min_size` users.
 
     Args:
         features: (n, d).
@@ -38,7 +38,7 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
         min_size: at least 1 and at most n, else an InputError.
 
     Returns:
-        Clusters (n,), numbered without gaps.
+        The cluster of each user (n,), numbered without gaps.
     """
     if min_size > len(cluster):
         raise InputError(f"clusters.min_size = {min_size}: there are only {count(len(cluster), 'user')}")
@@ -64,7 +64,7 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
 
 
 def check_count(clusters: int, users: int) -> None:
-    """Refuse more clusters than there are users."""
+    """Raise InputError if more clusters are asked for than there are users."""
     if clusters > users:
         raise InputError(f"clusters.count = {clusters}: there are only {count(users, 'user')}")
 
@@ -87,7 +87,7 @@ class AgglomerativeClusters(Clustering):
     """s: smallest cluster allowed, at least 2."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns the cluster of each user (n,), numbered from 0, by Ward's agglomerative clustering of features."""
         from sklearn.cluster import AgglomerativeClustering
 
         check_count(self.count, len(users.labels))
@@ -101,21 +101,21 @@ class AgglomerativeClusters(Clustering):
         return merge_small(users.features, cluster, self.min_size)
 
     def shortfall(self, clusters: int) -> str:
-        """Why there are fewer clusters than were asked for; nothing if there are as many."""
+        """Explains why merging has left only this many clusters; empty if there are as many as asked for."""
         if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
 
 
 PART, ROUNDS = 500, 3
-"""Users that are assigned at once (or `count`, if that is more); assignments, each from the last one's means."""
+"""Users that are assigned at once (or `count`, if that is more), and the number of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
     """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
 
-    Users are assigned in random parts of 500 (or `count`, if that is more). Each part is assigned at the least total
-    squared distance (a linear assignment) into places that are spread equally over the clusters.
+    Users are assigned in random parts of 500 (or `count`, if that is more). Each part has room for equally many users
+    in every cluster, and its assignment has the least total squared distance to the means (a linear assignment).
     """
 
     kind: Literal["balanced"] = "balanced"
@@ -126,7 +126,7 @@ class BalancedClusters(Clustering):
     """s: smallest cluster allowed, at least 2."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns the cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes."""
         from sklearn.cluster import MiniBatchKMeans
 
         total, features = len(users.labels), users.features.astype(np.float64)
@@ -137,7 +137,7 @@ class BalancedClusters(Clustering):
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
         order = np.random.default_rng(seed).permutation(total)
-        # k-means' two steps in turn, users assigned so that sizes differ by at most one
+        # the two steps of k-means in turn: assign users with sizes that differ by at most one, then average
         for _ in range(ROUNDS):
             cluster = _assigned(features, means, order)
             members = np.argsort(cluster, kind="stable")
@@ -146,14 +146,19 @@ class BalancedClusters(Clustering):
         return cluster
 
     def shortfall(self, clusters: int) -> str:
-        """Why there are fewer clusters than were asked for; nothing if there are as many."""
+        """Explains why `min_size` allows only this many clusters; empty if there are as many as asked for."""
         if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
-    """Assign users to near means, so that cluster sizes differ by at most one; part by part in the `order` (n,)."""
+    """Assigns each user to a near cluster mean: returns clusters (n,) whose sizes differ by at most one.
+
+    Args:
+        features: (n, d) of the users. means: (C, d) of the clusters.
+        order: (n,) users in the order in which parts of them are assigned; each part minimises its squared distance.
+    """
     import scipy
 
     count, cluster = len(means), np.empty(len(order), dtype=np.int64)
@@ -180,7 +185,7 @@ class HdbscanClusters(Clustering):
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns the cluster of each user (n,), numbered from 0: a dense region of HDBSCAN, or the nearest one."""
         size = len(users.labels)
         if self.min_size > size:
             raise InputError(f"clusters.min_size = {self.min_size}: there are only {count(size, 'user')}")
@@ -196,7 +201,7 @@ class HdbscanClusters(Clustering):
 
 
 def density_clusters(users: Examples, min_size: int) -> Clusters:
-    """Dense region of each user (n,), numbered from 0; -1 for one in no dense region."""
+    """Returns the dense region that HDBSCAN finds for each user (n,), numbered from 0; -1 for users in none."""
     from sklearn.cluster import HDBSCAN
 
     labels = HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features)
@@ -212,7 +217,7 @@ class GivenClusters(Clustering):
     """s: smallest cluster allowed, at least 2; a smaller one is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns the cluster of each user (n,) as the population states it, numbered from 0 without gaps."""
         if users.cluster is None:
             raise InputError(
                 "clusters.kind = 'given': this population has no clusters; use 'random' or, where features are public, "
@@ -223,14 +228,14 @@ class GivenClusters(Clustering):
         return cluster
 
     def check_sizes(self, sizes: NDArray[np.int64]) -> None:
-        """Refuse clusters of which one has fewer users than the smallest size that is allowed."""
+        """Raise InputError if a cluster has fewer users than `min_size`; sizes: (C,) users in each cluster."""
         smallest = int(sizes.min())
         if smallest < self.min_size:
             raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
 
 
 class RandomClusters(Clustering):
-    """Users dealt to clusters at random, whatever their features: sizes differ by at most one user."""
+    """Deals users to clusters at random, whatever their features; sizes differ by at most one user."""
 
     kind: Literal["random"] = "random"
     blind: ClassVar[bool] = True
@@ -240,7 +245,7 @@ class RandomClusters(Clustering):
     """s: smallest cluster allowed, at least 2; a smaller one is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns a random cluster for each user (n,), numbered from 0."""
         total = len(users.labels)
         if total // self.count < self.min_size:
             each = total // self.count
@@ -263,7 +268,7 @@ class KMeansClusters(Clustering):
     """Use mini-batch k-means: faster on very large populations, a little less tight."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns the cluster of each user (n,), numbered from 0, by k-means on the features."""
         from sklearn.cluster import KMeans, MiniBatchKMeans
 
         if self.count > len(users.labels):
@@ -274,7 +279,7 @@ class KMeansClusters(Clustering):
         return merge_small(users.features, cluster.astype(np.int64), self.min_size)
 
     def shortfall(self, clusters: int) -> str:
-        """Why there are fewer clusters than were asked for; nothing if there are as many."""
+        """Explains why merging has left only this many clusters; empty if there are as many as asked for."""
         if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
@@ -292,7 +297,7 @@ class GridClusters(Clustering):
     """s: smallest cluster allowed, at least 2."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Cluster of each user (n,), numbered from 0."""
+        """Returns the cluster of each user (n,), numbered from 0: the non-empty grid cell of her features."""
         available = users.features.shape[1]
         for dim in self.dims:
             if not 0 <= dim < available:

@@ -1,4 +1,4 @@
-"""Finding, reading and checking data files in the standard formats."""
+"""Finds, reads and checks data files in the standard formats."""
 
 import gzip
 import hashlib
@@ -17,7 +17,7 @@ from p2p_sim.base.whole_files import no_file
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that no file can have names none."""
+    """Whether a path is an existing file; False for names that the system does not allow."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -29,10 +29,10 @@ FRAME = "frame-"
 
 
 def frames() -> Path:
-    """This user's directory of the data frames that became populations, in a directory for each process that made some.
+    """The directory of this user's data frames that became populations, with a subdirectory for each process.
 
     Raises:
-        InputError: it belongs to somebody else.
+        InputError: it belongs to another user.
     """
     directory = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -42,7 +42,7 @@ def frames() -> Path:
 
 
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
-    """The file that a scenario names under a key: in the first of the places that has it, else here.
+    """The path of a file that a scenario names under `key`: in the first of `places` that has it, else here.
 
     Raises:
         InputError: there is none.
@@ -58,7 +58,14 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
-    """The first of `names` (as it is or with .gz) that exists in one of the places or its subfolder `folder`."""
+    """The path of a data set's file: the first of `names` (plain or .gz) in a place or its subfolder `folder`.
+
+    Args:
+        kind: of the population, for messages. places: directories, first match wins.
+
+    Raises:
+        InputError: there is none.
+    """
     for directory in places:
         for name in names:
             for path in (directory / folder / name, directory / name):
@@ -73,7 +80,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content, decompressed where its name ends in .gz."""
+    """The content of a file, decompressed if its name ends in .gz; InputError if it is truncated or unreadable."""
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
@@ -81,7 +88,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """An array of unsigned bytes in the IDX format of the MNIST files."""
+    """Reads an array of unsigned bytes in the IDX format of the MNIST files; InputError if it is damaged."""
     content = read_bytes(path)
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise InputError(f"{path}: not an IDX file of unsigned bytes")
@@ -96,11 +103,11 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 State = tuple[int, int]
-"""When a file was last changed, nanoseconds, and its size: what was read of it holds as long as these do."""
+"""A file's time of last change (ns) and its size; a cached reading is valid while both are unchanged."""
 
 
 def state(path: Path) -> State:
-    """The time of a file's last change and its size, by which a cache sees that it must be read again."""
+    """A file's time of change (ns) and size, by which a cache notices that it must read the file again."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 
@@ -112,5 +119,5 @@ def _checksum(path: Path, state: State) -> str:
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file's bytes in hexadecimal digits, computed anew only if the file has changed."""
+    """The SHA-256 of a file's bytes in hexadecimal digits; cached until the file changes."""
     return _checksum(path, state(path))

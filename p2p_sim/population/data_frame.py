@@ -1,4 +1,4 @@
-"""A data frame of Python as a population: kept as a file that is named by its content."""
+"""Turns a data frame of Python into a population: kept as a file that is named by its content."""
 
 import atexit
 import hashlib
@@ -60,7 +60,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
 @cache
 def _own_directory(process: int) -> Path:
-    """Where this process keeps its frames; removed when it ends, but not by a process that was forked from it."""
+    """The directory of this process's frames, removed when the process ends (not by a fork of it)."""
     directory = frames() / str(process)
     directory.mkdir(mode=0o700, exist_ok=True)
     atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)
@@ -68,7 +68,7 @@ def _own_directory(process: int) -> Path:
 
 
 def _content(frame: Any) -> bytes:
-    """The columns as an Arrow file, without what differs between versions of libraries."""
+    """The columns of a frame as the bytes of an Arrow file, equal for equal frames whatever the library versions."""
     import pandas as pd
     import pyarrow as pa
     from pyarrow.interchange import from_dataframe

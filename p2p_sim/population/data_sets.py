@@ -1,4 +1,4 @@
-"""The data sets that are read from files: which files they are, whether they are here, and where they come from."""
+"""The public data sets that are read from files: which files they have, whether these are here, and their sources."""
 
 import hashlib
 import tarfile
@@ -26,7 +26,8 @@ class DataFile:
     names: what it may be called, as it is or with .gz, in the order in which it is looked for.
     bytes: size of its content as published, not compressed. sha256: of the same content, by version.
     gz_sha256: of the published .gz, where nothing is known of its content.
-    fetch: its address below the data set's source, or its place in the archive. optional: the data set is read without.
+    fetch: its address below the data set's source, or its path in the archive.
+    optional: whether the data set can be read without it.
     """
 
     names: tuple[str, ...]
@@ -38,11 +39,11 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """What it is called where it is published, not compressed."""
+        """The file's published name, without .gz."""
         return self.names[0] if self.fetch is None else PurePosixPath(self.fetch).name.removesuffix(".gz")
 
     def version(self, path: Path) -> str | None:
-        """Which version the file at a path is; None if it is none of those that are known.
+        """The version of the file at a path, recognised by its SHA-256; None if it is no known version.
 
         Raises:
             InputError: it cannot be read as a whole.
@@ -58,7 +59,8 @@ class DataSet:
     """A public data set that scenarios name by its kind, and its files.
 
     kind: of the population, and the folder of its files below the data directory. title, used, licence: in words.
-    source: the address that its files are below, or its archive; without one, `get` says in words how to get it.
+    source: the address of its files or of its archive; without one, `get` says in words how to get it.
+    archive: name of the archive below the source, if the files come in one.
     """
 
     kind: str
@@ -73,10 +75,10 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Checked:
-    """The outcome of comparing a file with its check figures.
+    """The result of comparing a file with its published checksum.
 
-    path: of the file; None: it is not here. version: which one it is; None: none that is known.
-    fault: what is wrong with it in words; empty where nothing is.
+    path: of the file; None: it is not here. version: of the file; None: not recognised.
+    fault: what is wrong with it in words; empty if nothing is.
     """
 
     file: DataFile
@@ -93,7 +95,7 @@ def data_sets() -> dict[str, DataSet]:
 
 
 def data_set(kind: str) -> DataSet:
-    """The data set of a kind.
+    """The data set of this kind.
 
     Raises:
         InputError: there is none.
@@ -105,7 +107,7 @@ def data_set(kind: str) -> DataSet:
 
 
 def locate(dataset: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path | None:
-    """The path at which a scenario would read a file of a data set; None: there is no such file."""
+    """The path at which a scenario would read a file of a data set; None if the file is not there."""
     try:
         return find_file(dataset.kind, places, dataset.kind, file.names)
     except InputError:
@@ -113,10 +115,10 @@ def locate(dataset: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path |
 
 
 def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
-    """Compare every file of a data set with its check figures.
+    """Compares every file of a data set with its published checksums, one result for each file.
 
     Args:
-        places: directories in which files are looked for, first match wins. read: look into the files.
+        places: directories in which files are looked for, first match wins. read: also read the files.
     """
     return [_checked(file, locate(dataset, file, places), read) for file in dataset.files]
 
@@ -142,13 +144,13 @@ def _file(entry: Mapping[str, object]) -> DataFile:
 
 
 LONGEST = 400
-"""Characters of a reason that are shown; it is cut between two words."""
+"""Longest reason in a message, in characters; a longer one is cut between two words."""
 
 
 def fetch(dataset: DataSet, directory: Path) -> list[Path]:
-    """Fetch the files of a data set that are missing; return those that are new. Others stay as they are.
+    """Downloads the missing files of a data set, and returns the paths of the new ones; others stay as they are.
 
-    A file takes its place only if it has the check figure of a known version.
+    A file is kept only if it has the checksum of a known version.
 
     Args:
         directory: of data files; the files go to its folder named as the data set.
@@ -197,7 +199,7 @@ def _retrieved(pooch: Any, address: str, scratch: Path) -> Path:
 
 
 def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
-    """One file of an archive, written under its own name."""
+    """Extracts one file from an archive into `scratch` and returns its path."""
     with _reachable(archive.name), tarfile.open(archive) as members:
         content = members.extractfile(str(file.fetch))
         if content is None:
@@ -209,7 +211,7 @@ def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
 
 @contextmanager
 def _reachable(address: str) -> Iterator[None]:
-    """Turn an error of fetching or unpacking into one line that names the address."""
+    """Context that turns an error of fetching or unpacking into a RunFailed of one line with the address."""
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:

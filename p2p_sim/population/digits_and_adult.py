@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TrainAndTest(NamedTuple):
-    """The rows of a data set that come in two files: to learn from, and to test on."""
+    """The rows of a data set that comes in two files: training rows and test rows."""
 
     train: Examples
     test: Examples
@@ -29,9 +29,9 @@ class TrainAndTest(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> TrainAndTest:
-    """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value.
+    """Training and test rows of UCI Adult: 6 standardised numbers as features, then one for each category value.
 
-    states: of the files, so that changed ones are read again.
+    `states` are the files' sizes and times of change; the cache reads changed files again.
     """
     import pandas as pd  # a second that other populations need not wait for
 
@@ -48,7 +48,7 @@ def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> TrainAndTe
 
 
 def read_category(path: Path, column: int) -> list[str]:
-    """The texts (n,) of one of UCI Adult's columns in the training or the test file."""
+    """The values (n,) of one text column of UCI Adult, from the training or the test file."""
     return _read_adult(path)[column].astype("str").tolist()
 
 
@@ -87,7 +87,7 @@ DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
 class RandomSplit(Extended, Source):
-    """Rows of which every replicate holds some out; of the others, all or a random part are users."""
+    """Base of sources that hold out random rows in every replicate; all other rows, or a random part, are users."""
 
     later: ClassVar[tuple[str, ...]] = ("users",)
     users: int | None = Field(default=None, ge=2)
@@ -110,7 +110,7 @@ class DigitsConfig(RandomSplit):
         return 10 if self.task == "classes" else 2
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users and the rows that are held out from all digits."""
+        """Splits all digits at random into users and holdout."""
         from sklearn.datasets import load_digits
 
         features, digits = load_digits(return_X_y=True)
@@ -119,7 +119,7 @@ class DigitsConfig(RandomSplit):
 
 
 class OfficialSplit(Source):
-    """Training rows, of which users are drawn, and test rows."""
+    """Base of data sets with separate test rows; users are drawn from the training rows."""
 
     users: int | None = Field(default=None, ge=2)
     """Users drawn at random from the training rows in each replicate, at least 2; absent: all of them."""
@@ -140,32 +140,35 @@ class AdultConfig(OfficialSplit):
     group_columns: ClassVar[tuple[str, ...]] = tuple(ADULT_CATEGORIES)
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The training and the test file, in this order."""
+        """Paths of the training and the test file, in this order."""
         names = (("adult-train.csv", "adult.data"), ("adult-test.csv", "adult.test"))
         return [find_file("adult", places, "adult", either) for either in names]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
+        """Returns training rows as users, and all test rows as holdout."""
 
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """Groups of the test rows by one of the categories."""
+        """Groups the test rows by the values of a category column, such as "sex"."""
 
         return by_column(column, read_category(self.files(places)[1], ADULT_CATEGORIES[column]))
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
-    """Labels (n,) of a task on class numbers 0 to 9 (n,); `positive`: the class set against the rest."""
+    """Labels (n,) of a task, from class numbers 0 to 9 (n,); `positive`: the class of label 1 in "one-against-rest"."""
     if task == "classes":
         return digits.astype(np.uint8)
     return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)
 
 
 def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams, users: int | None = None) -> Sample:
-    """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
+    """Splits rows at random into users and a holdout of the share `test_fraction`.
+
+    users: how many of the rows that are not held out are users; None: all.
+    """
     learned, held = held_out(len(rows.labels), test_fraction, streams, users)
     people, holdout = rows.take(learned), rows.take(held)
     measured = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
@@ -175,10 +178,10 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
 def held_out(
     count: int, test_fraction: float, streams: Streams, users: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of the rows of users and of those held out, drawn at random from `count` rows.
+    """Indices of the users' rows, and of the rows held out, drawn at random from `count` rows.
 
-    users: how many of the rows that are not held out are users; None: all. The draw looks at no label, so that ε of
-    those who take part is that of an exchange of so many. The rows held out do not depend on it.
+    users: how many of the rows that are not held out are users; None: all. The draw looks at no label, so ε of the
+    users is that of an exchange among that many. The rows held out do not depend on `users`.
 
     Raises:
         InputError: too few rows are left to test on, or to be users.

@@ -1,4 +1,4 @@
-"""Laws of the studies from which features are drawn: around a circle, linear, on the line, on the unit cube."""
+"""Synthetic populations of the studies: features around a circle, in line with labels, on the real line, on a cube."""
 
 import math
 from pathlib import Path
@@ -36,7 +36,7 @@ class CircleConfig(Source):
 
     @property
     def sigma(self) -> float:
-        """σ: the standard deviation of each feature about its class's mean; 2/K unless `spread` states it."""
+        """Standard deviation σ of each feature about its class's mean: `spread`, or 2/K."""
         return 2.0 / self.num_classes if self.spread is None else self.spread
 
     @property
@@ -50,12 +50,12 @@ class CircleConfig(Source):
         return self.num_classes
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users and the holdout of one replicate."""
+        """Draws the users and the holdout of one replicate, independently from the law."""
         users = self._draw(self.users, streams.generator("population"))
         return Sample(users, self.num_classes, self._draw(self.holdout, streams.generator("holdout")))
 
     def label_distribution(self, features: Floats) -> Floats:
-        """p(y|x) (n, K) at features (n, 2): proportional to exp(x · centre / σ²), as all centres have norm one."""
+        """Class probabilities p(y|x) (n, K) at features (n, 2), proportional to exp(x · centre / σ²)."""
         logits = features @ self.centres.T / self.sigma**2
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -63,7 +63,7 @@ class CircleConfig(Source):
     def bayes_error_rate(self) -> float:
         """Smallest 0-1 loss of any classifier: the mass of a class outside the wedge of points nearest to its centre.
 
-        With the class along the first axis the wedge is |x₂| < x₁ tan(π/K), and one integral over x₁ is left.
+        With the class along the first axis the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral over x₁.
         """
         from scipy.integrate import quad
         from scipy.special import erf
@@ -89,11 +89,11 @@ SLOPE = 0.2
 
 
 class LinearConfig(Source):
-    """Labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ in t alone.
+    """Numeric labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ in t alone.
 
-    A point has features (t, v): t = u + τ r with u in [-1, 1] the place of its cluster, and r, v = ±1, all four equally
-    likely. The label is binomial: k-1 trials with probability f(x), divided by k-1. a τ = γ = h/√2, so that the
-    variance of f within a cluster is h² exactly; half of it lies along t, which clusters differ in, half along v.
+    A point has features (t, v): t = u + τ r, where u in [-1, 1] is the centre of its cluster, and r, v = ±1, all four
+    equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1. a τ = γ = h/√2, so the
+    variance of f within a cluster is h² exactly: half along t, in which clusters differ, half along v.
     """
 
     kind: Literal["linear"] = "linear"
@@ -123,7 +123,7 @@ class LinearConfig(Source):
 
     @property
     def points(self) -> Floats:
-        """The law's points (4 · num_clusters, 2), four in each cluster, cluster by cluster."""
+        """Features (4 · num_clusters, 2) of the law's points, four in each cluster, cluster by cluster."""
         count = self.num_clusters
         centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
         r, v = (np.tile(side, count) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
@@ -131,12 +131,12 @@ class LinearConfig(Source):
 
     @property
     def mean(self) -> Floats:
-        """f, the mean of a label, at each of the law's points (4 · num_clusters,)."""
+        """Mean f of a label at each of the law's points (4 · num_clusters,)."""
         points = self.points
         return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
 
     def law(self) -> FiniteLaw:
-        """The law, points ordered by cluster, each with the share of its cluster's users."""
+        """The law of features and labels, points ordered by cluster; a cluster's mass is its share of the users."""
         import scipy
 
         trials = self.grid - 1
@@ -150,7 +150,7 @@ class LinearConfig(Source):
         return np.arange(self.users, dtype=np.int64) * self.num_clusters // self.users
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users of one replicate."""
+        """Draws the users of one replicate, with the law in place of a holdout."""
         rng, cluster = streams.generator("population"), self._clusters
         point = (4 * cluster + rng.integers(0, 4, self.users)).astype(np.int32)
         labels = rng.binomial(self.grid - 1, self.mean[point]).astype(np.uint8)
@@ -159,11 +159,10 @@ class LinearConfig(Source):
 
 
 class RealLineConfig(Source):
-    """One feature x on the real line, drawn from a law whose density is known, and a label that says on which side of
-    the law's median x lies.
+    """One feature x on the real line with a known density; the label shows on which side of the median x lies.
 
-    The law is what a density is measured against. The label is the threshold of the study of *Private Bayes
-    consistency*: each class has probability 1/2, and nothing but x is random.
+    Density estimates are compared with the law. The label is the threshold of the study of *Private Bayes consistency*:
+    each class has probability 1/2, and nothing but x is random.
     """
 
     kind: Literal["real_line"] = "real_line"
@@ -180,16 +179,16 @@ class RealLineConfig(Source):
 
     @property
     def line_law(self) -> LineLaw:
-        """The law of the single feature x, by the name that the scenario gives."""
+        """The law of the single feature x that the key `law` names."""
         return LINE_LAWS[self.law]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users and the holdout of one replicate."""
+        """Draws the users and the holdout of one replicate, independently from the law."""
         users = self._draw(self.users, streams.generator("population"))
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Independent rows in a single cluster; the label is 1 above the law's median."""
+        """Draws independent rows in a single cluster; the label is 1 above the law's median."""
         x = self.line_law.draw(count, rng)
         labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
         return Examples(x, labels, np.zeros(count, dtype=np.int64))
@@ -198,8 +197,8 @@ class RealLineConfig(Source):
 class UnitCubeConfig(Extended, Source):
     """x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
-    With finitely many points every error is exact. The grid is fine beside the cells of any rule that learns from up to
-    a million users.
+    As there are finitely many points, every error is exact. The grid is much finer than the cells of any rule that
+    learns from up to a million users.
     """
 
     kind: Literal["unit_cube"] = "unit_cube"
@@ -235,11 +234,11 @@ class UnitCubeConfig(Extended, Source):
 
     @property
     def grid(self) -> int:
-        """Points of the law along each axis; by default about 65,536 points in all."""
+        """Number of the law's points along each axis; by default such that there are about 65,536 in all."""
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:
-        """The law: equally likely points, in the clusters of their cubes or all in one."""
+        """The law of features and labels: equally likely points, clustered by cubes or all in one cluster."""
         curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": StepLaw()}
         points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
         positive = ProductLaw(curves[self.curve], self.dimensions, self.amplitude).positive(points)
@@ -252,14 +251,14 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number of the cube of side n^(-1/(2d)) that holds each of the points (m, d), the last axis fastest."""
+        """Number (m,) of the cube of side n^(-1/(2d)) that holds each point (m, d); the last axis counts fastest."""
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
         cell = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(cell.T), (per_axis,) * self.dimensions), dtype=np.int64)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users of one replicate."""
+        """Draws the users of one replicate, with the law in place of a holdout."""
         law, rng = self.law(), streams.generator("population")
         point = rng.integers(0, len(law.mass), self.users, dtype=np.int32)
         labels = (rng.random(self.users) < law.label_distribution[point, 1]).astype(np.uint8)

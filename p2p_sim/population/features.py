@@ -1,4 +1,4 @@
-"""Features of a table: numbers as they are or standardised, categories one-hot, missing values filled in.
+"""Features of a user's table: numbers as they are or standardised, categories one-hot, missing values filled in.
 
 The transformers are scikit-learn's own. They are fitted on public features alone, never on labels.
 """
@@ -19,11 +19,11 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Different values of a column that becomes one-hot, at most; from how many on a doubt is raised, exclusive."""
+"""Largest number of different values of a one-hot column, and the number above which a warning is possible."""
 
 
 class Treatment(NamedTuple):
-    """What is done with a column, in this order: missing values are filled in, then it is standardised or one-hot."""
+    """How a column becomes features: whether missing values are filled in, and whether it is scaled or one-hot."""
 
     impute: bool = False
     standardise: bool = False
@@ -31,7 +31,10 @@ class Treatment(NamedTuple):
 
 
 class FeatureColumn(NamedTuple):
-    """A feature of the used rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
+    """A column of a table's used rows that becomes features, with its treatment.
+
+    values: (m, k) numbers, or (m, 1) texts with NaN for a missing one if the column is one-hot.
+    """
 
     name: str
     treatment: Treatment
@@ -48,10 +51,10 @@ def is_text(values: Values) -> bool:
 
 
 def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Rows) -> FeatureColumn:
-    """A column of a table as a feature: its numbers, or its texts if it becomes one-hot.
+    """A column of a table, prepared to become features: its numbers, or its texts if it is one-hot.
 
     Args:
-        table: where it is. treatment: what is done with it. used_rows: indices of the rows that are used, (m,).
+        table: holds the column. treatment: how it becomes features. used_rows: (m,) indices of the used rows.
 
     Raises:
         InputError: a cell does not fit; one line names the column, the line, the value and ways out.
@@ -60,7 +63,7 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
     if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
         raise InputError(f"population.features: column {name!r} of {table.path} is not numeric; list those that are")
     values = values[used_rows]
-    # no cell may be missing that nothing fills in, and no number infinite
+    # missing cells must be imputed, and numbers must be finite
     gaps = np.flatnonzero(is_missing(values))
     if gaps.size and not treatment.impute:
         where, _, more = _first(table, name, used_rows, gaps)
@@ -93,7 +96,11 @@ def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> 
 
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
-    """Advice for a column of numbers that holds some words: the key and value that would read them."""
+    """Advice for a column of numbers with some words in it: the key and value with which it could be read.
+
+    Args:
+        texts: all cells. words: the cells that are no numbers.
+    """
     import pandas as pd
 
     # another decimal sign or sign between thousands may read all cells as numbers
@@ -137,7 +144,7 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
 
 
 def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows, listed: Sequence[str]) -> list[str]:
-    """For each one-hot column that was probably not meant to be one, a line with the reason and a way out.
+    """Warnings about one-hot columns that look like numbers or names, a line each with a way out.
 
     Args:
         used_rows: indices of the columns' rows in the file. listed: columns that the scenario names in one_hot.
@@ -160,7 +167,7 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
             f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
             "it as missing (impute or drop says what is done then)"
         )
-    # a value of its own in most rows: likely a name
+    # most rows have a value that no other row has: likely a name
     if many and 2 * different > len(there):
         where, text, _ = _first(table, column.name, used_rows, there[:1])
         return (
@@ -171,7 +178,10 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 
 class _FaultyCell(NamedTuple):
-    """The first of some faulty cells: file and line, its text, and " (9 such cells)" if there are more."""
+    """A faulty cell for messages.
+
+    where: file and line. text: of the cell. more: such as " (9 such cells)", or empty.
+    """
 
     where: str
     text: str
@@ -179,22 +189,26 @@ class _FaultyCell(NamedTuple):
 
 
 def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> _FaultyCell:
-    """The first of the faulty cells of a column, which are in these `rows` among the used ones."""
+    """The first of the faulty cells of a column, for messages.
+
+    Args:
+        used_rows: indices of the used rows in the file. rows: indices of the faulty ones among the used rows.
+    """
     cell = table.cell(name, int(used_rows[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
     return _FaultyCell(f"{table.path}: {cell.where}", shortened(cell.text.strip()), more)
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes, as a scenario file writes it."""
+    """A text in double quotes, as scenario files write it."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
     """Features (m, d) of all used rows, in the order of the columns.
 
-    Means, spreads and values to fill in are those of the rows `fitted_on`; a one-hot column has a feature for each
-    value of the whole table.
+    Means, spreads and filled-in values are computed from the rows `fitted_on`. A one-hot column makes a feature of each
+    value in the whole table.
     """
     parts = []
     for treatment, group in groupby(columns, key=lambda column: column.treatment):
@@ -205,7 +219,7 @@ def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
 
 
 def _pipeline(treatment: Treatment, values: Values) -> Any:
-    """scikit-learn's transformers for columns with the same treatment; None where they stay as they are."""
+    """scikit-learn's transformers for columns with the same treatment; None if the columns stay as they are."""
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -223,7 +237,7 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """The scale of each feature as it is learned from: its standard deviation, 1/2 for one-hot ones; no constants."""
+    """Standard deviation of each feature by its name, computed on `rows`; 1/2 for one-hot columns, no constants."""
     scales: dict[str, float] = {}
     for column in columns:
         if column.treatment.one_hot:

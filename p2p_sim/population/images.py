@@ -20,7 +20,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Images(NamedTuple):
-    """Images as pixels 0 to 255 (n, ...) to learn from and to test on, and the numbers (n,) of their classes."""
+    """Training and test images as pixels 0 to 255 (n, ...), with their class numbers (n,)."""
 
     train: Bytes
     numbers: Bytes
@@ -35,6 +35,8 @@ MOST_EXACT = 1_000
 
 
 class _ImageConfig(Extended, OfficialSplit):
+    """Base of the image data sets, whose training images are users and whose test images measure error."""
+
     later: ClassVar[tuple[str, ...]] = ("against", "public_rows")
     row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one", "against", "public_rows"))
     task: DigitTask | Literal["pair"] = "even-odd"
@@ -60,7 +62,7 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key that makes features depend on all rows; principal components of public images alone do not."""
+        """The key that makes features depend on all rows, or None; components of public images alone do not."""
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
 
@@ -79,14 +81,16 @@ class _ImageConfig(Extended, OfficialSplit):
 
 
 class _IdxConfig(_ImageConfig):
+    """Base of the image data sets in four IDX files."""
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The files of training images, their classes, test images and their classes, in this order."""
+        """Paths of the training images, their classes, the test images and their classes, in this order."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
         spelt = ((f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte") for name in names)
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
+        """Returns training images as users, and all test images as holdout."""
         return self._sample(read_idx_images, tuple(self.files(places)), streams)
 
 
@@ -111,7 +115,7 @@ class Cifar10Config(_ImageConfig):
     kind: Literal["cifar-10"] = "cifar-10"
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The training files at hand and the test file, last."""
+        """Paths of the training files that exist, in order, and of the test file, last."""
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
             name = paths[0].name.replace("_1", f"_{number}")
@@ -121,12 +125,12 @@ class Cifar10Config(_ImageConfig):
         return [*paths, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
+        """Returns training images as users, and all test images as holdout."""
         return self._sample(read_cifar_images, tuple(self.files(places)), streams)
 
 
 def read_idx_images(paths: tuple[Path, ...]) -> Images:
-    """Images and class numbers from four IDX files."""
+    """Reads images and class numbers from IDX files: training images, their classes, test images, their classes."""
     train, numbers, test, test_numbers = (read_idx(path) for path in paths)
     for images, labels, path in ((train, numbers, paths[0]), (test, test_numbers, paths[2])):
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
@@ -136,7 +140,7 @@ def read_idx_images(paths: tuple[Path, ...]) -> Images:
 
 
 def read_cifar_images(paths: tuple[Path, ...]) -> Images:
-    """Images and class numbers from CIFAR-10's binary files, the test file last."""
+    """Reads images and class numbers from CIFAR-10's binary files, the test file last."""
     parts = []
     for path in paths:
         content = np.frombuffer(read_bytes(path), dtype=np.uint8)
@@ -164,10 +168,13 @@ def load_images(
     classes: tuple[int, int] | None = None,
     public_rows: int | None = None,
 ) -> TrainAndTest:
-    """Images with class numbers as labels, and as features (n, d) pixels in [0, 1] or principal components.
+    """Training and test images: features (n, d) are pixels in [0, 1] or principal components, labels class numbers.
 
-    states: of the files, so that changed ones are read again. classes: of the images; None: all.
-    public_rows: training images, drawn once, that are left out, and from which alone components come.
+    Args:
+        read: reads the files. pca_dims: number of components; None: pixels.
+        states: sizes and times of change of the files, so that changed ones are read again.
+        classes: keep only these two classes; None: all.
+        public_rows: number of training images, drawn once, that are no users and alone determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
     if classes is not None:

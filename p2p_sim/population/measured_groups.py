@@ -1,4 +1,4 @@
-"""Groups of the rows on which a model is measured: by the size of their cluster, or by a public column."""
+"""Groups of the rows on which errors are measured: by the size of their cluster, or by a public column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ MOST_GROUPS = 50
 
 
 def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
-    """Refuse a grouping that is there twice or, where the columns of a population are known, is none of them."""
+    """Raise ValueError if a grouping is named twice, or is no column of the population.
+
+    columns: of the population; None: not known yet, and any name is accepted.
+    """
     allowed = (CLASS, CLUSTER_SIZE, *(columns or ()))
     for kind in kinds:
         if columns is not None and kind not in allowed:
@@ -27,26 +30,29 @@ def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
 
 @dataclass(frozen=True)
 class Grouping:
-    """A group for each row: names (G,); of: (m,) index of the row's group in names, -1 for a row in no group."""
+    """A partition of rows into named groups.
+
+    names: (G,) of the groups. of: (m,) index of each row's group in `names`; -1 for a row in no group.
+    """
 
     names: tuple[str, ...]
     of: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Grouping":
-        """The groups of the rows that are chosen, by index or by a mask."""
+        """The grouping restricted to some rows, by index or by a mask."""
         return Grouping(self.names, self.of[rows])
 
 
 def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
-    """Restrict each grouping, by its name, to the rows that are chosen, by index or by a mask."""
+    """Each grouping, by its name, restricted to some rows, by index or by a mask."""
     return {kind: grouping.take(rows) for kind, grouping in groupings.items()}
 
 
 def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | None = None) -> Grouping:
-    """Group rows by their text in a column.
+    """Groups rows by their text in a column.
 
     Args:
-        kind: the column's name. values: (m,). column_values: all values of the column; None: those that occur.
+        kind: the column's name. values: (m,) text of each row. column_values: all values; None: those that occur.
 
     Raises:
         InputError: there are too many different values.
@@ -62,12 +68,12 @@ def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | N
 
 
 def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
-    """Rows grouped by the size of their cluster: the thirds of all users in the smallest, middle and largest clusters.
+    """Groups rows by the size of their cluster: the thirds of all users in the smallest, middle and largest clusters.
 
-    Clusters of one size are in one third, that in which their middle user is.
+    All clusters of one size belong to the third that contains their median user.
 
     Args:
-        sizes: (C,) users in each cluster. cluster: (m,) of each row, 0..C-1, or -1 if it is in none.
+        sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1, or -1 if it is in none.
     """
     of = np.unique(sizes, return_inverse=True)[1]
     users = np.bincount(of, weights=sizes)
@@ -79,7 +85,7 @@ def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
 def nearest_cluster(
     rows: NDArray[np.floating], features: NDArray[np.floating], offsets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The cluster whose users' mean is nearest (Euclidean), (m,); of equally near ones the first.
+    """The cluster (m,) whose users' mean is nearest to each row (Euclidean); the first of equally near ones.
 
     Args:
         rows: (m, d). features: (n, d) of the users, stored cluster by cluster. offsets: (C+1,) of the clusters.

@@ -1,7 +1,7 @@
-"""Who the users are: where their rows come from, and the population of one replicate, shard by shard.
+"""The users: sources of their rows, and the population of one replicate, shard by shard.
 
-A source draws a sample. Its users, cluster by cluster, are the population. A shard is a run of whole clusters, drawn
-one by one. Labels that are numbers are places in a public grid.
+A source draws a sample. Its users, stored cluster by cluster, are the population. A shard is a run of whole clusters;
+shards are processed one at a time. A numeric label is an index into a public grid of values.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from p2p_sim.population.measured_groups import Grouping
 class Shard:
     """A run of whole clusters: users `start` to `stop - 1`.
 
-    `offsets` are the cluster boundaries within the shard, starting at 0 and ending at `stop - start`.
+    index: of the shard. offsets: the cluster boundaries within the shard, from 0 to `stop - start`.
     """
 
     index: int
@@ -41,7 +41,7 @@ class Shard:
 
 
 def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
-    """Cut a population into shards of at most 65,536 users, or one larger cluster each.
+    """Cuts a population into shards of at most 65,536 users; a larger cluster is a shard of its own.
 
     The cut depends on the cluster sizes alone, so it is the same on one machine and on many.
 
@@ -60,10 +60,10 @@ def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row where the source gives one.
+    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row if the source gives one.
 
     row: (n,) the index of each row in its source, from 0; source_rows: rows of the source; absent: row i is i of n.
-    target: (n,) labels that are numbers, before they were rounded to the grid; absent: labels are classes.
+    target: (n,) numeric labels before they were rounded to the grid; absent: labels are classes.
     """
 
     features: NDArray[np.floating]
@@ -74,7 +74,7 @@ class Examples:
     target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The examples of these rows (m,), which keep their indices in the source."""
+        """The rows with these indices (m,), which keep their indices in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
@@ -84,7 +84,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class FiniteLaw:
-    """A known law of (x, y) on finitely many points.
+    """A known joint law of features x and label y on finitely many points.
 
     points: (P, d) features; mass: (P,) their probabilities; label_distribution: (P, K) p(y|x); cluster: (P,).
     """
@@ -97,10 +97,10 @@ class FiniteLaw:
 
 @dataclass(frozen=True)
 class Sample:
-    """The data of one replicate: the users' rows, and a holdout (data sets) or a law (synthetic).
+    """The data of one replicate: the users' rows, and either a holdout (data sets) or a law (synthetic).
 
-    point: (n,) index of each user's point in the law. values: (K,) the public grid, if labels are places in one.
-    line_law: of the single feature, if it has a known density.
+    point: (n,) index of each user's point in the law. values: (K,) the public grid, if labels are numbers.
+    line_law: law of the single feature, if its density is known.
     """
 
     users: Examples
@@ -119,7 +119,7 @@ GridSize = Annotated[int, Field(ge=2, le=64)]
 
 
 def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[float, ...]:
-    """`count` values evenly spaced from `low` to `high`.
+    """A grid of `count` values evenly spaced from `low` to `high`.
 
     >>> even_grid(0.0, 2.0, 5)
     (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -134,7 +134,7 @@ def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[f
 
 
 def rounded(target: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[np.uint8]:
-    """Place (n,) in the grid (k,) of the value that is nearest to each number (n,), of two the smaller one.
+    """Index (n,) of the grid value nearest to each number (n,); of two equally near ones the smaller.
 
     Numbers outside the grid are clipped to its ends.
 
@@ -148,7 +148,7 @@ def rounded(target: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[n
 
 
 class Source(Config):
-    """The base of all configurations of a population."""
+    """Base of all configurations of a population, from which the rows of users are drawn."""
 
     kind: str
     own: ClassVar[bool] = False
@@ -159,29 +159,29 @@ class Source(Config):
 
     @property
     def known_classes(self) -> int | None:
-        """K, the number of classes; None if only the data shows it."""
+        """Number of classes K; None if it is only known from the data."""
         return None
 
     @property
     def known_values(self) -> tuple[float, ...] | None:
-        """(K,) the public grid of numbers of which labels are places, increasing; None if labels are classes."""
+        """Public grid (K,) of label values, increasing, if labels are numbers; None if labels are classes."""
         return None
 
     @property
     def group_columns(self) -> tuple[str, ...] | None:
-        """Columns by whose values held-out rows can be grouped; None: not known before the data is read."""
+        """Columns by whose values held-out rows can be grouped; None if they are only known from the data."""
         return ()
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters; a scenario without a clustering of its own then uses these."""
+        """Whether users come with clusters, which a scenario uses unless it names a clustering of its own."""
         return False
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """What may make a user's features or label depend on the rows of others; None if nothing does.
+        """The key by which a user's features or label may depend on other users' rows; None if there is none.
 
-        Where a whole row is private, such a dependence is part of what is released, and no ε accounts for it.
+        If a whole row is private, such a dependence is part of the release, and no ε accounts for it.
         """
         if not self.row_by_row:
             return f"population.kind = {self.kind!r}"
@@ -191,7 +191,7 @@ class Source(Config):
         return None
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Files that are read; their checksums are part of the scenario's identity. By default none.
+        """Paths of the files that are read, whose checksums are part of the scenario's identity; by default none.
 
         Args:
             places: directories in which they are looked for, first match wins.
@@ -202,7 +202,7 @@ class Source(Config):
         return []
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
-        """What `p2p-sim validate` says about the data, a line each; by default nothing.
+        """Lines that `p2p-sim validate` prints about the data; by default none.
 
         Raises:
             InputError: as `sample`.
@@ -210,7 +210,7 @@ class Source(Config):
         return []
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by its name, where these may differ in scale; by default none.
+        """Standard deviation of each feature by its name, if features may differ in scale; by default none.
 
         Raises:
             InputError: as `sample`.
@@ -218,7 +218,7 @@ class Source(Config):
         return {}
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
-        """What in the data is likely not meant, a line each with a way out; by default nothing.
+        """Warnings about likely mistakes in the data, a line each with a way out; by default none.
 
         Raises:
             InputError: as `sample`.
@@ -238,7 +238,7 @@ class Source(Config):
 
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users of one replicate, and a holdout or the law.
+        """Draws the users of one replicate, and a holdout or the law.
 
         Args:
             places: directories in which files are looked for. streams: the replicate's random streams.
@@ -249,12 +249,13 @@ class Source(Config):
 
 
 class People(ABC):
-    """Who the users are, stored cluster by cluster: all of them in arrays, or drawn shard by shard.
+    """Base of populations: users stored cluster by cluster, held in arrays or drawn shard by shard.
 
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: if it is known;
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
-    source_rows; absent: user i is row i of n. values: (K,) the public grid of numbers, increasing, if labels are places
-    in one; absent: labels are classes.
+    source_rows; absent: user i is row i of n. values: (K,) the public grid of numbers, increasing, if labels are
+    numbers;
+    absent: labels are classes.
     """
 
     cluster_offsets: NDArray[np.int64]
@@ -267,17 +268,17 @@ class People(ABC):
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """The runs of whole clusters, of at most 65,536 users or one larger cluster, in the order of users."""
+        """The shards in the order of users: runs of whole clusters, of at most 65,536 users or one larger cluster."""
         return tuple(shards(self.cluster_offsets))
 
     @property
     def num_users(self) -> int:
-        """n, the number of users in all clusters."""
+        """Number n of users in all clusters."""
         return int(self.cluster_offsets[-1])
 
     @property
     def cluster_sizes(self) -> NDArray[np.int64]:
-        """The number of users in each cluster (C,)."""
+        """Number of users in each cluster (C,)."""
         return np.diff(self.cluster_offsets)
 
     @abstractmethod
@@ -285,11 +286,11 @@ class People(ABC):
         """True labels of a shard's users, (shard.size,) in 0..K-1."""
 
     def features_of(self, shard: Shard) -> NDArray[np.floating]:
-        """Features of a shard's users, (shard.size, d); without columns where users are drawn shard by shard."""
+        """Features of a shard's users, (shard.size, d); without columns here, where users are drawn shard by shard."""
         return np.zeros((shard.size, 0))
 
     def rows_of(self, shard: Shard) -> NDArray[np.int32]:
-        """Rows of a shard's users in the source, (shard.size,)."""
+        """Index of each of a shard's users in the source's rows, (shard.size,)."""
         if self.row is None:
             return np.arange(shard.start, shard.stop, dtype=np.int32)
         return self.row[shard.start : shard.stop]
@@ -297,14 +298,15 @@ class People(ABC):
 
 @dataclass(frozen=True)
 class Population(People):
-    """Users stored cluster by cluster: features are public, labels are protected.
+    """Users held in arrays, stored cluster by cluster: features are public, labels are protected.
 
     features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-    holdout: labelled rows of no user, to measure error. law: the law if it is known, with each user's `point`;
+    holdout: labelled rows that belong to no user, to measure error. law: if it is known, with each user's `point` in
+    it;
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
-    source_rows (users and holdout); absent: user i is row i of n. groupings: of the holdout's rows, or of the points
-    of the law, those that the scenario asks for; by class it has none, since the labels say it. values: as in `People`.
-    line_law: of the single feature, if it has a known density.
+    source_rows (users and holdout); absent: user i is row i of n. groupings: of the holdout's rows, or of the law's
+    points, as the scenario asks for, except by class. values: (K,) the public grid, if labels are numbers.
+    line_law: law of the single feature, if its density is known.
     """
 
     features: NDArray[np.floating]

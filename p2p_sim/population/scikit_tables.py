@@ -1,4 +1,4 @@
-"""Tables that come with scikit-learn, so that they need no data directory."""
+"""Tables that are bundled with scikit-learn, so that they need no data directory."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -15,6 +15,8 @@ from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even
 
 
 class _BundledTable(RandomSplit):
+    """Base of the labelled tables that come with scikit-learn, with a random holdout in every replicate."""
+
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 
@@ -26,10 +28,10 @@ class _BundledTable(RandomSplit):
 
     @abstractmethod
     def rows(self) -> Examples:
-        """All rows, features standardised over them: features are public, so that this tells nothing of a label."""
+        """All rows of the table, with features standardised over all of them, which reveals nothing about a label."""
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Split the rows into users and holdout."""
+        """Splits the rows at random into users and holdout."""
         return split(self.rows(), self.classes, self.test_fraction, streams, self.users)
 
 
@@ -43,7 +45,7 @@ class BreastCancerConfig(_BundledTable):
     classes: ClassVar[int] = 2
 
     def rows(self) -> Examples:
-        """All tumours with their standardised features; a new holdout of them is drawn in every replicate."""
+        """All 569 tumours with standardised features, and label 1 for malignant."""
         return load_breast_cancer()
 
 
@@ -57,7 +59,7 @@ class WineConfig(_BundledTable):
     classes: ClassVar[int] = 3
 
     def rows(self) -> Examples:
-        """All wines with their standardised features; a new holdout of them is drawn in every replicate."""
+        """All 178 wines with standardised features, and the grower 0 to 2 as label."""
         return load_wine()
 
 
@@ -93,7 +95,7 @@ class DiabetesConfig(RandomSplit):
         return even_grid(self.low, self.high, self.grid)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Split the rows into users and holdout."""
+        """Splits the patients at random into users and holdout; labels are indices into the public grid."""
         values = self.known_values
         features, target = load_diabetes()
         rows = Examples(features, rounded(target, values), target=target)
@@ -102,7 +104,7 @@ class DiabetesConfig(RandomSplit):
 
 @lru_cache(maxsize=1)
 def load_breast_cancer() -> Examples:
-    """Standardised features (569, 30), and labels with 1 for malignant, which is 0 in scikit-learn."""
+    """All tumours: standardised features (569, 30), and labels with 1 for malignant (scikit-learn has 0 for it)."""
     from sklearn import datasets
 
     features, benign = datasets.load_breast_cancer(return_X_y=True)
@@ -111,7 +113,7 @@ def load_breast_cancer() -> Examples:
 
 @lru_cache(maxsize=1)
 def load_wine() -> Examples:
-    """Standardised features (178, 13), and labels 0 to 2."""
+    """All wines: standardised features (178, 13), and labels 0 to 2."""
     from sklearn import datasets
 
     return _standardised(*datasets.load_wine(return_X_y=True))
@@ -119,7 +121,7 @@ def load_wine() -> Examples:
 
 @lru_cache(maxsize=1)
 def load_diabetes() -> tuple[np.ndarray, np.ndarray]:
-    """Standardised features (442, 10), and labels that are numbers (442,)."""
+    """All patients: standardised features (442, 10), and numeric labels (442,)."""
     from sklearn import datasets
     from sklearn.preprocessing import StandardScaler
 

@@ -1,4 +1,4 @@
-"""A synthetic law with known p(y|x), whose cluster heterogeneity is set exactly; its users held, or drawn by shard."""
+"""A synthetic law with known p(y|x) and exact cluster heterogeneity, with users in arrays or drawn by shard."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +15,11 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 
 @dataclass(frozen=True)
 class DrawnUsers:
-    """Users of a law with two classes, in the order of its points.
+    """Users of a law with two classes, in the order of its points, whose labels are drawn when needed.
 
-    A user's label takes one number of a PCG64 stream, so that the stream can be entered at any user.
+    A user's label takes one number of a PCG64 stream, so that drawing can start at any user.
 
-    law: the law. counts: (P,) users at each of its points. state: of the stream, where the first user's label is drawn.
+    law: the law. counts: (P,) users at each of its points. state: of the stream at the first user's label.
     """
 
     law: FiniteLaw
@@ -28,16 +28,16 @@ class DrawnUsers:
 
     @cached_property
     def bounds(self) -> NDArray[np.int64]:
-        """The users of each point: point p of the law has the users bounds[p]..bounds[p+1]-1, (P+1,)."""
+        """First user of each point (P+1,): point p of the law has the users bounds[p]..bounds[p+1]-1."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
-        """The law's point of each of the users start..stop-1, (stop - start,)."""
+        """Index (stop - start,) of the law's point of each of the users start..stop-1."""
         first, counts = self._runs(start, stop)
         return np.repeat(np.arange(first, first + len(counts), dtype=np.int32), counts)
 
     def labels(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """True labels of the users start..stop-1, (stop - start,), 0 or 1."""
+        """True labels (stop - start,) of the users start..stop-1, 0 or 1."""
         stream = np.random.PCG64()
         stream.state = self.state
         stream.advance(start)
@@ -46,7 +46,7 @@ class DrawnUsers:
         return np.less(np.random.Generator(stream).random(stop - start), positive).view(np.uint8)
 
     def _runs(self, start: int, stop: int) -> tuple[int, NDArray[np.int64]]:
-        """The first point that some of these users have, and how many of them have it and each following one."""
+        """The first point of the users start..stop-1, and how many of these users each point from there on has."""
         first = int(np.searchsorted(self.bounds, start, side="right")) - 1
         last = int(np.searchsorted(self.bounds, stop, side="left"))
         ends = np.clip(self.bounds[first : last + 1], start, stop)
@@ -55,9 +55,9 @@ class DrawnUsers:
 
 @dataclass(frozen=True)
 class DrawnPeople(People):
-    """The population of a law whose clusters are its own; of its users nothing is kept.
+    """A population of a known law whose labels are drawn shard by shard and never stored.
 
-    users: who they are. cluster_offsets: (C+1,), of the clusters that have users. law: the users'.
+    users: draws them. cluster_offsets: (C+1,), of the clusters that have users. law: the users' law.
     """
 
     users: DrawnUsers
@@ -72,16 +72,17 @@ class DrawnPeople(People):
         return self.users.labels(shard.start, shard.stop)
 
     def points_of(self, shard: Shard) -> NDArray[np.int32]:
-        """The law's point of each user of a shard, (shard.size,)."""
+        """Index (shard.size,) of the law's point of each user of a shard."""
         return self.users.points(shard.start, shard.stop)
 
 
 class SyntheticConfig(Source):
     """Clusters whose share of ones rises from the first to the last; each has points above and below its mean.
 
-    A point has features (u, v, w): u in [-1, 1] is its cluster's place, v = +1 or -1 the side on which its p(1|x) lies
-    from the cluster's, w in [-1, 1] spreads the points of a side and means nothing. All points are equally likely, and
-    p(1|x) = p_c + v φ/2, so that the heterogeneity Σ_y E|p(y|x) - p(y|c)| is φ to the letter.
+    A point has features (u, v, w). u in [-1, 1] is the position of its cluster among the clusters. v = +1 or -1 shows
+    whether its p(1|x) lies above or below the cluster's. w in [-1, 1] spreads the points of a side and carries no
+    information. All points are equally likely, and p(1|x) = p_c + v φ/2, so the heterogeneity Σ_y E|p(y|x) - p(y|c)| is
+    exactly φ.
     """
 
     kind: Literal["synthetic"] = "synthetic"
@@ -118,7 +119,7 @@ class SyntheticConfig(Source):
         return self
 
     def law(self, streams: Streams) -> FiniteLaw:
-        """The law of a replicate, points ordered by cluster."""
+        """The law of features and labels in a replicate, with points ordered by cluster."""
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
         # features: the cluster's level, the side ±1 with p(1|x) = mean ± φ/2, and where the point lies on its side
@@ -138,18 +139,18 @@ class SyntheticConfig(Source):
         )
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draw the users of one replicate."""
+        """Draws the users of one replicate, with the law in place of a holdout."""
         drawn = self.drawn(streams)
         law, point = drawn.law, drawn.points(0, self.users)
         users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
         return Sample(users, 2, law=law, point=point)
 
     def drawn(self, streams: Streams) -> DrawnUsers:
-        """The users of one replicate, of whom any run can be drawn alone."""
+        """The users of one replicate as a generator of labels, from which any run of users can be drawn alone."""
         law, rng = self.law(streams), streams.generator("population")
         return DrawnUsers(law, rng.multinomial(self.users, law.mass), rng.bit_generator.state)
 
 
 def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """`count` values evenly over [-1, 1]; 0 for a single one."""
+    """Evenly spaced numbers (count,) over [-1, 1]; 0 for a single one."""
     return np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1)

@@ -1,4 +1,4 @@
-"""One's own data: a CSV, Parquet or NPZ file."""
+"""A user's own table as the population: a CSV, Parquet, Feather or NPZ file."""
 
 import codecs
 from pathlib import Path
@@ -53,8 +53,8 @@ class TableConfig(RandomSplit):
     """A file with one row a user; every replicate draws a fresh holdout.
 
     Rows with missing values are dropped before anything else; then features are imputed, one-hot or standardised by
-    scikit-learn's transformers. These are fitted on public features alone, so that ε does not depend on them. The
-    condition: all features are public, and so is whose label is known.
+    scikit-learn's transformers. These are fitted on public features alone, so ε does not depend on them. The condition
+    is that all features are public, and also whose label is known.
     """
 
     kind: Literal["table"] = "table"
@@ -133,7 +133,7 @@ class TableConfig(RandomSplit):
 
     @model_validator(mode="after")
     def _label_is_private(self) -> "TableConfig":
-        # the label is no feature, under whatever key features are named
+        # no key may name the label as a feature
         if self.label == self.cluster or self.label in (self.features or ()):
             raise ValueError(
                 f"label = {self.label!r} is what is to be protected: it cannot be a feature or the cluster"
@@ -182,7 +182,7 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """Keys that were proposed come from the rows; classes that are not stated are those that occur in some row."""
+        """The key by which features or labels depend on all rows, such as proposed keys or unstated classes, if any."""
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
@@ -191,25 +191,22 @@ class TableConfig(RandomSplit):
 
     @property
     def layout(self) -> Layout:
-        """How the file is read: its header, separator, missing values, and how numbers and dates are written."""
+        """How to read the file: header, separator, missing values, and the notation of numbers and dates."""
         tabs = self.path.lower().endswith((".tsv", ".tsv.gz")) and "separator" not in self.model_fields_set
         numbers = Convention(self.decimal, self.thousands)
         separator = "\t" if tabs else self.separator
         return Layout(self.header, separator, self.missing, numbers, self.encoding, dates=tuple(self.dates.items()))
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The table's file, the only one."""
+        """The path of the table's single file."""
         return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Split the file's rows into users and holdout."""
+        """Splits the file's used rows at random into users and holdout."""
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether the features of a user, or who is a user, change where another user's whole row is replaced.
-
-        The first user's row is replaced by `with_another_row`.
-        """
+        """Whether another row for the first user (`with_another_row`) changes others' rows, or who is a user."""
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:
@@ -224,7 +221,7 @@ class TableConfig(RandomSplit):
         return not (same and np.array_equal(before.labels[others], after.labels[others]))
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
-        """The rows that are used, as users and holdout."""
+        """Splits the used rows at random into users and holdout, with features fitted on the users' rows."""
         learned, held = held_out(len(used.labels), self.test_fraction, streams, self.users)
         some = len(used.indices) < used.table.rows
         row, source_rows = (used.indices.astype(np.int32), used.table.rows) if some else (None, None)
@@ -235,7 +232,7 @@ class TableConfig(RandomSplit):
         return Sample(rows.take(learned), len(used.classes), holdout, values=self.known_values)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """Groups of the held-out rows by the texts of a column of the file, which need not be a feature."""
+        """Groups the held-out rows by the texts of a column of the file, which need not be a feature."""
         used = self._read(places)
         if column == self.label:
             raise InputError(f"groups = {column!r}: is the label; 'class' groups by it")
@@ -252,7 +249,7 @@ class TableConfig(RandomSplit):
         return by_column(column, [used_texts[row] for row in held], used_texts)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
-        """What `p2p-sim validate` prints of the file: its rows, its features, and how the classes are numbered."""
+        """Lines that `p2p-sim validate` prints about the file: rows, features, and how its classes are numbered."""
         used = self._read(places)
         rows, users = used.table.rows, len(used.indices)
         size = transformed(used.columns, np.arange(users)).shape[1]
@@ -278,22 +275,22 @@ class TableConfig(RandomSplit):
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """The standard deviation of each feature by its name, 1/2 for one-hot ones; constant features are left out."""
+        """Standard deviation of each feature by its name; 1/2 for one-hot columns, constant features left out."""
         used = self._read(places)
         return spreads(used.columns, np.arange(len(used.indices)))
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
-        """One-hot columns that look like numbers or like names."""
+        """Warnings about one-hot columns that look like numbers or names, a line each."""
         used = self._read(places) if self.one_hot else None
         return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> UsedRows:
-        """The rows and columns of the file that the scenario uses."""
+        """Reads the file and returns its used rows and columns."""
         [path] = self.files(places)
         return self._used_rows(read_table(path, self.layout))
 
     def _used_rows(self, table: ColumnTable) -> UsedRows:
-        """The rows, labels, clusters and features of a table that become the users' and the held-out ones."""
+        """The rows of a table that become users or holdout, with their labels, clusters and feature columns."""
         path = table.path
         # the columns that are used, all of one length
         labels = plain_column(table, self.label, "label")
@@ -342,5 +339,5 @@ class TableConfig(RandomSplit):
 
 
 def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
-    """The columns that the value of a key lists by name; none where it is true or false."""
+    """The columns that a key's value lists by name; none if the value is true or false."""
     return () if isinstance(names, bool) else tuple(names)

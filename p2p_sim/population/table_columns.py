@@ -1,4 +1,4 @@
-"""What is used of a user's table: its columns by the key that names them, its labels, and its rows."""
+"""Which parts of a user's table are used: columns by the key that names them, labels, and rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,16 +12,16 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""How many times as large as the largest number of a column the number of a row that is replaced is."""
+"""A replaced row's number is this many times the largest number of its column."""
 
 
 @dataclass(frozen=True)
 class UsedRows:
-    """The m rows of a table that become users or are held out, and the columns they have as features.
+    """The m rows of a table that become users or holdout, with their labels, clusters and feature columns.
 
-    indices: (m,) of the rows in the file, from 0. labels: (m,) class or place in the public grid, 0..K-1.
+    indices: (m,) of the rows in the file, from 0. labels: (m,) class, or index into the public grid, 0..K-1.
     classes: the K names in order. cluster: (m,) numbered from 0; None: the scenario names no cluster column.
-    target: (m,) labels that are numbers; None if they are classes.
+    columns: of the features. target: (m,) numeric labels before rounding; None if labels are classes.
     """
 
     table: ColumnTable
@@ -34,7 +34,7 @@ class UsedRows:
 
 
 def named_column(table: ColumnTable, name: str, key: str) -> Values:
-    """The column that the key `population.{key}` names.
+    """The values of the column that the key `population.{key}` names.
 
     Raises:
         InputError: the file has no such column.
@@ -48,7 +48,7 @@ def named_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def plain_column(table: ColumnTable, name: str, key: str) -> Values:
-    """The column that the key `population.{key}` names, if it holds one plain value a row.
+    """The values of the column that the key `population.{key}` names, which must hold one plain value a row.
 
     Raises:
         InputError: the file has no such column, or it holds arrays.
@@ -60,7 +60,7 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
-    """Indices of the rows that miss no value in the columns that `population.drop` names; true: in all used ones."""
+    """Indices of the rows without a missing value in the columns of `drop`; true: in all columns of `used`."""
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():
         values = named_column(table, name, "drop")
@@ -74,7 +74,10 @@ def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[s
 
 
 def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) -> Values:
-    """A column's values, numbers or texts, in the rows (m,) that are used; none may be missing.
+    """The values (m,) of a column in the used rows, numbers or texts, none missing.
+
+    Args:
+        key: of [population], for messages. used_rows: (m,) indices of the rows.
 
     Raises:
         InputError: a value is missing, or is neither a number nor a text.
@@ -94,8 +97,10 @@ def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) ->
 
 
 def with_another_row(table: ColumnTable, row: int, features: Iterable[str], label: str) -> ColumnTable:
-    """The table with one row replaced: numbers far outside of what the columns hold, texts that occur nowhere else, and
-    the label of somebody who has another one."""
+    """The table with one row replaced, to test whether other rows' features depend on it.
+
+    Its numbers lie far outside the columns' range, its texts occur nowhere else, and its label is another user's.
+    """
     columns = dict(table.columns)
     for name in {*features, label}:
         values = columns[name].copy()
@@ -115,7 +120,7 @@ Classes = tuple[str | int | float, ...]
 
 
 def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.float64]:
-    """A column of labels as numbers (m,), all of them finite.
+    """The values of a label column as finite numbers (m,).
 
     Raises:
         InputError: they are texts, or one is infinite.
@@ -128,14 +133,14 @@ def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.flo
 def stated_numbers(
     table: ColumnTable, used_rows: Rows, values: Values, *, label: str, classes: Classes
 ) -> NDArray[np.uint8]:
-    """Number, 0..K-1 in the stated order, of the class of each used row (m,).
+    """The class (m,) of each used row, 0..K-1, numbered in the order in which the scenario states the classes.
 
     Args:
         table: the file. used_rows, values: (m,) indices of its rows that are used, and their labels.
         label: column of the label. classes: all classes in their order.
 
     Raises:
-        InputError: classes are texts where labels are numbers, or the reverse, or a label is not among them.
+        InputError: classes are texts but labels are numbers, or the reverse, or a label is not among the classes.
     """
     # texts are not compared with numbers: 1 is not "1"
     words = values.dtype.kind in "US"
@@ -160,14 +165,14 @@ def stated_numbers(
 
 
 class NumberedClasses(NamedTuple):
-    """The K classes' names in order, and the class (m,) of each used row, 0..K-1."""
+    """Names of the K classes in order, and the class (m,) of each used row, 0..K-1."""
 
     names: list[str]
     labels: NDArray[np.uint8]
 
 
 def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
-    """Number the classes of a table: in the stated order, else those that occur, sorted.
+    """Numbers the classes of a table's label column: in the stated order, else those that occur, sorted.
 
     Args:
         table: the file. used_rows: (m,) indices of its rows that are used.
@@ -189,5 +194,5 @@ def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated:
 
 
 def name_of(value: object) -> str:
-    """The name of a class in messages and figures: its text, or its number in at most six digits."""
+    """The name of a class in messages and figures: its text, or its number to six digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

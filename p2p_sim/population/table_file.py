@@ -1,4 +1,4 @@
-"""A table in a CSV, Parquet, Feather or NPZ file: its columns, and the line of each cell for messages."""
+"""Reads tables from CSV, Parquet, Feather or NPZ files: columns, and the line of each cell for messages."""
 
 import codecs
 import csv
@@ -37,12 +37,12 @@ MARKS = {
 
 
 class Layout(NamedTuple):
-    """How a CSV file is to be read.
+    """How to read a CSV file.
 
-    header: whether the first line names the columns; None: it must look like names. separator: between two cells.
-    missing: texts that stand for a missing value, besides an empty cell and the usual NA and NaN. numbers: how they are
-    written. encoding: of the text; None: by the bytes with which it begins, else UTF-8. dates: formats of columns that
-    hold dates, which become days.
+    header: whether the first line names the columns; None: yes, but a line that looks like data is refused.
+    separator: between two cells. missing: texts that stand for a missing value, besides an empty cell and the usual NA
+    and NaN. numbers: their notation. encoding: of the text; None: by the bytes with which it begins, else UTF-8.
+    dates: pairs of a column and its date format; such dates become days.
     """
 
     header: bool | None = None
@@ -54,14 +54,14 @@ class Layout(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell for messages: where it is, such as "column 'age', line 88", and its text in the file."""
+    """A cell for messages: its location, such as "column 'age', line 88", and its text in the file."""
 
     where: str
     text: str
 
 
 class Record(NamedTuple):
-    """A record of a CSV file: the number of its first line, from 1, and its cells."""
+    """One record of a CSV file: the number of its first line, from 1, and its cells."""
 
     line: int
     cells: list[str]
@@ -69,7 +69,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """The columns of a file, each with one value (n,) or several (n, k) a row; without a header: "1", "2", ..."""
+    """A file as columns by name, each with one value (n,) or several (n, k) a row; without header "1", "2", ..."""
 
     path: Path
     layout: Layout
@@ -77,16 +77,16 @@ class ColumnTable:
 
     @property
     def is_csv(self) -> bool:
-        """Whether the file is one of texts, with lines that messages can name."""
+        """Whether the file is a CSV or TSV file, whose lines messages can name."""
         return suffix_of(self.path) in TEXTS
 
     @property
     def rows(self) -> int:
-        """The number of rows; that of the longest column where an NPZ file's arrays differ."""
+        """Number of rows; in an NPZ file with arrays of different lengths, that of the longest."""
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """What might read the file better, as the end of a message; nothing where it seems to be read well."""
+        """Advice on reading the file with other keys, as the end of a message; empty if it seems to be read well."""
         if not self.is_csv:
             return ""
         with opened(self.path, self.layout.encoding) as file:
@@ -99,7 +99,7 @@ class ColumnTable:
         return ""
 
     def cell(self, name: str, row: int) -> Cell:
-        """The cell of a column in a row, which counts from 0 below the header."""
+        """The location and text of a column's cell, for messages; `row` counts from 0 below the header."""
         values = self.columns[name]
         if self.is_csv:
             try:
@@ -114,7 +114,7 @@ class ColumnTable:
         return Cell(f"column {name!r}, row {row}", str(values[row]) if values.ndim == 1 else "")
 
     def _lines(self, file: TextIO) -> Iterator[Record]:
-        """The records below the header."""
+        """Yields the records of an open CSV file below its header."""
         lines = records(file, self.layout.separator)
         if self.layout.header is not False:
             next(lines, None)
@@ -122,7 +122,7 @@ class ColumnTable:
 
 
 def read_table(path: Path, layout: Layout) -> ColumnTable:
-    """The columns of a file, with days from 1970-01-01 in place of dates.
+    """Reads the columns of a file; dates become days from 1970-01-01, numbers written as text become numbers.
 
     Raises:
         InputError: it cannot be read, its first line is taken for names and looks like data, or a date is none.
@@ -144,10 +144,10 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
-    """The columns as they stand in a file, as arrays with NaN for a missing text.
+    """Reads the columns of a file by name, without converting dates; a missing text is NaN.
 
     Args:
-        as_words: whether all cells of a CSV file stay texts; columns are then series, which need less memory.
+        as_words: keep all cells of a CSV file as texts.
 
     Raises:
         InputError: it cannot be read, or its first line is taken for names and looks like data.
@@ -174,14 +174,14 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
 
 
 def is_words(values: "Values | pd.Series") -> bool:
-    """Whether a column holds texts alone, missing values aside."""
+    """Whether all values of a column are texts, apart from missing ones."""
     import pandas as pd
 
     return values.dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
 def is_missing(values: Values) -> NDArray[np.bool_]:
-    """Whether a column has no value in each row (n,); of several values a row, whether any is missing."""
+    """Marks the rows (n,) of a column that miss a value; with several values a row, those that miss any."""
     import pandas as pd
 
     gaps = np.asarray(pd.isna(values), dtype=np.bool_)
@@ -189,7 +189,7 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A column of texts as numbers, written in a style or plainly; as it is if a text is none."""
+    """A text column converted to numbers, each in the notation `style` or plain; unchanged if a text is no number."""
     import pandas as pd
 
     gaps = is_missing(words)
@@ -204,12 +204,12 @@ def _numbers(words: Values, style: Convention) -> Values:
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that says how a file is read, such as .csv.gz."""
+    """The ending of a file's name that decides how it is read, such as .csv.gz."""
     return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line which is no text of its encoding, and the key to state another."""
+    """A message that names the first line that is invalid in its encoding, and the key that states another one."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read()
@@ -224,14 +224,14 @@ def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
 
 
 def guessed_encoding(content: bytes) -> str:
-    """What bytes may be written in that are no UTF-8: text of two bytes a character has many zeros."""
+    """A likely encoding of bytes that are not UTF-8: UTF-16 if many bytes are zero, else latin-1."""
     if content.count(b"\0") > len(content) // 4:
         return "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
     return "latin-1"
 
 
 def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
-    """A column of texts with NaN for those that stand for a missing value."""
+    """A text column with NaN in place of the texts that stand for a missing value."""
     if values.dtype.kind != "O":
         return values
     texts: Values = np.array([np.nan if v in missing else v for v in values], dtype=object)
@@ -273,11 +273,13 @@ def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
 
 
 def _checked(path: Path, layout: Layout) -> int:
-    """Check the records of a CSV file, and count its columns.
+    """Checks the records of a CSV file, and returns its number of columns.
+
+    pandas would accept such faulty files, and move or rename their contents.
 
     Raises:
         InputError: a record has more or fewer cells than the first, two names are equal, or a first line that is taken
-            for names looks like data. pandas takes such files, and moves or renames what is in them.
+            for names looks like data.
     """
     with opened(path, layout.encoding) as file:
         begin, first = next(records(file, layout.separator), Record(1, []))
@@ -294,7 +296,7 @@ def _checked(path: Path, layout: Layout) -> int:
 
 
 def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> None:
-    """Raise InputError if a first record is none, looks like data where names are expected, or has a name twice."""
+    """Raise InputError if the first record is empty, looks like data instead of names, or has a name twice."""
     if not first:
         raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")
     if layout.header is None and looks_like_data(first, layout.missing):
@@ -311,7 +313,7 @@ def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> No
 
 
 def encoding_of(path: Path, stated: str | None) -> str:
-    """The encoding that is stated, or that the file's first bytes say, or UTF-8."""
+    """The encoding of a CSV file: as stated, as its first bytes show, or UTF-8."""
     if stated is not None:
         return stated
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
@@ -332,7 +334,7 @@ def opened(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
 
 
 def records(file: TextIO, separator: str) -> Iterator[Record]:
-    """The records of a CSV file that are not blank, in their order."""
+    """Yields the records of a CSV file that are not blank, in order."""
     reader, line = _reader(file, separator), 1
     for record in reader:
         if len(record) > 1 or (record and record[0].strip()):

@@ -35,7 +35,7 @@ def is_number(text: str) -> bool:
 
 
 def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
-    """Whether a first line holds numbers alone, and no run 0, 1, 2 or 1, 2, 3 that numbers the columns.
+    """Whether a first line holds numbers only, and these do not just number the columns (0, 1, 2 or 1, 2, 3).
 
     >>> looks_like_data(["6", "148", ".5"]), looks_like_data(["0", "1", "2"]), looks_like_data(["age", "2019"])
     (True, False, False)
@@ -46,20 +46,20 @@ def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
 
 
 class Convention(NamedTuple):
-    """How numbers are written: the decimal sign, and what stands between thousands; empty: nothing."""
+    """A notation of numbers: the decimal sign, and the separator of thousands (empty: none)."""
 
     decimal: str = "."
     thousands: str = ""
 
     @property
     def pattern(self) -> str:
-        """The regular expression that the whole text of a number matches under this convention."""
+        """A regular expression that matches exactly the texts of numbers in this notation."""
         grouped = rf"|[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+" if self.thousands else ""
         point = re.escape(self.decimal)
         return rf"\s*[+-]?(?:(?:\d+{grouped})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?\s*"
 
     def reads(self, texts: "pd.Series") -> NDArray[np.bool_]:
-        """Whether each text (n,) is a number under this convention."""
+        """Marks the texts (n,) that are numbers in this notation."""
         import pandas as pd
 
         if self == PLAIN:
@@ -67,7 +67,7 @@ class Convention(NamedTuple):
         return texts.str.fullmatch(self.pattern).to_numpy(np.bool_)
 
     def numbers(self, texts: "pd.Series") -> NDArray[np.generic] | None:
-        """The numbers (n,) that all texts are under it, whole ones as integers; None if some text is none."""
+        """Converts texts in this notation to numbers (n,), integers if all are whole; None if some text is none."""
         import pandas as pd
 
         if not self.reads(texts.iloc[:50]).all():
@@ -87,11 +87,11 @@ CONVENTIONS = (
     PLAIN, Convention(","), Convention(".", ","), Convention(",", "."),
     *(Convention(sign, gap) for sign in ".," for gap in (" ", "\u00a0", "\u202f", "'")),
 )  # fmt: skip
-"""Those that are recognised; before each one with thousands, the same one without them."""
+"""Notations that are recognised; a notation without thousands comes before the same one with them."""
 
 
 def conventions(*columns: "pd.Series") -> list[Convention]:
-    """Those under which all texts of all columns are numbers, each without thousands where none is needed.
+    """The notations in which all texts of all columns are numbers; with thousands only if none without them fits.
 
     >>> import pandas as pd
     >>> [tuple(style) for style in conventions(pd.Series(["42,0", "7"]))], conventions(pd.Series(["3 days"]))
@@ -108,13 +108,13 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
 
 
 def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
-    """How columns of numbers are written: plainly, or under one other convention.
+    """The single notation in which the columns of numbers are written.
 
     Args:
-        path: of the table, for messages. counts: of each column, how often each text occurs. separator: of cells.
+        path: of the table, for messages. counts: for each column, how often each text occurs. separator: of cells.
 
     Raises:
-        InputError: a column, or two of them, are written in several ways, or it is not clear how.
+        InputError: columns use different notations, or several notations fit.
     """
     import pandas as pd
 
@@ -124,7 +124,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
             contrary = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
             difference = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}"
             raise InputError(f"{path}: {difference}; write them alike")
-    # where all are written alike, that is how; a column of 1.234 says nothing where its neighbour is 1.234,5
+    # a notation that fits all columns counts; a column of 1.234 decides nothing if another holds 1.234,5
     styles = conventions(*columns.values())
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
     if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):
@@ -140,7 +140,10 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
 
 
 def _digits(counts: "pd.Series") -> "pd.Series":
-    """The different texts with a digit, if they are half of all or more and each is a number in some way; else none."""
+    """The different texts of a column that hold a digit, if the column seems to hold numbers; else none.
+
+    It seems so if these are at least half of its texts, and each is a number in some notation.
+    """
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
     unread = texts
@@ -150,7 +153,7 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """A message that names a column whose numbers have several readings, and the options that decide."""
+    """A message that names a column whose numbers fit several notations, and the options that decide."""
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
     ways = " or ".join(
@@ -165,7 +168,7 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
 
 
 def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
-    """A message that names two columns which write numbers in different ways."""
+    """A message that names two columns which write numbers in different notations."""
     first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
     second = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
     second = second or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
@@ -174,13 +177,13 @@ def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
 
 
 def _telling(texts: "pd.Series") -> str:
-    """An example for messages: a text that is not written plainly, if there is one, else the first."""
+    """An example of a column's texts for messages: the first that is not in plain notation, else the first."""
     odd = texts[~PLAIN.reads(texts)]
     return str((odd if len(odd) else texts).iloc[0])
 
 
 def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
-    """Of `FORMATS`, those under which at least half of the texts are dates, and which texts (n,) are.
+    """The formats of `FORMATS` in which at least half of the texts are dates, each with a mask (n,) of these texts.
 
     >>> import pandas as pd
     >>> list(date_formats(pd.Series(["31/12/2020", "soon"]))), list(date_formats(pd.Series(["01/02/2020"])))
@@ -199,13 +202,13 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Which texts are dates of a format; pandas takes 2020131 for one of %Y%m%d."""
+    """Marks the texts (n,) that are dates of a format; for %Y%m%d only eight digits count, unlike in pandas."""
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated
 
 
 def days(values: "NDArray[np.generic] | pd.Series", form: str | None = None) -> NDArray[np.float64]:
-    """Days from 1970-01-01 (n,) of dates, or of texts of a format; NaN for what is none."""
+    """Converts dates, or texts of a date format, to days from 1970-01-01 (n,); NaN for anything else."""
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(values), format=form, errors="coerce").to_numpy("datetime64[ns]")

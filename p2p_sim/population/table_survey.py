@@ -1,4 +1,4 @@
-"""A look at a user's table, to suggest how it is to be read and which columns to learn from."""
+"""Surveys a user's table, to propose how to read it and which columns to learn from."""
 
 import csv
 import zlib
@@ -34,19 +34,19 @@ from p2p_sim.population.table_numbers import PLAIN, Convention, common_conventio
 MARKER = "?"
 """Stands for a missing value wherever it occurs."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
-"""Texts of a column of numbers that stand for missing values; values of a column that becomes one-hot; classes."""
+"""Largest numbers of missing-value texts in a column of numbers, of values of a one-hot column, and of classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """A number with a unit; and a text of three parts, as of a date."""
 IDENTIFIED = 20
-"""Rows from which on a column with a value of its own in every row is taken for an identifier."""
+"""Least number of rows in which a column of all different values counts as an identifier."""
 
 
 @dataclass
 class Look:
-    """The keys of [population] that a look at a table suggests, and notes for its owner.
+    """The keys of [population] that a survey of a table proposes, and notes for its owner.
 
-    keys: of [population], besides kind, path and label. rows: with a label. notes: what was seen, a line each.
+    keys: of [population], besides kind, path and label. rows: with a label. notes: observations, a line each.
     left_out: columns that are not learned from, and why.
     """
 
@@ -57,25 +57,25 @@ class Look:
 
     @property
     def lost(self) -> dict[str, str]:
-        """Columns that are left out, and why, identifiers aside."""
+        """The columns that are left out, with the reason, except identifiers."""
         return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
 
     def loss(self, label: str) -> str:
-        """A clause for messages: how many columns are left out, which and why, identifiers aside."""
+        """A clause for messages: how many columns are left out, which and why, except identifiers."""
         columns = len(self.lost) + len(self.keys["features"])
         reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
         return f"{len(self.lost)} of {columns} columns besides {label!r} are left out ({reasons})"
 
 
 def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Look:
-    """Look at a table, and propose how it is read and which columns are learned from.
+    """Surveys a table, and proposes how to read it and which columns to learn from.
 
     Args:
         path: of the table. label: its column. stated: keys that are known: separator, decimal, thousands, encoding.
 
     Raises:
-        InputError: it cannot be read, has no such column, the column cannot be a label, or it is not clear how numbers
-            are written.
+        InputError: it cannot be read, has no such column, the column cannot be a label, or the notation of numbers is
+            not clear.
     """
     look = Look({**(stated or {}), "proposed": True})
     try:
@@ -114,7 +114,7 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
 
 
 def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
-    """Propose texts that stand for missing values, and formats of dates."""
+    """Adds keys to `look` for texts that stand for missing values, and for formats of dates."""
     if markers:
         look.keys["missing"] = sorted(markers)
         verb = "is" if len(markers) == 1 else "are each"
@@ -125,7 +125,10 @@ def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
 
 
 def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
-    """Propose what is done with missing values, texts, and numbers, some of which are written as texts."""
+    """Adds keys to `look` for the treatment of the features: missing values, texts and numbers.
+
+    written: columns of numbers that the file holds as texts.
+    """
     texts = [name for name in features if is_text(table.columns[name])]
     gaps = {name: int(is_missing(table.columns[name]).sum()) for name in features}
     if any(gaps.values()):
@@ -144,7 +147,7 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 
 
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
-    """The separator, header and encoding of a CSV file, as stated or as its first line shows; noted in `look`."""
+    """The separator, header and encoding of a CSV file, as stated or as its first line suggests; added to `look`."""
     if suffix_of(path) not in TEXTS:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
@@ -168,7 +171,7 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """None where the text is UTF-8, or says itself what it is; else a guess, which is noted."""
+    """The encoding to state for a file: None for UTF-8 or a byte-order mark, else a guess, added to `look`."""
     try:
         with opened(path) as file:
             for _ in file:
@@ -182,7 +185,7 @@ def _encoding(path: Path, look: Look) -> str | None:
 
 
 def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look: Look) -> Convention:
-    """How columns of numbers are written, as stated or as they look."""
+    """The notation of numbers in a table: as stated, else as its columns suggest; added to `look`."""
     stated = Convention(look.keys.get("decimal", "."), look.keys.get("thousands", ""))
     if stated != PLAIN:
         return stated
@@ -196,7 +199,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
 
 
 class TableContents(NamedTuple):
-    """What a column of texts holds: numbers; dates of a format; words among them that stand for missing values."""
+    """What a text column holds: whether numbers, which format of dates, and its words that stand for missing values."""
 
     numbers: bool = False
     dates: str = ""
@@ -204,7 +207,11 @@ class TableContents(NamedTuple):
 
 
 def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> TableContents:
-    """What a column of texts holds; a note says why it is neither numbers nor dates, if it looks like these."""
+    """What a text column holds; if it only looks like numbers or dates, `look` gets the reason why it is neither.
+
+    Args:
+        counts: how often each text occurs. style: notation of numbers in the table.
+    """
     texts, rows = pd.Series(counts.index), counts.to_numpy()
     fits = PLAIN.reads(texts) | style.reads(texts)
     numbers = bool(len(texts)) and 2 * rows[fits].sum() >= rows.sum()
@@ -238,10 +245,10 @@ def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> Ta
 
 
 def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:
-    """Why a column that looks like numbers or dates is none, and a way out; empty if it does not look like them.
+    """Why a column that looks like numbers or dates is neither, and a way out; empty if it does not look like them.
 
     Args:
-        words: texts that do not fit, in so many cells. usual: what most cells are.
+        texts: all its different texts. words: texts that do not fit, in `cells` cells. usual: what most cells are.
     """
     if usual:
         examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
@@ -285,7 +292,10 @@ def _label(table: ColumnTable, label: str, look: Look) -> None:
 
 
 def _useful(table: ColumnTable, name: str, dated: bool, look: Look) -> bool:
-    """Whether a column, of dates or not, can be learned from; a note says why not."""
+    """Whether a column can be learned from; if not, `look` gets the reason.
+
+    dated: whether it holds dates.
+    """
     reason = look.left_out.get(name) or _useless(name, table.columns[name], dated)
     if reason:
         look.left_out[name] = reason
@@ -294,7 +304,7 @@ def _useful(table: ColumnTable, name: str, dated: bool, look: Look) -> bool:
 
 
 def _useless(name: str, values: Values, dated: bool) -> str:
-    """Why a column cannot be learned from: its type, a single value, or values that are names; else empty."""
+    """The reason why a column cannot be learned from (its type, a single value, or values that are names), or empty."""
     if values.ndim != 1 or values.dtype.kind not in "biufOUS":
         return "it holds neither numbers nor texts"
     there = values[~is_missing(values)]
@@ -302,7 +312,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
-    # a name or an identifier: a value of its own in every row, numbered in order or called so
+    # a name or an identifier: all values differ, and they are numbered in order or the column's name says so
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

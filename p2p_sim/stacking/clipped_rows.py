@@ -1,4 +1,4 @@
-"""What the estimators accept: finite rows of two classes, clipped; feature groups and their importance."""
+"""Inputs of the private estimators: finite rows of two classes, clipped; feature groups and their importance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
-    """Rows (n, d), each shortened on its own to Euclidean norm `norm` if it is longer.
+    """Shortens each of the rows (n, d) to Euclidean norm `norm` if it is longer.
 
     >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]])).round(6).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
@@ -23,7 +23,7 @@ def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
 
 
 def read_rows(estimator: Any, features: ArrayLike, reset: bool = False) -> Floats:
-    """Features as finite float64 rows (n, d); ValueError otherwise."""
+    """Returns features as finite float64 rows (n, d) for an estimator, else ValueError; reset: as in scikit-learn."""
     from sklearn.utils.validation import validate_data
 
     rows = validate_data(estimator, features, dtype=np.float64, reset=reset, ensure_all_finite=False)
@@ -31,14 +31,14 @@ def read_rows(estimator: Any, features: ArrayLike, reset: bool = False) -> Float
 
 
 class SignedRows(NamedTuple):
-    """Features (n, d) and labels (n,) as ±1, +1 for the class that sorts last."""
+    """Features (n, d), and labels (n,) as ±1, where +1 is the class that sorts last."""
 
     rows: Floats
     signs: Floats
 
 
 def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> SignedRows:
-    """Features and labels of two classes; sets the estimator's `classes_`.
+    """Returns features with labels ±1 of two classes, and sets the estimator's `classes_`.
 
     Raises:
         ValueError: NaN or infinite features, or other than two classes.
@@ -60,7 +60,7 @@ def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> Sig
 
 
 def _finite(rows: Floats) -> Floats:
-    """The rows, if all values are finite; else ValueError."""
+    """Returns the rows (n, d) if all values are finite, else raises ValueError."""
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         raise ValueError(f"features: row {int(np.argmax(bad))} holds NaN or inf; every value must be finite")
@@ -68,7 +68,7 @@ def _finite(rows: Floats) -> Floats:
 
 
 def check_positive(**values: float) -> None:
-    """ValueError for the first value that is not above 0."""
+    """Raise ValueError for the first of the named values that is not above 0."""
     for name, value in values.items():
         if not value > 0.0:
             raise ValueError(f"{name} = {value}: must be above 0")
@@ -96,7 +96,7 @@ class FeatureGroups:
         importance: Sequence[float] | None,
         norm_bound: float | Sequence[float],
     ) -> "FeatureGroups":
-        """Groups as given, or consecutive ones of about equal size (no more than there are features).
+        """The stated groups of features, or `n_groups` consecutive ones of about equal size, at most one per feature.
 
         Raises:
             ValueError: groups that overlap, are empty or name features that do not exist; importance that does not sum
@@ -122,7 +122,7 @@ class FeatureGroups:
         return cls(members, shares, bounds)
 
     def scaled(self, rows: Floats) -> list[Floats]:
-        """The rows of each group, clipped at B_k and scaled to norm at most q_k: K arrays (n, d_k)."""
+        """Splits rows (n, d) into K arrays (n, d_k), one a group, clipped at B_k and scaled to norm at most q_k."""
         return [
             q * clip_rows(rows[:, list(group)] / bound)
             for group, q, bound in zip(self.members, self.importance, self.norm_bounds, strict=True)
@@ -130,7 +130,7 @@ class FeatureGroups:
 
 
 def check_public(importance: Sequence[float] | None, declared: bool) -> None:
-    """ValueError if importance is given and nobody vouches that it does not come from the data."""
+    """Raise ValueError if importance is given without the declaration that it does not come from the data."""
     if importance is not None and not declared:
         raise ValueError(
             "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "
@@ -139,7 +139,7 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
 
 
 def _check_importance(shares: tuple[float, ...], count: int) -> None:
-    """ValueError unless there are so many values above 0, of sum 1."""
+    """Raise ValueError unless there are `count` values above 0, of sum 1."""
     if len(shares) != count or not all(q > 0.0 for q in shares):
         raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
     if abs(sum(shares) - 1.0) > 1e-9:
@@ -147,7 +147,7 @@ def _check_importance(shares: tuple[float, ...], count: int) -> None:
 
 
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
-    """ValueError unless there are groups, none is empty, all features exist, and none is in several groups."""
+    """Raise ValueError if a group is empty, two groups overlap, or a feature does not exist."""
     if not members or not all(members):
         raise ValueError("groups: there must be at least one, and none may be empty")
     everything = [i for group in members for i in group]

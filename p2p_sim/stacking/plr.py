@@ -1,4 +1,4 @@
-"""PLR: private logistic regression by objective perturbation: the noise, the exact minimiser, the estimator."""
+"""Private logistic regression (PLR) by objective perturbation: the noise, the exact minimiser, the estimator."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation,
 from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
 
 GRADIENT = 1e-10
-"""To which norm the gradient is brought, or to rounding where the weights are so large that this is more."""
+"""Largest norm of the gradient at the minimiser, unless rounding alone exceeds it for large weights."""
 _ROUNDING = 1e-14
 """Rounding of a gradient, relative to the terms that cancel in it."""
 _MOST_STEPS = 200
@@ -18,7 +18,7 @@ _MOST_STEPS = 200
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Noise vectors (count, dimension) of density ∝ e^(-|b|/scale): norm Gamma(d, scale), uniform direction."""
+    """Draws noise vectors (count, dimension) of density ∝ e^(-|b|/scale): norm Gamma(d, scale), uniform direction."""
     direction = rng.standard_normal((count, dimension))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(dimension, scale, size=(count, 1)) * direction)
@@ -26,7 +26,7 @@ def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: in
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """(1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|², strongly convex in w.
+    """The objective (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|², strongly convex in the weights w.
 
     signed_rows: (n, d) zᵢ = yᵢ xᵢ with labels ±1; l2: λ > 0; extra_l2: Δ ≥ 0; prior: (d,) u.
     """
@@ -37,17 +37,17 @@ class PerturbedObjective:
     prior: Floats
 
     def gradient(self, weights: Floats, noise: Floats) -> Floats:
-        """At weights (d,), for a noise vector (d,) or for many (m, d), of that shape."""
+        """Gradient at the weights (d,), for one noise vector b (d,) or for many (m, d); it has the noise's shape."""
         rows = self.signed_rows
         pull = _sigmoid(-(rows @ weights)) @ rows
         fixed = self.extra_l2 * weights + self.l2 * (weights - self.prior) - pull / len(rows)
         return np.asarray(fixed + noise / len(rows))
 
     def minimise(self, noise: Floats) -> Floats:
-        """The minimiser (d,) for one noise vector (d,), by Newton steps that shorten the gradient.
+        """The minimiser (d,) for one noise vector b (d,), found by damped Newton steps.
 
         Raises:
-            ArithmeticError: no convergence, which strong convexity excludes but for numbers too large to compute with.
+            ArithmeticError: no convergence, which strong convexity excludes except for overly large numbers.
         """
         # the minimiser without the rows
         n, curvature, norm = len(self.signed_rows), self.l2 + self.extra_l2, np.linalg.norm
@@ -76,7 +76,7 @@ class PerturbedObjective:
         )
 
     def _newton_step(self, weights: Floats, gradient: Floats) -> Floats:
-        """-H⁻¹ times the gradient, with the Hessian H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I."""
+        """The Newton step (d,): -H⁻¹ times the gradient, with the Hessian H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I."""
         from scipy.linalg import cho_factor, cho_solve
 
         rows = self.signed_rows
@@ -88,24 +88,24 @@ class PerturbedObjective:
 
 
 def _sigmoid(scores: Floats) -> Floats:
-    """1/(1 + e^-score), which never overflows."""
+    """1/(1 + e^-score) of each score, without overflow."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
 
 
 class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the private estimators of two classes share: predictions from a decision function."""
+    """Base of the private estimators of two classes, which predict by a decision function."""
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Scores (n,); above 0 for the second class."""
+        """Scores (n,) of the rows X (n, d); above 0 for the second class."""
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The class (n,) of each row."""
+        """Predicted class (n,) of each of the rows X (n, d)."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0.0).astype(int)])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities (n, 2) of the two classes, not calibrated: noise and clipping are in them."""
+        """Probabilities (n, 2) of the two classes, which noise and clipping leave uncalibrated."""
         scores = self.decision_function(X)
         return np.stack([0.5 * (1.0 - np.tanh(0.5 * scores)), 0.5 * (1.0 + np.tanh(0.5 * scores))], axis=1)
 
@@ -157,7 +157,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "PrivateLogisticRegression":
-        """Learn from rows X (n, d) and labels y (n,) of two classes.
+        """Learns from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
             ValueError: a parameter out of its range, NaN or infinite features, one class only.
@@ -177,7 +177,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """w·x (n,) of clipped rows."""
+        """Scores w·x (n,) of the rows X (n, d), which are clipped first; above 0 for the second class."""
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
@@ -193,11 +193,13 @@ def train(
     prior: Floats,
     group: int = 0,
 ) -> Floats:
-    """The private weights (d,) of one model.
+    """Trains one model by objective perturbation, and returns its private weights (d,).
 
     Args:
         rows: (n, d), of norm at most `perturbation.norms[group]`. signs: (n,) labels ±1.
-        perturbation: noise and regularisation. rng: the noise's. prior: (d,) u. group: which of its models.
+        perturbation: noise and regularisation. rng: draws the noise. prior: (d,) u, towards which the weights are
+            drawn.
+        group: index of the model in `perturbation`.
     """
     objective = PerturbedObjective(rows * signs[:, None], perturbation.l2[group], perturbation.extra_l2[group], prior)
     return objective.minimise(draw_noise(rows.shape[1], perturbation.noise_scale, rng)[0])

@@ -1,4 +1,4 @@
-"""Private stacking: private models of parts of rows or features combined, and hypotheses that others start from."""
+"""Private stacking and hypothesis transfer: private models of parts of rows or features, combined or passed on."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -26,7 +26,7 @@ COMBINERS = ("stacked", "majority", "weighted", "mean")
 
 @dataclass(frozen=True)
 class GroupModels:
-    """Released models of feature groups: all that an organisation passes on, and all that a vote needs.
+    """The released models of feature groups: all that an organisation passes on, and all that prediction needs.
 
     groups: their features, importance and norm bounds.
     coefficients: (K,) weights (d_k,) for rows scaled to norm at most q_k.
@@ -39,17 +39,17 @@ class GroupModels:
 
     @property
     def privacy(self) -> PrivacyBound:
-        """ε of the rows they were learned from, against everybody who gets them, however many."""
+        """ε bound of the rows from which the models were learned, against everybody who gets the models."""
         return self.perturbation.privacy()
 
     def margins(self, rows: Floats) -> Floats:
-        """Scores (n, K) of rows (n, d), one column a group."""
+        """Scores (n, K) that the K models give the rows (n, d)."""
         parts = self.groups.scaled(rows)
         return np.stack([part @ w for part, w in zip(parts, self.coefficients, strict=True)], axis=1)
 
 
 class RowsOfLevels(NamedTuple):
-    """Indices of the rows of the low level, and of those of the high level."""
+    """Indices of the rows that train the low-level models, and of those that train the high-level combiner."""
 
     low: NDArray[np.intp]
     high: NDArray[np.intp]
@@ -57,9 +57,9 @@ class RowsOfLevels(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class _Stacking(PrivateBinaryClassifier):
-    """What follows the low-level models, alike for both ways to part the data.
+    """Base of the stacking estimators: splits the rows, combines the low-level models, and predicts.
 
-    A dataclass writes the constructor that scikit-learn wants: every parameter by name, kept as it was given.
+    It is a dataclass, as scikit-learn wants a constructor that keeps every parameter by name.
     """
 
     epsilon: float = 1.0
@@ -71,7 +71,7 @@ class _Stacking(PrivateBinaryClassifier):
     random_state: int | np.random.Generator | None = None
 
     def _check(self) -> None:
-        """ValueError for a parameter of both ways that is out of its range."""
+        """Raise ValueError for a parameter of this base class that is out of its range."""
         check_positive(epsilon=self.epsilon, l2=self.l2)
         if self.combiner not in COMBINERS:
             raise ValueError(f"combiner = {self.combiner!r}: must be one of {', '.join(COMBINERS)}")
@@ -81,7 +81,7 @@ class _Stacking(PrivateBinaryClassifier):
             )
 
     def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> RowsOfLevels:
-        """Rows of either level, drawn without looking at them; at least one for each of the low level's parts."""
+        """Assigns the rows to the two levels at random; at least one row for each of the low level's parts."""
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
             raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
@@ -91,7 +91,7 @@ class _Stacking(PrivateBinaryClassifier):
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
     ) -> None:
-        """Learn the high level from low-level scores (m, K) of its own rows; state the privacy of both."""
+        """Trains the high level on low-level scores (m, K) of its own rows, and states the privacy of both levels."""
         stages = [*low]
         self.high_coef_ = None
         if self.combiner == "stacked":
@@ -104,7 +104,7 @@ class _Stacking(PrivateBinaryClassifier):
         self.privacy_ = replace(bounds[0], epsilon_upper=max(bound.epsilon_upper for bound in bounds))
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Scores (n,): of the high level, or the weighted mean of votes ±1 or of tanh(margin/2) = 2p - 1."""
+        """Scores (n,) of the high level, or else the weighted mean of votes ±1 or of tanh(margin/2) = 2p - 1."""
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
@@ -124,9 +124,10 @@ class _Stacking(PrivateBinaryClassifier):
 
 
 def meta_features(margins: Floats) -> Floats:
-    """(2p - 1)/√K of low-level probabilities p: within norm 1 whatever the data, and 0 where a model knows nothing.
+    """Inputs (n, K) of the high level, (2p - 1)/√K for low-level probabilities p, given low-level scores (n, K).
 
-    The paper takes p itself, which needs an intercept and leaves most of the norm to what all rows have in common.
+    They have norm at most 1 whatever the data, and are 0 where a model is undecided. The paper takes p itself, which
+    needs an intercept and spends most of the norm on what all rows have in common.
     """
     return np.asarray(np.tanh(0.5 * margins) / np.sqrt(margins.shape[1]))
 
@@ -156,7 +157,7 @@ class SampleStacking(_Stacking):
     norm_bound: float = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "SampleStacking":
-        """Learn from rows X (n, d) and labels y (n,) of two classes.
+        """Learns from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
             ValueError: a parameter out of its range, NaN or infinite features, one class only, too few rows.
@@ -166,7 +167,7 @@ class SampleStacking(_Stacking):
         rows, signs = read_examples(self, X, y)
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng, self.n_parts)
-        # a model of each part, then one of their scores of the high level's rows
+        # a model of each part, then the high-level model, trained on their scores of its own rows
         clipped, no_prior = clip_rows(rows / self.norm_bound), np.zeros(rows.shape[1])
         models, perturbations = [], []
         for part in np.array_split(low, self.n_parts):
@@ -185,7 +186,7 @@ class SampleStacking(_Stacking):
 
 @dataclass(eq=False, repr=False)
 class GroupStacking(_Stacking):
-    """What stacks models of feature groups, with or without a source to start from."""
+    """Base of estimators that stack models of feature groups, with or without a source's models to start from."""
 
     _: KW_ONLY
     importance: Sequence[float] | None = None
@@ -242,7 +243,7 @@ class FeatureStacking(GroupStacking):
     norm_bound: float | Sequence[float] = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "FeatureStacking":
-        """Learn from rows X (n, d) and labels y (n,) of two classes.
+        """Learns from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
             ValueError: a parameter out of its range, groups that overlap, importance that does not sum to 1 or was not
@@ -266,11 +267,11 @@ def train_groups(
     tight: bool,
     rng: np.random.Generator,
 ) -> GroupModels:
-    """The low level of Algorithm 3: a model for each group, ε for all of them together.
+    """Trains the low level of Algorithm 3: a private model for each feature group, at ε for all of them together.
 
     Args:
-        rows: (n, d) as given. signs: (n,) labels ±1. groups: with importance q_k.
-        priors: (K,) u_k (d_k,), for rows scaled to norm at most q_k.
+        rows: (n, d), not clipped. signs: (n,) labels ±1. groups: with importance q_k.
+        priors: (K,) u_k (d_k,), towards which weights are drawn, for rows scaled to norm at most q_k.
         l2: λ; group k has λ q_k².
     """
     shares = groups.importance
@@ -306,7 +307,7 @@ class TransferStacking(GroupStacking):
     source: GroupModels | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "TransferStacking":
-        """Learn from the target's rows X (n, d) and labels y (n,) of two classes.
+        """Learns from the target's rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
             ValueError: as in `FeatureStacking`, or there is no source.
