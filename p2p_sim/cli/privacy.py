@@ -66,7 +66,7 @@ def privacy(
         rounds=rounds, fresh=fresh, num_classes=num_classes, degree=degree, peers=peers,
     )  # fmt: skip
     figures = answer(question, delta, epsilon)
-    if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
+    if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds * peers):
         warnings.warn(beware, stacklevel=2)
     print_output(privacy_output(question, figures), json_)
 
@@ -121,7 +121,7 @@ def calibrate(
         cluster_size, num_classes, sampling_rate, epsilon=epsilon, delta=delta,
         observer=observer, members=members, degree=degree, peers=peers,
     )  # fmt: skip
-    if beware := exposed(observer, max(cluster_size), delta, members or 1):
+    if beware := exposed(observer, max(cluster_size), delta, (members or 1) * peers):
         warnings.warn(beware, stacklevel=2)
     print_output(calibration_output(calibration), json_)
 

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.privacy import KaryExchange, PrivacyBound, local_epsilon
+from p2p_sim.privacy import Accountant, PrivacyBound, local_epsilon
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
 from p2p_sim.privacy.exchange.calibration import few_digits, smallest_flip_prob
-from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange
-from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.overlays.regular_overlay import RegularExchange, smallest_degree
 from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree, observer_of, on_overlay, users_of
 from p2p_sim.privacy.randomized_response import local_flip_prob
@@ -63,7 +61,7 @@ def calibrated(
         )
     theta = 1.0 if sampling_rate is None else sampling_rate
 
-    def sees(alpha: float, size: int) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
+    def sees(alpha: float, size: int) -> Accountant:
         return observer_of(
             Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree, peers=peers)
         )
