@@ -152,6 +152,11 @@ class Asking:
         return max(self.shares)[0] > 1
 
     @property
+    def requests(self) -> float:
+        """Peers whom a user asks, on average."""
+        return sum(k * share for k, share in self.shares)
+
+    @property
     def coins(self) -> list[tuple[int, float]]:
         """(k, probability) in the order in which coins are tossed: the first that shows heads is a user's k."""
         shares = [weight for _, weight in self.shares]
