@@ -12,16 +12,15 @@ from analysis.comparison_second import (
     CHANGES,
     CONFIDENCE,
     LEARNERS,
-    MECHANISMS,
     REDUCED,
-    TRUST,
     Line,
     MechanismPoint,
     accuracy_panels,
     candidates,
-    table_of,
     with_points,
 )  # fmt: skip
+from analysis.comparison_second import MECHANISMS as SECOND
+from analysis.comparison_second import TRUST as SECOND_TRUST
 from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import plot_by_trust
@@ -40,6 +39,11 @@ from p2p_sim.tuning.private_search import FIRST_RUN, PrivateSearchPlan, planned
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
 """What a paid choice looks at."""
 OWN = "as it is"
+ASKING = "ask several peers"
+MECHANISMS: dict[str, dict[str, Any]] = SECOND | {ASKING: {"kind": "label_exchange", "peers": 3}}
+"""The mechanisms of the second comparison, and the exchange in which users submit majorities."""
+_NOBODY = "trust nobody"
+TRUST = SECOND_TRUST | {_NOBODY: (*SECOND_TRUST[_NOBODY], ASKING)}
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "DP-SGD": {
         OWN: {},
@@ -59,10 +63,13 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "120 teachers": {"teachers": 120},
         "20 answers of 30": {"queries": 30, "answers": 20},
     },
+    ASKING: {OWN: {}, "one peer": {"peers": 1}, "five peers": {"peers": 5}},
 }
-"""Settings to choose from of mechanisms with a curator, by name; the first is the one of the second comparison."""
-WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | {"noise shares": REHEARSED}
-"""How each mechanism chooses; all others choose by the labels that they have released."""
+"""Settings to choose from, by name of the mechanism; the first is the one that is taken without a choice."""
+WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", ASKING), REHEARSED)
+"""How each mechanism chooses; all others choose by the labels that they have released. A majority of several peers'
+labels has no law of its own: it depends on how mixed the cluster is. So released majorities say nothing of accuracy, no
+learner can undo their noise, and the number of peers, which is public, is chosen by a rehearsal."""
 MEAN_RUNS = 4.0
 Task = tuple[dict[str, Any], str, int, Path | None, tuple[str, ...] | None]
 """The tree of the panel's scenario with ε as its target, the mechanism's name, the replicate, where data files are, and
@@ -72,6 +79,11 @@ the options to run; None: all."""
 def way(mechanism: str) -> str:
     """What a mechanism's paid choice looks at."""
     return WAYS.get(mechanism, RELEASED)
+
+
+def table_of(point: MechanismPoint) -> dict[str, Any]:
+    """The mechanism's table in a scenario, its noise chosen for ε."""
+    return {**MECHANISMS[point.mechanism], "target_epsilon": point.epsilon}
 
 
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:

@@ -15,7 +15,6 @@ from analysis.comparison_paid import (
     USERS,
     way,
 )
-from analysis.comparison_second import MECHANISMS
 from docs.values.forms import interval, only, published, short, word
 
 SOURCE = (
@@ -74,7 +73,7 @@ def gain(mechanism: str) -> str:
 
 def prices() -> list[list[str]]:
     """A line for each mechanism: price and gain."""
-    return [[way(name), price(name), gain(name)] for name in MECHANISMS]
+    return [[way(name), price(name), gain(name)] for name in _prices.index]
 
 
 def table(epsilon: float) -> list[list[str]]:
@@ -82,7 +81,7 @@ def table(epsilon: float) -> list[list[str]]:
     found = _wide.xs(epsilon, level=EPSILON)
     return [
         [" / ".join(short(found.loc[(panel, name), choice], 3) for choice in (DEFAULT, FREE, PAID)) for panel in PANELS]
-        for name in MECHANISMS
+        for name in _prices.index
     ]
 
 

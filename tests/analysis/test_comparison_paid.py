@@ -5,14 +5,16 @@ import pandas as pd
 import pytest
 
 from analysis import comparison_paid as study
-from analysis.comparison_paid import CURATED, REHEARSED, RELEASED, options, way
-from analysis.comparison_second import MECHANISMS, PLAIN, REDUCED
+from analysis.comparison_paid import ASKING, CURATED, MECHANISMS, REHEARSED, RELEASED, options, way
+from analysis.comparison_second import PLAIN, REDUCED
 from analysis.study import ROOT
 from p2p_sim import load_scenario
+from p2p_sim.base.errors import InputError
 from p2p_sim.privacy import NoisyScore, Selection
 from p2p_sim.privacy.composition import Composition
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.replicate.run import exchange, prepare
+from p2p_sim.replicate.selection_scores import judged
 
 EPSILON = study.EPSILON
 BASE = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(**REDUCED["synthetic"])
@@ -98,3 +100,15 @@ def test_everybody_chooses_by_something():
     }
     assert len(options(BASE, "PATE", 1.0)) == 4
     assert next(iter(options(BASE, "label exchange", 1.0))) == PLAIN
+
+
+def test_released_majorities_judge_nothing_so_that_the_number_of_peers_is_rehearsed():
+    """Control: the labels of one peer do judge."""
+    asked = options(BASE, ASKING, 1.0)
+    assert way(ASKING) == REHEARSED
+    assert [scenario.mechanism.peers for scenario in asked.values()] == [3, 1, 5]
+    several, single = (Replicate(scenario) for scenario in list(asked.values())[:2])
+    runs = [exchange(case) for case in (several, single)]
+    with pytest.raises(InputError, match="says how accurate a predictor is"):
+        judged(several, runs[0].population, runs[0].mechanism, runs[0].outcome)
+    assert judged(single, runs[1].population, runs[1].mechanism, runs[1].outcome) is not None
