@@ -323,14 +323,14 @@ class LabelExchangeMechanism(Deployment):
         }
 
 
-def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
-    """The mechanism, if it exchanges labels.
+def exchange_of(mechanism: object, purpose: str, several: bool = False) -> LabelExchangeMechanism:
+    """The mechanism, if it exchanges labels; several: users may ask several peers.
 
     Raises:
         InputError: it does not, and `purpose` is for messages with labels; or users ask several peers.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")
-    if mechanism.asking.several:
+    if mechanism.asking.several and not several:
         raise InputError(f"mechanism.peers: {purpose} is known where every user asks one peer")
     return mechanism
