@@ -14,7 +14,6 @@ from analysis.comparison_second import (
     LEARNERS,
     REDUCED,
     SEVERAL,
-    TRUST,
     Line,
     MechanismPoint,
     accuracy_panels,
@@ -23,6 +22,7 @@ from analysis.comparison_second import (
     with_points,
 )  # fmt: skip
 from analysis.comparison_second import MECHANISMS as SECOND
+from analysis.comparison_second import TRUST as SECOND_TRUST
 from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario
 from p2p_sim.figures.curves import plot_by_trust
@@ -64,6 +64,8 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
 """Settings to choose from of mechanisms with a curator, by name; the first is the one of the second comparison."""
 MECHANISMS = SECOND | SEVERAL
 """The mechanisms by name, and their tables in a scenario without ε."""
+TRUST = {**SECOND_TRUST, "trust nobody": (*SECOND_TRUST["trust nobody"], *SEVERAL)}
+"""Whom users must trust, with the mechanisms; those of the second comparison and exchanges of several peers."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
 """How each mechanism chooses; all others choose by the labels that they have released, whose noise they know."""
 MEAN_RUNS = 4.0

@@ -143,7 +143,7 @@ REDUCED: dict[str, dict[str, Any]] = {
 """What a test changes in scenarios/comparison.toml, at ε = 1."""
 _NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
 TRUST = FIRST_TRUST | {
-    _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares", *SEVERAL),
+    _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
 """Who sees true labels, or noisy ones with their owner, and must not tell."""

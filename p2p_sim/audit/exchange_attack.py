@@ -32,11 +32,16 @@ from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_VIEW, CountViews
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.conversions import tradeoff
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
+from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange
+from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.replicate.memory_need import streams
 from p2p_sim.replicate.replicate import Replicate
 
 Floats = NDArray[np.float64]
+_LOOKS = 65
+"""Data sets among which the worst is looked for, where users submit majorities."""
 
 
 def audit_exchange(
@@ -67,7 +72,7 @@ def audit_exchange(
         noise = targets.claimed or targets.noise
         claimed = replace(targets.mechanism, randomizer=noise)
         lemma9 = Lemma9(int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta)
-        stated = lemma9.stated(scenario.situation(2))
+        stated = lemma9.stated(claimed.situation(scenario.situation(2)))
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
@@ -97,14 +102,21 @@ def _targets(
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
     delta, engine = scenario.privacy.delta, scenario.engine
-    built = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta, engine, scenario.adversaries)), "an audit")
+    built = exchange_of(
+        scenario.mechanism.deployed(Setup(sizes, 2, delta, engine, scenario.adversaries)), "an audit", True
+    )
     noise = flipped_labels(built.randomizer, "an audit")
     realised = not scenario.network.ideal or scenario.adversaries != NOBODY
+    if realised:
+        exchange_of(built, "an audit of a network with faults or adversaries")
     claims = None if claimed is None else RandomizedResponse(claimed)
     if people is None:
         # Copies with as many ones among the others as let a label stand out most; in large clusters with none.
         labels = np.zeros(int(sizes[0]), dtype=np.uint8)
-        if labels.size <= LARGEST_VIEW:
+        if built.asking.several:
+            exchange = MajorityExchange(labels.size, noise.flip_prob, built.sampling_rate, built.asking.shares)
+            labels[1 : 1 + _outstanding(exchange)] = 1
+        elif labels.size <= LARGEST_VIEW:
             laws = CountViews(LabelExchange(labels.size, noise.flip_prob, built.sampling_rate)).laws
             labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
         rounds = copies(labels)
@@ -113,9 +125,18 @@ def _targets(
     return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=claims)
 
 
+def _outstanding(exchange: MajorityExchange) -> int:
+    """With how many ones among the others a label stands out most, about, where users submit majorities."""
+    setting = cast(MajorityCluster, exchange.setting)
+    half: list[int] = np.unique(np.linspace(0, (exchange.cluster_size - 1) // 2, _LOOKS).astype(int)).tolist()
+    return min(half, key=lambda ones: sum(setting.variances(ones)))
+
+
 def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
     """The attack on an exchange, prepared; tabulated: whether clusters are so few and small that laws are tabulated."""
-    ratio = LikelihoodRatio(targets.noise.flip_prob, targets.mechanism.sampling_rate, tabulated)
+    asking, rate = targets.mechanism.asking, targets.mechanism.sampling_rate
+    kernel = MajorityKernel(asking.shares) if asking.several else None
+    ratio = LikelihoodRatio(targets.noise.flip_prob, rate, tabulated, kernel)
     return ClusterAttack.prepared(targets, ratio, tabulated and not targets.realised, trials, seed)
 
 
@@ -135,17 +156,26 @@ class ClusterCurves(ClusterAccount):
 
     @property
     def parameters(self) -> dict[str, float]:
-        return {"flip_prob": self.noise, "sampling_rate": self.mechanism.sampling_rate}
+        asking = self.mechanism.asking
+        peers = {"peers": asking.requests} if asking.several else {}
+        return {"flip_prob": self.noise, "sampling_rate": self.mechanism.sampling_rate, **peers}
 
-    def weaker(self, size: int, noise: float) -> LabelExchange:
+    def weaker(self, size: int, noise: float) -> LabelExchange | MajorityExchange:
         """The accountant of an exchange of this size with another α."""
-        return LabelExchange(size, noise, self.mechanism.sampling_rate)
+        rate, asking = self.mechanism.sampling_rate, self.mechanism.asking
+        return (
+            MajorityExchange(size, noise, rate, asking.shares) if asking.several else LabelExchange(size, noise, rate)
+        )
 
     def bound(self, delta: float) -> PrivacyBound:
         """The statement for the smallest cluster, which holds for all: revealing users' bits turns a larger exchange
         into a smaller one.
+
+        Revealed bits change a majority, so that of majorities it is the statement for the cluster where ε is largest.
         """
-        return self.accountant(int(self.sizes.min())).epsilon(delta)
+        sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
+        bounds = [self.accountant(int(size)).epsilon(delta) for size in sizes]
+        return max(bounds, key=lambda bound: bound.epsilon_upper)
 
     def curves(self) -> dict[str, Floats]:
         """Trade-off curves of a cluster of median size, by name: the exact one without faults, and the paper's where it
@@ -153,6 +183,8 @@ class ClusterCurves(ClusterAccount):
         """
         n = self.middle
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
+        if self.mechanism.asking.several:
+            return curves
         paper = Lemma9(n, self.noise, self.mechanism.sampling_rate, self.delta).stated().epsilon
         if paper is not None:
             rest = 1.0 - self.delta

@@ -13,6 +13,7 @@ from p2p_sim.audit.submitter_scores import Submitters, largest_parity
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.binomial_windows import bernstein_window
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
+from p2p_sim.privacy.exchange.majority_kernel import SmoothKernel
 
 Floats = NDArray[np.float64]
 Score = Callable[[Batch], Floats]
@@ -40,12 +41,14 @@ class LikelihoodRatio:
 
     Exact if `tabulated`; otherwise both laws of the ones are taken as normal with one variance, which only costs power.
 
-    flip_prob, sampling_rate: α and θ. tabulated: whether the exact law is used.
+    flip_prob, sampling_rate: α and θ. tabulated: whether the exact law is used. kernel: how a submission depends on the
+    noisy ones, None: it is one user's noisy label.
     """
 
     flip_prob: float
     sampling_rate: float
     tabulated: bool
+    kernel: SmoothKernel | None = None
     _tables: dict[tuple[int, int], RatioTable] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, batch: Batch) -> Floats:
@@ -69,7 +72,7 @@ class LikelihoodRatio:
             theta, alpha = self.sampling_rate, self.flip_prob
             low, high = bernstein_window(size * theta, size * theta * (1.0 - theta), size, -50.0)
             ratios = np.zeros((high - low + 1, size + 1))
-            worlds = [OtherUsers(size, size - 1 - ones, ones, alpha)]
+            worlds = [OtherUsers(size, size - 1 - ones, ones, alpha, kernel=self.kernel)]
             for row, (a, b) in enumerate(likelihoods(worlds, range(low, high + 1))):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = np.log(alpha * a + (1.0 - alpha) * b) - np.log((1.0 - alpha) * a + alpha * b)
@@ -78,12 +81,18 @@ class LikelihoodRatio:
         return self._tables[size, ones]
 
     def _normal(self, batch: Batch) -> Floats:
-        """The scores by normal laws of the number of ones with one variance, whose means differ by t (1-2α)/n."""
+        """The scores by normal laws of the number of ones with one variance, whose means differ by t g'(p) (1-2α)/n;
+        g(p) = p if one peer is asked.
+        """
         n, t, alpha = batch.sizes, batch.sent, self.flip_prob
         others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
-        share = (others + 0.5) / n
-        spread = t * share * (1.0 - share) + t * (t - 1.0) / n**2 * (n - 1.0) * alpha * (1.0 - alpha)
-        return np.asarray((batch.sent_ones - t * share) * t * (1.0 - 2.0 * alpha) / n / np.maximum(spread, 1e-9))
+        share, slope = (others + 0.5) / n, np.ones(1)
+        if self.kernel is not None:
+            slope = np.array([self.kernel.slope(p) for p in share.tolist()])
+            share = self.kernel.shares(share, 1).ones
+        spread = t * share * (1.0 - share) + t * (t - 1.0) * (slope / n) ** 2 * (n - 1.0) * alpha * (1.0 - alpha)
+        steps = t * slope * (1.0 - 2.0 * alpha) / n
+        return np.asarray((batch.sent_ones - t * share) * steps / np.maximum(spread, 1e-9))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from p2p_sim.mechanisms.channels import LocalChannel, ShuffledChannel
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup
 from p2p_sim.mechanisms.dp_sgd import NoisySteps
-from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, exchange_of
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.message_payloads import flipped_labels
 from p2p_sim.mechanisms.noisy_aggregates import Aggregates
@@ -144,7 +144,8 @@ def audit(
     """Attack a scenario's mechanism and compare the result with what is certified.
 
     Clusters of at most 30 users are attacked view by view, in two worlds, through the event engine. Larger ones are
-    attacked in one run at their own size, on the scenario's engine. A curator is attacked by events of its own.
+    attacked in one run at their own size, on the scenario's engine; so are all whose users ask several peers. A
+    curator is attacked by events of its own.
 
     Args:
         scenario: mechanism, network, δ and seed; its clusters, unless `cluster_size` is given. Labels are binary.
@@ -175,7 +176,10 @@ def audit(
             )
         return audit_at_own_size(Replicate(scenario, 0, data_dir), trials)
     size = _size(scenario, cluster_size, data_dir)
-    if size <= LARGEST_CLUSTER:
+    several = isinstance(scenario.mechanism, LabelExchangeConfig) and scenario.mechanism.asking.several
+    if several and narrowed:
+        raise InputError("--observer, --epsilon: an audit of users who ask several peers is the learner's, at many ε")
+    if size <= LARGEST_CLUSTER and not several:
         return _audit_small(scenario, size, colluders, trials=trials, epsilon=epsilon, data_dir=data_dir, learn=learn)
     if narrowed:
         raise InputError(

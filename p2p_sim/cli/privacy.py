@@ -66,7 +66,7 @@ def privacy(
         rounds=rounds, fresh=fresh, num_classes=num_classes, degree=degree, peers=peers,
     )  # fmt: skip
     figures = answer(question, delta, epsilon)
-    if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
+    if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds * peers):
         warnings.warn(beware, stacklevel=2)
     print_output(privacy_output(question, figures), json_)
 
@@ -86,7 +86,23 @@ def calibrate(
     observer: Observer = "learner",
     members: Members = None,
     degree: Degree = None,
-    peers: Peers = 1,
+    peers: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="K",
+            help="Peers whom each user asks; she submits what most say. May be repeated: the number that misses a "
+            "cluster's majority least often.  [default: 1]",
+            show_default=False,
+        ),
+    ] = None,
+    majority: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            help="Share of a cluster's users with its commoner label, by which several --peers compare.  "
+            "[default: 0.6]",
+        ),
+    ] = None,
     flip_prob: Annotated[
         float | None, typer.Option(metavar="A", help="α; prints the smallest degree for it in place of an α.")
     ] = None,
@@ -96,32 +112,49 @@ def calibrate(
     """Print a flip probability that certifies (ε, δ) against an observer in clusters of the given sizes.
 
     It is the smallest of three digits, or that of the noise on a label alone, rounded up to four, if none is smaller.
+    With several --peers, print which of these has the least error at the target, and the flip probability of each.
     With --flip-prob, print the smallest number of neighbours instead, or that none is enough.
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
     from p2p_sim.cli.printing.numbers import print_output
-    from p2p_sim.cli.printing.privacy_answers import calibration_output, neighbours_output
+    from p2p_sim.cli.printing.privacy_answers import calibration_output, neighbours_output, peers_output
     from p2p_sim.privacy.questions import Question
-    from p2p_sim.privacy.target_questions import calibrated, enough_neighbours
+    from p2p_sim.privacy.target_questions import calibrated, compared_peers, enough_neighbours
     from p2p_sim.privacy.wording import exposed
 
     # with a flip probability the number of neighbours is what is looked for, in one cluster
     if flip_prob is not None:
         if degree is not None:
             raise InputError(f"--degree {degree}: does not go with --flip-prob, which asks for the smallest degree")
-        if peers != 1:
-            raise InputError(f"--peers {peers}: does not go with --flip-prob, which asks for a degree")
+        if peers is not None and set(peers) != {1}:
+            raise InputError(f"--peers {peers[0]}: does not go with --flip-prob, which asks for a degree")
         if len(cluster_size) > 1 or sampling_rate is None:
             raise InputError("--flip-prob: needs one --cluster-size and --sampling-rate; it prints a degree for these")
         question = Question(cluster_size[0], flip_prob, sampling_rate, observer, members, num_classes=num_classes)
         print_output(neighbours_output(enough_neighbours(question, epsilon, delta)), json_)
         return
+    if peers is not None and len(set(peers)) > 1:
+        if observer != "learner" or num_classes > 2 or degree is not None:
+            raise InputError("--peers: several are compared for --observer learner, two classes, without --degree")
+        comparison = compared_peers(
+            cluster_size,
+            peers,
+            sampling_rate,
+            epsilon=epsilon,
+            delta=delta,
+            majority=0.6 if majority is None else majority,
+        )
+        print_output(peers_output(comparison), json_)
+        return
+    if majority is not None:
+        raise InputError(f"--majority {majority:g}: goes with several --peers, which it compares")
+    asked = peers[0] if peers else 1
     calibration = calibrated(
         cluster_size, num_classes, sampling_rate, epsilon=epsilon, delta=delta,
-        observer=observer, members=members, degree=degree, peers=peers,
+        observer=observer, members=members, degree=degree, peers=asked,
     )  # fmt: skip
-    if beware := exposed(observer, max(cluster_size), delta, members or 1):
+    if beware := exposed(observer, max(cluster_size), delta, (members or 1) * asked):
         warnings.warn(beware, stacklevel=2)
     print_output(calibration_output(calibration), json_)
 

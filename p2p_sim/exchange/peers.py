@@ -152,6 +152,16 @@ class Asking:
         return max(self.shares)[0] > 1
 
     @property
+    def described(self) -> str:
+        """The numbers of peers in words, such as "1 or 5"."""
+        return " or ".join(str(k) for k, _ in self.shares)
+
+    @property
+    def requests(self) -> float:
+        """Peers whom a user asks, on average."""
+        return sum(k * share for k, share in self.shares)
+
+    @property
     def coins(self) -> list[tuple[int, float]]:
         """(k, probability) in the order in which coins are tossed: the first that shows heads is a user's k."""
         shares = [weight for _, weight in self.shares]

@@ -302,6 +302,15 @@ def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
         return text, text
     # e^ε, unless it overflows a double (near 709)
     value = f" = {at_most(math.exp(statement.epsilon_upper))}" if statement.epsilon_upper < 700.0 else ""
+    if network.protocol is not None and statement.epsilon_upper < network.epsilon_local:
+        text = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.")
+        text = text.format(statement.delta, value)
+        more = Markup(
+            "Whatever the labels are, {} Here ε = {} is that of the worst cluster, for a learner who sees the set of "
+            "submissions, under the conditions of “How private?”. Against everybody who sees other messages it is "
+            "ε₀ = {}, that of a noisy label. No exact odds are worked out for this protocol."
+        )
+        return _brief(text), more.format(text, at_most(statement.epsilon_upper), at_most(network.epsilon_local))
     if network.protocol is not None:
         text = Markup("her odds change by at most e<sup>ε₀</sup>{}.").format(value)
         more = Markup(

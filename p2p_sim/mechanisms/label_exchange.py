@@ -323,14 +323,16 @@ class LabelExchangeMechanism(Deployment):
         }
 
 
-def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
-    """Returns the mechanism if it is a label exchange with one peer; a guard for analyses that need one.
+def exchange_of(mechanism: object, purpose: str, several: bool = False) -> LabelExchangeMechanism:
+    """Returns the mechanism if it is a label exchange; a guard for analyses that need one.
+
+    several: whether users may ask several peers.
 
     Raises:
         InputError: it is another mechanism, or users ask several peers; `purpose` names the analysis in the message.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")
-    if mechanism.asking.several:
+    if mechanism.asking.several and not several:
         raise InputError(f"mechanism.peers: {purpose} is known where every user asks one peer")
     return mechanism

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.randomized_response import local_epsilon
     from p2p_sim.privacy.rivals.centralised import ClusterResampling
     from p2p_sim.privacy.rivals.dp_sgd import DpSgd, calibrate_noise
+    from p2p_sim.privacy.rivals.majority_coalition import MajorityCoalition
     from p2p_sim.privacy.rivals.noisy_score import NoisyScore
     from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
     from p2p_sim.privacy.rivals.private_selection import Selection
@@ -47,6 +48,7 @@ __all__ = [
     "FetchDistribution",
     "KaryExchange",
     "LabelExchange",
+    "MajorityCoalition",
     "MajorityExchange",
     "NoisyScore",
     "ObjectivePerturbation",
@@ -102,6 +104,7 @@ _NAMES = {
     "randomized_response": "local_epsilon",
     "rivals.centralised": "ClusterResampling",
     "rivals.dp_sgd": "DpSgd calibrate_noise",
+    "rivals.majority_coalition": "MajorityCoalition",
     "rivals.noisy_score": "NoisyScore",
     "rivals.objective_perturbation": "ObjectivePerturbation calibrate_perturbation",
     "rivals.private_selection": "Selection",

@@ -28,6 +28,7 @@ from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, Plurali
 from p2p_sim.privacy.exchange.observers import Observer
 from p2p_sim.privacy.exchange.paper_bounds import Lemma9
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange
+from p2p_sim.privacy.rivals.majority_coalition import MajorityCoalition
 from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 
@@ -183,7 +184,7 @@ def _gain(accountant: Accountant, q: Question) -> float:
     return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
-def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
+def observer_of(q: Question) -> Accountant:
     """The accountant of the observer that a question names.
 
     Raises:
@@ -205,10 +206,14 @@ def observer_of(q: Question) -> Observer | KaryExchange | MajorityExchange | Reg
     return _of_labels(q, users_of(q))
 
 
-def _of_classes_or_peers(q: Question, users: int) -> Eavesdropper | MajorityExchange | KaryExchange:
+def _of_classes_or_peers(q: Question, users: int) -> Accountant:
     """The accountant of an observer where there are more than two classes, or where users ask several peers."""
-    if q.observer == "coalition" and not 1 <= (q.members or 0) < users:
-        raise InputError(f"--members {q.members}: must lie in 1..{users - 1}")
+    if q.observer == "coalition":
+        if not 1 <= (q.members or 0) < users:
+            raise InputError(f"--members {q.members}: must lie in 1..{users - 1}")
+        return MajorityCoalition(users, q.flip_prob, q.members or 0, q.peers, q.num_classes, q.rounds)
+    if q.observer == "peer" and q.num_classes == 2 and q.rounds == 1:
+        return Peer(users, q.flip_prob, q.peers)
     if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
         return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
     if q.num_classes == 2:

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.privacy import KaryExchange, PrivacyBound, local_epsilon
+from p2p_sim.privacy import Accountant, PrivacyBound, local_epsilon
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
+from p2p_sim.privacy.exchange.best_peers import NO_ERROR, missed
 from p2p_sim.privacy.exchange.calibration import few_digits, smallest_flip_prob
-from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange
-from p2p_sim.privacy.exchange.observers import Observer
+from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel
 from p2p_sim.privacy.overlays.regular_overlay import RegularExchange, smallest_degree
 from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree, observer_of, on_overlay, users_of
 from p2p_sim.privacy.randomized_response import local_flip_prob
+
+MOST_COMPARED = 10_000
+"""Most users of a cluster in which numbers of peers are compared; in larger ones hardly any misses a majority."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def calibrated(
         )
     theta = 1.0 if sampling_rate is None else sampling_rate
 
-    def sees(alpha: float, size: int) -> Observer | KaryExchange | MajorityExchange | RegularExchange:
+    def sees(alpha: float, size: int) -> Accountant:
         return observer_of(
             Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree, peers=peers)
         )
@@ -95,6 +98,58 @@ def calibrated(
         noise_alone=noise_alone,
         members=members,
     )
+
+
+@dataclass(frozen=True)
+class PeersComparison:
+    """Numbers of peers at the same target, each with the noise that it needs and how often it misses a majority.
+
+    majority: share of a cluster's users who hold its commoner label. calibrations: by the number of peers.
+    errors: probability that most submissions are not that label, in the cluster where this is likeliest.
+    """
+
+    majority: float
+    calibrations: dict[int, Calibration]
+    errors: dict[int, float]
+
+    @property
+    def best(self) -> int:
+        """The number of peers with the least error, the smallest of those whose errors are as good as 0."""
+        return min(self.errors, key=lambda k: (max(self.errors[k], NO_ERROR), k))
+
+
+def compared_peers(
+    sizes: Sequence[int],
+    numbers: Sequence[int],
+    sampling_rate: float | None,
+    *,
+    epsilon: float,
+    delta: float,
+    majority: float = 0.6,
+) -> PeersComparison:
+    """Calibrate each number of peers to the learner's (ε, δ); all that is looked at is public.
+
+    Args:
+        sizes: of the clusters. numbers: of peers, odd. sampling_rate, epsilon, delta: as of `calibrated`.
+        majority: share of the users of a mixed cluster who hold its commoner label, above 1/2 and at most 1.
+
+    Raises:
+        InputError: a value outside its range or missing.
+    """
+    if not 0.5 < majority <= 1.0:
+        raise InputError(f"--majority {majority:g}: must be above 0.5 and at most 1")
+    if max(sizes) > MOST_COMPARED:
+        raise InputError(
+            f"--cluster-size {max(sizes)}: numbers of peers are compared in clusters of at most {MOST_COMPARED:,} "
+            "users; give one --peers"
+        )
+    calibrations, errors = {}, {}
+    for k in sorted(set(numbers)):
+        calibration = calibrated(sizes, 2, sampling_rate, epsilon=epsilon, delta=delta, peers=k)
+        kernel, rate = MajorityKernel(((k, 1.0),)), sampling_rate or 1.0
+        calibrations[k] = calibration
+        errors[k] = max(missed(size, calibration.flip_prob, kernel, rate, majority) for size in set(sizes))
+    return PeersComparison(majority, calibrations, errors)
 
 
 @dataclass(frozen=True)

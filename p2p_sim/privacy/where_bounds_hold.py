@@ -103,6 +103,8 @@ REALISED: tuple[Requirement, ...] = (_FLIPPED_LABELS, _TWO_CLASSES, _ONE_PEER, _
 """What the bounds for realised networks require: faults and roles are in what they are built from."""
 INSIDERS: tuple[Requirement, ...] = (*REALISED, _COMPLETE_FETCHING)
 """What the bounds for peers, coalitions and learners who see times require."""
+PLURALITY_INSIDERS: tuple[Requirement, ...] = (_FLIPPED_LABELS, _SAME_NOISE, _COMPLETE_FETCHING)
+"""What the bound for a coalition among users who ask several peers requires."""
 PAPER: tuple[Requirement, ...] = (*LEARNER, _SINGLE_ROUND, _FIXED_PARAMETERS)
 """What the clustering paper's bounds on the exchange require."""
 

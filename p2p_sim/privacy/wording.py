@@ -9,7 +9,7 @@ from p2p_sim.privacy.bound import PrivacyBound
 
 if TYPE_CHECKING:
     from p2p_sim.privacy.questions import Answer, Question
-    from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours
+    from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours, PeersComparison
 
 Line = tuple[str, str]
 PROTECTED = {
@@ -95,6 +95,15 @@ def calibration_lines(calibration: "Calibration") -> list[Line]:
         ("observer", _who(bound, calibration.members)),
         ("basis", bound.basis),
     ]
+
+
+def peers_lines(comparison: "PeersComparison") -> list[Line]:
+    """The number of peers with the least error, then the noise and the error of each number."""
+    each = (
+        (f"  asking {k}", f"α = {calibration.flip_prob}, majority missed with probability {comparison.errors[k]:.2g}")
+        for k, calibration in comparison.calibrations.items()
+    )
+    return [(f"peers to ask, {comparison.majority:.3g} of a cluster alike", f"{comparison.best}"), *each]
 
 
 def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK
 from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.exchange.peers import ONE_PEER
 from p2p_sim.population.clustering import GivenClusters
 from p2p_sim.population.measured_groups import CLUSTER_SIZE
 from p2p_sim.population.synthetic import SyntheticConfig
@@ -23,6 +24,9 @@ SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110, "processes": 3_900}
 """Memory for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
 26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries; as processes 3,900 to
 4,100 with 20,000 and 60,000."""
+REQUEST_BYTES = {"vectorised": 0, "events": 45, "processes": 3_000}
+"""Memory of a user's shard for each further request of hers; as events 43 to 62, asking 3, 5 and 9 peers with 400,000
+and 1,000,000 users, and as processes 3,000 to 3,500 with 10,000 and 30,000. The vectorised engine has one at a time."""
 BYTES_A_POINT = 110
 """Memory for each point of the law where users are drawn shard by shard, before anything is learned; 112 with 1,000,000
 points."""
@@ -65,7 +69,8 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
         return
     hint = "; p2p-sim run, which keeps only rows, needs less" if streams(scenario) else ""
     if rows_alone and isinstance(population, SyntheticConfig):
-        clusters, each = population.num_clusters, SHARD_BYTES_A_USER[scenario.engine]
+        clusters, asking = population.num_clusters, getattr(scenario.mechanism, "asking", ONE_PEER)
+        each = SHARD_BYTES_A_USER[scenario.engine] + round((asking.requests - 1) * REQUEST_BYTES[scenario.engine])
         fixed, hint = clusters * population.points_per_cluster * BYTES_A_POINT, ", or smaller clusters"
     free, needed = free_memory(), fixed + max(users // clusters, BLOCK) * each
     if free is not None and needed > free:

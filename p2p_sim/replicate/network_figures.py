@@ -68,7 +68,9 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     m, caption = network.messages, f"{network.name}, replicate {network.replicate}"
     times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}
     arrivals = (network.answered_s, network.submitted_s, network.cluster_offsets)
-    statement = f"learner who sees the set of submissions, δ = {network.delta:g}; conditional on the realised network"
+    statement = f"learner who sees the set of submissions, δ = {network.delta:g}"
+    if network.statement.conditional_on:
+        statement += "; conditional on the realised network"
     # each figure by the name of its file; a figure that the run has no numbers for is left out
     drawings: dict[str, Callable[[Path], None]] = {
         "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], network.deadline_s, path, caption),

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.whole_files import no_directory
+from p2p_sim.exchange.peers import ONE_PEER
 from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace, Sent
 from p2p_sim.mechanisms.exchange_accounting import user_epsilons
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.network.overlay import Overlay
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.statement_record import whole
 from p2p_sim.replicate import row as rows
 from p2p_sim.replicate.replicate import Replicate
@@ -63,7 +64,7 @@ class Labels:
                 rng = case.streams.generator("flip", shard.index)
                 noisy[shard.start : shard.stop] = noise.randomize(people.labels_of(shard), rng)
         situation = case.scenario.situation(people.num_classes)
-        exchanged = isinstance(mechanism, LabelExchangeMechanism)
+        exchanged = isinstance(mechanism, LabelExchangeMechanism) and not mechanism.asking.several
         ideal = exchanged and mechanism.applies(situation) is None and not situation.oracle
         return Labels(
             true.astype(np.int64),
@@ -79,7 +80,7 @@ class ObservedNetwork:
     """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
 
     name, replicate, sampling_rate (θ; None: a protocol of its own), deadline_s, delta: the scenario's. protocol: what
-    users follow, in words; None: the label exchange. counts: as in the result row.
+    users follow, in words; None: the label exchange of one peer. counts: as in the result row.
     cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
     answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
     submitted_s: when the learner accepted the user's submission, seconds, or infinity.
@@ -172,16 +173,20 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
+    if getattr(scenario.mechanism, "asking", ONE_PEER).several:  # processes note which question a reply answers
+        scenario = scenario.replace(engine="processes")
     return look(scenario, replicate, exchange(Replicate(scenario, replicate, data_dir), record=True))
 
 
 def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNetwork:
     """What happened in an exchange that was recorded."""
     mechanism: ProtocolMechanism | LabelExchangeMechanism
+    protocol: str | None = scenario.mechanism.described or scenario.mechanism.kind
     if isinstance(completed.mechanism, ProtocolMechanism):
         mechanism = completed.mechanism
     else:
-        mechanism = exchange_of(completed.mechanism, "what happened on the network")
+        mechanism = exchange_of(completed.mechanism, "what happened on the network", several=True)
+        protocol = f"asking {mechanism.asking.described} peers" if mechanism.asking.several else None
     outcome, users = completed.outcome, completed.population.num_users
     transcript, facts, arrival_s = outcome.transcript, outcome.realised, outcome.arrival_s
     trace = None if transcript is None else transcript.trace
@@ -200,18 +205,20 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
-    if isinstance(mechanism, ProtocolMechanism):
-        statement = mechanism.noise_alone("learner", scenario.privacy.delta)
-        epsilon, source = np.full(users, statement.epsilon_upper), np.full(users, -1)
-        protocol = scenario.mechanism.described or scenario.mechanism.kind
+    if protocol is not None:
+        # the same for all users of a cluster: what is declared or proved of the protocol, or ε₀
+        sizes, situation = completed.population.cluster_sizes, scenario.situation(completed.population.num_classes)
+        bounds = mechanism.account(outcome, sizes, situation, scenario.privacy.delta).learner
+        epsilon, statement = np.repeat([bound.epsilon_upper for bound in bounds], sizes), worst_bound(bounds)
+        source = np.full(users, -1)
     else:
         epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
-        protocol, source = None, _sources(trace.sent, users)
+        source = _sources(trace.sent, users)
     counts = rows.network(completed.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
         replicate=replicate,
-        sampling_rate=mechanism.sampling_rate,
+        sampling_rate=mechanism.sampling_rate if protocol is None else None,
         protocol=protocol,
         deadline_s=scenario.network.deadline_s,
         delta=scenario.privacy.delta,

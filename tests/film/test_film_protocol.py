@@ -13,6 +13,7 @@ from p2p_sim.film.story import story_of
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.replicate.observed_network import observe
 from tests.browser import violations
+from tests.conftest import ROOT
 from tests.film.test_film import data_of
 from tests.mechanisms.test_protocols import RETRIES, mine
 from tests.plug_ins import EXAMPLE
@@ -70,6 +71,47 @@ def test_the_opening_tells_the_noise_and_the_end_what_a_noisy_label_tells(instal
     stated = re.search(r"e<sup>ε₀</sup> = ([\d.]+)\. Here ε₀ = ([\d.]+) ", str(story.learned[0]))
     assert 0.0 <= float(stated[2]) - local_epsilon(0.2) < 1e-3
     assert 0.0 <= float(stated[1]) - np.exp(local_epsilon(0.2)) < 2e-3
+
+
+PUSH = ROOT / "scenarios" / "protocols" / "push.toml"
+ASKING = ROOT / "scenarios" / "ask-three.toml"
+LOST = ("network.loss=0.1", "network.request_timeout_s=0.3")
+
+
+@pytest.mark.parametrize("path", [PUSH, ASKING])
+def test_what_is_declared_or_proved_of_the_learner_is_shown_for_each_cluster_and_epsilon_0_beside_it(path):
+    scenario = p2p_sim.load_scenario(path)
+    run, row = observe(scenario), p2p_sim.run(scenario).row
+    assert run.statement.epsilon_upper == row["epsilon_upper"] < run.epsilon_local
+    by_cluster = run.epsilon[run.cluster_offsets[:-1]]
+    assert np.array_equal(run.epsilon, np.repeat(by_cluster, run.cluster_sizes))
+    assert run.cluster(run.worst) == np.argmax(by_cluster)
+    assert len(set(by_cluster)) > 1
+    [text] = map(str, story_of(film_of(run)).learned)
+    stated = re.search(r"Here ε = ([\d.]+) is that of the worst cluster.* it is ε₀ = ([\d.]+),", text)
+    assert 0.0 <= float(stated[1]) - row["epsilon_upper"] < 1e-3
+    assert 0.0 <= float(stated[2]) - run.epsilon_local < 1e-3
+
+
+@pytest.mark.parametrize("path", [PUSH, ASKING])
+def test_where_replies_or_messages_are_lost_only_epsilon_0_is_shown(path):
+    """Control of the figure above: it is not shown of a network of which it is not proved."""
+    run = observe(p2p_sim.load_scenario(path, LOST))
+    assert set(run.epsilon) == {run.epsilon_local}
+    assert "e<sup>ε₀</sup>" in str(story_of(film_of(run)).learned[0])
+
+
+def test_a_user_who_asks_three_submits_what_most_of_them_replied():
+    run = observe(p2p_sim.load_scenario(ASKING))
+    m = run.messages
+    replies, submissions = m.select(m.kind == REPLY), m.select(m.kind == SUBMISSION)
+    ones = np.bincount(replies.receiver, weights=replies.label, minlength=run.num_users)
+    assert set(np.bincount(replies.receiver, minlength=run.num_users)) == {3}
+    assert np.array_equal(submissions.label, ones[submissions.sender] >= 2)
+    users = data_of(film_html(run))["users"]
+    gave, first = np.array(users["gave"]), np.array(first_labels(run, REPLY, "receiver"))[users["id"]]
+    assert np.array_equal(gave[gave >= 0], (ones[users["id"]] >= 2)[gave >= 0])
+    assert not np.array_equal(gave[gave >= 0], first[gave >= 0])  # the control: the first reply is another label
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
 """The full view of a coalition pooled with the learner, by going through every flip, choice and subsample."""
 
+import functools
 import itertools
 import math
 from collections import defaultdict
+
+import numpy as np
 
 
 def view_laws(n: int, members: int, alpha: float, theta: float) -> dict[tuple[int, ...], dict[tuple, float]]:
@@ -40,3 +43,51 @@ def delta(laws: dict, n: int, members: int, epsilon: float) -> float:
             other = laws[tuple(1 - y if i == target else y for i, y in enumerate(labels))]
             worst = max(worst, sum(max(p - grow * other[view], 0.0) for view, p in law.items()))
     return worst
+
+
+def majority_deltas(
+    n: int, members: int, alpha: float, theta: float, *, peers: int, epsilons: list[float]
+) -> list[float]:
+    """δ at each ε of a coalition among users who submit the majority of so many peers' noisy labels; the full view.
+
+    Users' parts of the view are independent given all noisy labels. A member's part: her noisy label, whom she asked
+    and what she got, and whether she submitted. That of another: which members she asked, and what she submitted.
+    """
+    noisy = list(itertools.product((0, 1), repeat=n))
+
+    def part(user: int, bits: tuple[int, ...], asked: tuple[int, ...]) -> tuple:
+        if user < members:
+            return bits[user], tuple(sorted((peer, bits[peer]) for peer in asked))
+        return tuple(sorted(peer for peer in asked if peer < members))
+
+    def user_law(user: int) -> np.ndarray:
+        """Pr[part | noisy labels], (2**n, parts)."""
+        rows = []
+        for bits in noisy:
+            row: dict[tuple, float] = defaultdict(float)
+            for asked in itertools.product(range(n), repeat=peers):
+                submitted = int(2 * sum(bits[peer] for peer in asked) > peers)
+                for label, chance in ((submitted, theta), (None, 1.0 - theta)):
+                    if chance > 0.0:
+                        row[label, part(user, bits, asked)] += chance / n**peers
+            rows.append(row)
+        parts = sorted({seen for row in rows for seen in row}, key=str)
+        return np.array([[row.get(seen, 0.0) for seen in parts] for row in rows])
+
+    inside = [user_law(user) for user in range(members)]
+    outside = user_law(members)
+    rest = functools.reduce(_times, [outside] * (n - members))
+    flips = np.array(
+        [[math.prod(alpha if a != b else 1 - alpha for a, b in zip(y, z, strict=True)) for z in noisy] for y in noisy]
+    )
+    pairs = [(y, y ^ (1 << (n - 1 - target))) for y in range(2**n) for target in range(members, n)]
+    totals = np.zeros((len(epsilons), len(pairs)))
+    for columns in itertools.product(*(law.T for law in inside)):
+        laws = flips @ (math.prod(columns)[:, None] * rest)
+        for row, epsilon in zip(totals, epsilons, strict=True):
+            row += [np.maximum(laws[y] - math.exp(epsilon) * laws[z], 0.0).sum() for y, z in pairs]
+    return totals.max(axis=1).tolist()
+
+
+def _times(law: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return (law[:, :, None] * more[:, None, :]).reshape(len(law), -1)

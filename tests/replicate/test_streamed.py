@@ -325,6 +325,16 @@ def test_what_a_streamed_run_needs_is_asked_for_its_largest_shard(monkeypatch):
         memory_need.check_memory(scenario(2 * 10**9, 1, "vectorised"), rows_alone=True)
 
 
+@pytest.mark.parametrize(("peers", "needed"), [(1, "1.1 GB"), (3, "2 GB"), ({"1": 0.5, "5": 0.5}, "2 GB")])
+def test_more_requests_of_a_user_need_more_memory_where_messages_are_sent(peers, needed, monkeypatch):
+    """110 bytes a user, and 45 for each further request; the vectorised engine asks one question after another."""
+    monkeypatch.setattr(memory_need, "free_memory", lambda: 10**9)
+    asking = scenario(10**7, 1, "events").replace(**{"mechanism.peers": peers})
+    with pytest.raises(InputError, match=rf"a replicate needs at least {needed} of memory"):
+        memory_need.check_memory(asking, rows_alone=True)
+    memory_need.check_memory(asking.replace(engine="vectorised"), rows_alone=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["events", "vectorised"])
 def test_a_million_users_have_the_rows_of_a_run_that_holds_them(engine):

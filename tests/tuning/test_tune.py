@@ -120,6 +120,18 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path, capsys):
     assert {"key": "mechanism.sampling_rate", "low": 0.2, "high": 1.0, "log": False} in manifest["space"]
 
 
+def test_numbers_of_peers_are_searched_each_with_the_noise_that_it_needs(tmp_path):
+    """k is public: it changes no label that a choice may not look at, and target ε holds for each."""
+    space = read_search(written(tmp_path, "[values]\nmechanism.peers = [1, 3, 5]\n"))
+    tuned = tune(make_tuning(small(), GOAL, space), 3, tmp_path / "out")
+    rows = {row["trial"]: row for row in rows_of(tuned.directory)}
+    assert {trial.settings["mechanism.peers"] for trial in tuned.trials} == {1, 3, 5}
+    assert len({row["flip_prob"] for row in rows.values()}) == 3
+    assert all(0.4 < row["epsilon_upper"] <= 0.5 for row in rows.values())
+    with pytest.raises(InputError, match=r"mechanism\.peers"):
+        make_tuning(small(), GOAL, read_search(written(tmp_path, "[values]\nmechanism.peers = [1, 4]\n")))
+
+
 def test_epsilon_of_a_setting_above_the_goal_is_refused(tmp_path):
     space = Space((Dimension("mechanism.flip_prob", 0.01, 0.45),))
     tuned = tune(make_tuning(small(), Goal("accuracy", 0.3), space), 5, tmp_path / "out")

@@ -87,7 +87,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     smallest, clusters = "", []
     if audit.clusters:
         least, most = audit.clusters
-        smallest = f", smallest cluster ({least} users)"
+        # of users who ask several peers it need not be the smallest cluster whose bound is the largest
+        smallest = ", worst cluster" if "peers" in audit.parameters else f", smallest cluster ({least} users)"
         sizes = f"of {count(least, 'user')}" if least == most else f"of {least:,d} to {most:,d} users"
         clusters = [("clusters", sizes)]
     lines: list[Line] = [

@@ -12,8 +12,8 @@ from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.printing.numbers import Output, say, two_columns
 from p2p_sim.privacy.questions import Answer, Question
 from p2p_sim.privacy.statement_record import whole
-from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours
-from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines
+from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours, PeersComparison
+from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines, peers_lines
 
 if TYPE_CHECKING:
     from p2p_sim.privacy.claims import Verdict
@@ -45,6 +45,21 @@ def calibration_output(calibration: Calibration) -> Output:
     }
     remarks = [ADDS_NOTHING] if calibration.noise_alone else []
     return Output(record, [two_columns(None, calibration_lines(calibration)), *remarks, calibration.bound])
+
+
+def peers_output(comparison: PeersComparison) -> Output:
+    """The number of peers with the least error and its flip probability, then those of all numbers."""
+    best = calibration_output(comparison.calibrations[comparison.best])
+    record = {
+        **best.record,
+        "peers": comparison.best,
+        "majority": comparison.majority,
+        "by_peers": {
+            str(k): {"flip_prob": calibration.flip_prob, "error": comparison.errors[k]}
+            for k, calibration in comparison.calibrations.items()
+        },
+    }
+    return Output(record, [two_columns(None, peers_lines(comparison)), *best.parts])
 
 
 def neighbours_output(neighbours: EnoughNeighbours) -> Output:

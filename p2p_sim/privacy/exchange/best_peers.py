@@ -20,8 +20,8 @@ NUMBERS = (1, 3, 5, 7, 9)
 """Numbers of peers that are compared by default."""
 PARTS = (0.25, 0.5, 0.75)
 """Parts of a mixture of two numbers that ask the smaller one."""
-_LIKELY = 1e-12
-"""Numbers of submissions less likely than this, together, are left out of an error."""
+NO_ERROR = 1e-12
+"""Numbers of submissions less likely than this, together, are left out of an error, which then counts as none."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
     share of users who hold the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
-    least, most = (int(binom.ppf(part, size, sampling_rate)) for part in (_LIKELY, 1.0 - _LIKELY))
+    least, most = (int(binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
     wrong = np.zeros(size + 1)
     for submissions in range(least, most + 1):
         came = binom.pmf(submissions, size, sampling_rate)

@@ -3,12 +3,9 @@
 Each user asks k peers, k odd and perhaps drawn, and submits the majority of their noisy labels with probability θ. The
 mathematics stands in `majority_kernel` (what changes) and `majority_cluster` (all data sets).
 
-**Other observers.** Whatever an observer sees is made from noisy labels, which are drawn once: ε₀ holds for all
-(`Eavesdropper` states it, also about a coalition or a peer), and is exact for an eavesdropper. A peer who does not see
-the release knows the target's noisy label if she asked for it: δ(ε) = q (1-α-αe^ε), q = E 1-(1-1/n)^k. Of c members of
-a coalition some asked the target with probability q = E 1-(1-1/n)^(ck), so that for δ well below q its ε is about ε₀.
-For larger δ one could reveal all that those users got who are members or asked one; given that none of them asked the
-target, what is left are majorities with as many revealed noisy labels, which a `dominating_kernel` bounds.
+**Other observers.** Whatever an observer sees is made from noisy labels, which are drawn once: ε₀ holds for all, and is
+exact for an eavesdropper (`Eavesdropper`). A peer who does not see the release knows the target's noisy label if she
+asked for it (`Peer`). Of a coalition see `majority_coalition`.
 
 >>> from p2p_sim.privacy import MajorityExchange
 >>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)

@@ -25,6 +25,7 @@ from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.coalition import bracketing_exchanges, coalition_delta, enumerable
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.majority_exchange import Peers, peer_weights
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import bisect, cross, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import INSIDERS, REALISED
@@ -143,22 +144,29 @@ class TimedLearner(Accountant):
 
 @dataclass(frozen=True)
 class Peer(Accountant):
-    """One curious user of the cluster; she sees the noisy label of the one peer whom she asked, but not the release.
+    """One curious user of the cluster; she sees the noisy labels of the peers whom she asked, but not the release.
 
     Args:
         cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
+        peers: k, whom she asks, odd; or the probability of each k.
     """
 
     requires = INSIDERS
-    basis = "exact: one noisy label"
     conditions = (ASKED_BY_DRAW, NO_RELEASE, *LOCAL_CONDITIONS)
 
     cluster_size: int
     flip_prob: float
+    peers: Peers = 1
 
     def __post_init__(self) -> None:
         check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
+        object.__setattr__(self, "peers", peer_weights(self.peers))
+
+    @property
+    def basis(self) -> str:
+        """How the figure was computed."""
+        return "exact: one noisy label" if self.peers == ((1, 1.0),) else "exact: the noisy labels that she got"
 
     @property
     def pure_epsilon(self) -> float:
@@ -166,10 +174,15 @@ class Peer(Accountant):
         return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) = max(0, 1-α-αe^ε)/n: the peer asked the target with probability 1/n."""
+        """δ(ε) = q max(0, 1-α-αe^ε): the peer asked the target with probability q = E 1 - (1-1/n)^k; 1/n for k = 1."""
         check_epsilon(epsilon)
-        local = local_delta(self.flip_prob, epsilon)
-        return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
+        local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
+        if local.upper == 0.0:
+            return local
+        if self.peers == ((1, 1.0),):
+            return outward(local.lower / n, local.upper / n)
+        asked = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
+        return outward(local.lower * asked * (1.0 - 2.0**-45), local.upper * asked * (1.0 + 2.0**-45))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         return invert(self.delta, delta, self.flip_prob, observer="peer", basis=self.basis, conditions=self.conditions)
