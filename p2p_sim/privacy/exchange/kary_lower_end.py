@@ -1,7 +1,7 @@
-"""Lower ends for the exchange with K classes: one data set and a statistic of the learner's view, by Fourier series.
+"""Lower bounds of δ for the exchange with K classes: one data set and a statistic of the view, by Fourier series.
 
-All others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ) submissions let k
-be those of x and k' those of x'. Any statistic d = w k - w' k' is a post-processing of the view, so its hockey-stick
+All others hold a third class z; the target's label changes from x to x'. Of the t ~ Bin(n, θ) submissions let k say x
+and k' say x'. Any statistic d = w k - w' k' is a post-processing of the view, so its hockey-stick
 divergence is a lower bound. Given the noisy labels, of which N are x and N' are x', each user adds independently w with
 probability θN/n, -w' with θN'/n, else 0:
 
@@ -26,29 +26,33 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.binomial_windows import UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf
 
 LOG_TAIL = -42.0
-"""Logarithm of the probability that each end of a window misses."""
+"""ln of the probability that either side of a window leaves out."""
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
 """(w, w') of the statistics that are tried."""
 MOST = 40_000_000
-"""Most products of noisy counts and frequencies for one statistic; there is no lower end by it beyond."""
+"""Most products of noisy counts and frequencies for one statistic; one that needs more is not computed."""
 LOG_NOTHING = -50.0
-"""Logarithm of a term of the series that is left out, and charged: twice for each value of the statistic, of which
-there are as many as the sum is divided by. If |1 + z| < 1/2, the term is below (0.51)^200 anyhow."""
+"""ln of the size below which a term of the series is left out. Each such term adds to the stated error.
+
+If |1 + z| < 1/2, the term is below (0.51)^200."""
 _DOUBT = 4.0
-"""By how much more is charged than was measured and proved of a value of the series."""
+"""Factor of the stated error of a value of the series over what was measured and proved."""
 Complex = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """The law of a statistic under the target's two labels, with the largest error of any sum of its values."""
+    """The law of a statistic of the learner's view under the target's two labels.
+
+    first, second: (M,) probabilities of its values under either label. error: largest error of a sum of some of them.
+    """
 
     first: Floats
     second: Floats
     error: float
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), the larger of the two directions."""
+        """A lower bound of the learner's δ(ε): the hockey-stick divergence of the two laws, in the larger direction."""
         grow = math.exp(epsilon)
         sums = [
             float(np.maximum(p - grow * q, 0.0).sum())
@@ -58,7 +62,10 @@ class Statistic:
 
 
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of those statistics that are not too long to compute; none for fewer than three classes."""
+    """The laws of the statistics w k - w' k', (w, w') in `WEIGHTS`, for lower bounds of δ in a cluster of `users`.
+
+    Those that take too long are left out; the list is empty for two classes.
+    """
     if num_classes < 3:
         return []
     laws = (_law(users, num_classes, flip_prob, sampling_rate, up=up, down=down) for up, down in WEIGHTS)
@@ -66,7 +73,7 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of d = up·k - down·k'; None where it takes too long."""
+    """The law of d = up·k - down·k', k and k' being how many submissions say x and x'; None if it takes too long."""
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
     # M values, the statistic modulo M, that hardly any fall together; those that do lower the bound only
@@ -96,7 +103,7 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
 
 
 def _power(base: Complex, n: int) -> Complex:
-    """base^n by squaring; no value is larger than one."""
+    """Elementwise base^n by squaring, for complex numbers of modulus at most one."""
     power = base.copy()
     for digit in f"{n:b}"[1:]:
         power *= power
@@ -106,7 +113,10 @@ def _power(base: Complex, n: int) -> Complex:
 
 
 class CountPairs(NamedTuple):
-    """Pairs (N, N') of noisy labels among the others, (2, pairs); their probabilities (pairs,); what is left out."""
+    """The joint law of (N, N'), how many of the others' noisy labels are x and x'.
+
+    counts: (2, pairs) values. probabilities: (pairs,). missing: probability of the pairs left out.
+    """
 
     counts: Floats
     probabilities: Floats
@@ -114,7 +124,10 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The noisy labels of the two classes among the others, each with probability α'; of a class of weight 0 none."""
+    """The law of (N, N') among the others, each of whose noisy labels is x or x' with probability α' = `flipped`.
+
+    A class whose weight (`up` for x, `down` for x') is 0 does not matter: its count is set to 0.
+    """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)
         alone = np.arange(low, high + 1.0)
