@@ -52,7 +52,7 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove; too high with probability `error`.
+    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove; it fails with probability <= `error`.
 
     hits, misses: occurrences in `trials` with the target's label for which the event speaks, and with the other label.
     P and Q are confidence bounds of its probabilities there, from below and from above.

@@ -5,8 +5,8 @@ Views are numbered; a *cell* is the number of a view. The view's probability wit
 are evidence, even where the weight is nearly zero.
 
 **One user's submission beside the others'.** Given that t users submitted, k of them a 1, every assignment of these
-submissions to users is equally likely. So the law of (t, k) determines that of (what the target submitted, the number t'
-of the others' submissions, the number k' of ones among these).
+submissions to users is equally likely. So the law of (t, k) determines that of (what the target submitted, the number
+t' of the others' submissions, the number k' of ones among these).
 """
 
 import math
