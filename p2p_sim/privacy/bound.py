@@ -43,13 +43,13 @@ LARGEST_EPSILON = 700.0
 
 @dataclass(frozen=True)
 class Bracket:
-    """A lower and an upper bound on one number."""
+    """A lower and an upper bound of one number, such as δ at some ε."""
 
     lower: float
     upper: float
 
     def worded(self, basis: str) -> str:
-        """The basis of the bracket: what its ends do not agree on is not "exact" but "certified".
+        """The words for how the bounds were computed, with "certified" for "exact" where the two differ.
 
         >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
         'exact, over all data sets'
@@ -86,7 +86,7 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """No number is no promise: an end that is NaN becomes the one that says nothing. No bracket is exact."""
+        """Replace a NaN by the bound that promises nothing, and "exact" where the two bounds differ."""
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
         if math.isnan(self.epsilon_lower):
@@ -95,7 +95,7 @@ class PrivacyBound:
 
     @property
     def condition_ids(self) -> tuple[str, ...]:
-        """The identifiers of the conditions, in their order."""
+        """The identifiers of the conditions of the upper bound, in their order."""
         return tuple(identifier_of(condition) for condition in self.conditions)
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer about whom figures for all of these hold: who sees no more than any of them.
+    """The name of the strongest observer who sees no more than any of these: bounds for all of them hold for her.
 
     Raises:
         ValueError: there is none, such as of a peer, who does not see the release, and the learner.
@@ -143,7 +143,7 @@ def common_observer(observers: Iterable[str]) -> str:
 
 
 def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
-    """The statement about all users, whichever of these bounds is hers: the largest figures under all conditions.
+    """One statement that holds for every user, each of whom has one of these: largest bounds, all conditions.
 
     Args:
         bounds: at least one, of one δ and adjacency. The basis is that of the largest upper end; the observer is
@@ -169,10 +169,10 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
 def check_range(
     name: str, value: float, least: float, largest: float, *, whole: bool = False, or_zero: bool = False
 ) -> None:
-    """Raise unless a parameter lies in [least, largest].
+    """Raise a ValueError that names the parameter unless its value lies in [least, largest].
 
     Args:
-        whole: whether it must be a whole number. or_zero: whether it may be 0 besides.
+        whole: whether it must be a whole number. or_zero: whether it may also be 0.
     """
     inside = least <= value <= largest or (or_zero and value == 0.0)
     span = f"lie in [{least:g}, {largest:g}]"
@@ -222,7 +222,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function of the same arguments, each `plain`."""
+    """A decorator: converts each argument by `plain`, from NumPy's numbers to Python's, before the call."""
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -232,7 +232,7 @@ def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments
 
 
 class _PlainCalls(ABCMeta):
-    """Classes that are called with numbers of NumPy, or `replace`d with them, as with numbers of Python."""
+    """The metaclass of `PlainNumbers`: converts numbers of NumPy among constructor arguments to those of Python."""
 
     __call__ = plain_arguments(ABCMeta.__call__)
 

@@ -38,7 +38,7 @@ RATED = ("learner", "coalition")
 
 @dataclass(frozen=True)
 class Question:
-    """About whom, in which exchange; cluster_size: None where it plays no part.
+    """A privacy question: which observer, and the parameters of the exchange. cluster_size: None if not needed.
 
     degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody. peers: k, whom
     each user asks.
@@ -58,10 +58,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it.
+    """The answer to a question: bounds of ε if δ is given, else of δ, with figures to compare.
 
-    bound: ε at δ. local: ε₀ of the noisy label. lemma9: the paper's. gained: computes `advantage`.
-    delta_lower, delta_upper: the bracket of δ, if ε is given.
+    bound: ε at δ. local: ε₀ of the noisy label. lemma9: the paper's ε. gained: computes `advantage`.
+    delta_lower, delta_upper: bounds of δ, if ε is given.
     """
 
     bound: PrivacyBound
@@ -82,7 +82,7 @@ class Answer:
 
 
 def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """Exactly one of δ and ε is given.
+    """The answer to a question at a δ or at an ε, exactly one of which is given.
 
     Raises:
         InputError: a value outside its range, an unknown observer, or a combination with no known figure.
@@ -93,7 +93,7 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """On one thread; a parameter outside its range becomes an `InputError` that names its option."""
+    """A context for computing answers: on one thread; a ValueError becomes an `InputError` that names its option."""
     try:
         with one_thread():
             yield
@@ -104,7 +104,7 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Refuse a question without its cluster size, and with none or both of δ and ε."""
+    """Raise `InputError` if none or both of δ and ε are given, or if a needed cluster size is missing."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -112,14 +112,14 @@ def check_given(q: Question, delta: float | None, epsilon: float | None) -> None
 
 
 def users_of(q: Question) -> int:
-    """The size of the cluster; an `InputError` if it is missing."""
+    """The number of users in the cluster of a question; raises `InputError` if it is missing."""
     if q.cluster_size is None:
         raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
     return q.cluster_size
 
 
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The bracket of ε if δ is given, else of δ, with the local ε and the paper's beside it."""
+    """The answer to a question whose input was checked; see `answer`."""
     check_given(q, delta, epsilon)
     local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
     if delta is not None and q.cluster_size is not None:
@@ -153,7 +153,10 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """ε(δ) of several rounds with new noise in each: of their composition."""
+    """The answer at δ for several rounds with new noise in each, by composition.
+
+    local: ε₀ of a noisy label. lemma9: the paper's statement.
+    """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
         raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
@@ -168,7 +171,7 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
 
 
 def advantage(question: Question, delta: float | None, epsilon: float | None) -> float:
-    """The `advantage` of an answer, without its bracket where it does not depend on that."""
+    """`Answer.advantage` alone: faster than `answer` where it does not depend on the bounds of ε or δ."""
     if question.fresh and question.rounds > 1:
         return answer(question, delta, epsilon).advantage
     check_given(question, delta, epsilon)
@@ -177,7 +180,7 @@ def advantage(question: Question, delta: float | None, epsilon: float | None) ->
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """The observer's advantage if all labels are equally likely to it, at most."""
+    """Upper bound of the observer's advantage if it holds all labels to be equally likely."""
     return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
@@ -249,7 +252,7 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """Most neighbours that a user of a cluster may have here."""
+    """The largest number of neighbours that a question may give each of so many users on a regular overlay."""
     return min(LARGEST_DEGREE, users - 1)
 
 

@@ -59,7 +59,7 @@ class OnePoint(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε if δ is 0."""
+        """The statement's ε if its δ is 0, else infinite."""
         return self.stated.epsilon_upper if self.stated.delta == 0.0 else math.inf
 
     @property
@@ -73,14 +73,14 @@ class OnePoint(Accountant):
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), at most."""
+        """Upper bound of δ(ε) that follows from the statement; the lower one is 0."""
         check_epsilon(epsilon)
         top, delta = self.stated.epsilon_upper, self.stated.delta
         beyond = -math.expm1(min(epsilon - top, 0.0)) / (1.0 + math.exp(-top))
         return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), at most; infinite below the statement's δ."""
+        """Upper bound of ε at δ that follows from the statement; infinite below its δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
         if more < 0.0:

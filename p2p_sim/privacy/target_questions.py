@@ -46,7 +46,7 @@ def calibrated(
     degree: int | None = None,
     peers: int = 1,
 ) -> Calibration:
-    """Calibrate against an observer and verify.
+    """The smallest flip probabilities that bring an observer's ε to the target, with the ε certified at them.
 
     Args:
         sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.

@@ -25,10 +25,10 @@ _SLACK = 1.002
 
 
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
-    """ε(δ) of each model, worst first; the largest of them is found, and the last one's.
+    """The statement of ε at δ for each model, in their order, of which the largest is certified for all.
 
-    Among more than 16 those between are only held against the worst so far, all together where that succeeds, else one
-    by one. Their upper end is then the worst one's, and their lower end 0.
+    Among more than 16, only the first, the last and those worse than all before are computed. The others are certified
+    at the largest ε so far: that is then their upper bound, and their lower bound is 0.
 
     Args:
         models: at least one, ordered so that earlier ones are expected to be worse (smaller clusters).
@@ -50,10 +50,10 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """Certified δ at each ε that holds for all models, of which the first is expected to be the worst.
+    """For each ε a certified δ that holds for all models, of which the first is expected to be the worst.
 
-    Of exchanges whose smallest cluster is small it follows from that one alone: mostly within 3%, seldom twice the
-    largest δ. Else the others are held against the first one's δ, raised by 0.2%.
+    For exchanges whose smallest cluster is small it is computed from that cluster: mostly within 3% of the largest δ,
+    seldom twice as large. Otherwise it is the first model's δ, raised by 0.2% if the others are certified there.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
@@ -66,10 +66,10 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """The largest δ(ε), or the first one's δ raised by 0.2% if it is no less.
+    """A certified δ(ε) of all models: `delta`, the first one's, raised by 0.2% if that suffices, else the largest.
 
-    At ε = 0 it is no faster to hold one by one against the largest so far, and other runs ask for the same; but of more
-    than two classes that needs no lower ends.
+    At ε = 0 each model's δ is computed, which is as fast as a comparison and is cached for other runs. For more than
+    two classes a comparison is faster, as it needs no lower bounds.
     """
     raised = min(1.0, delta * _SLACK)
     if 0.0 < raised < 1.0 and satisfied(models, epsilon, raised):
@@ -84,29 +84,29 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ), which the first one certifies, is certified for all others at once.
+    """Whether (ε, δ), which the first model certifies, is certified for all others in one computation.
 
-    False where nothing is faster than one by one.
+    False also where no computation is faster than one by one.
     """
     exchanges = _settings(models)
     return len(exchanges) > 1 and many_clusters.satisfied(exchanges[1:], epsilon, delta)
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The settings of exchanges; none if some are no exchanges."""
+    """The learner's exchange of each model; an empty list if some model is not of that kind."""
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 
 
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
-    """Certified δ(ε), computed once for equal accountants."""
+    """Upper bound of the accountant's δ(ε), cached: computed once for equal accountants."""
     return model.delta(epsilon).upper
 
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """Whichever of several accountants is a user's own: at every ε the largest δ.
+    """The accountant of all users together, each of whom has one of several accountants: the largest δ at every ε.
 
     models: at least one, about one observer and adjacency.
     """
@@ -131,7 +131,7 @@ class WorstOf(Accountant):
         return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
 
     def delta(self, epsilon: float) -> Bracket:
-        """The largest δ(ε) of a model."""
+        """Bounds of δ(ε): the largest of the models' lower and of their upper bounds."""
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
@@ -173,7 +173,7 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
 
 
 def _below(top: float) -> list[float]:
-    """Up to three smaller ε: 0 and two powers of 2, so that runs that resemble one another ask for the same."""
+    """Up to three ε below `top`, for a coarse law: 0 and two powers of 2, which similar runs share in the cache."""
     if top <= 0.0:
         return []
     middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])  # the largest power of 2 that is at most .7 top
