@@ -150,9 +150,9 @@ def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
 
 
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
-    """Bin(k; trials, probability) for k = first..last, a window that holds the mode and nearly all of the mass.
+    """Binomial probabilities (last - first + 1,) of k = first..last, which must hold the mode and nearly all the mass.
 
-    See `binomial_columns`. The probability counts as exact: 1-p is off by u only. Where it is 1-α, mirror Bin(α).
+    Errors as of `binomial_columns`. The probability counts as exact; for 1-α, which is rounded, mirror Bin(α) instead.
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)

@@ -185,19 +185,19 @@ def check_range(
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Raise unless ε is a number of at least 0."""
+    """Raise a ValueError unless ε is a number of at least 0."""
     if not epsilon >= 0.0:
         raise ValueError(f"epsilon = {epsilon}: must be at least 0")
 
 
 def check_positive_epsilon(epsilon: float) -> None:
-    """Raise unless ε, of a noise scale or a target, is above 0 and finite."""
+    """Raise a ValueError unless ε, of a noise scale or a target, is above 0 and finite."""
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
 
 
 def check_delta(delta: float) -> None:
-    """Raise unless δ lies strictly between 0 and 1."""
+    """Raise a ValueError unless δ lies strictly between 0 and 1."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta = {delta}: must lie in (0, 1)")
 

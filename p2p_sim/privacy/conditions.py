@@ -29,7 +29,7 @@ class Condition(str):
 
 
 def identifier_of(condition: str) -> str:
-    """The identifier of a condition; "claimed" for plain text."""
+    """The identifier of a condition; "claimed" for plain text, which only a plug-in states."""
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
 

@@ -269,7 +269,7 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
 
 
 def verifier_source() -> Path:
-    """The program that proves certificates, one file."""
+    """The path of the stand-alone program that proves certificates, to be copied beside one."""
     from p2p_sim.privacy.certificates import verify_certificate
 
     return Path(verify_certificate.__file__)

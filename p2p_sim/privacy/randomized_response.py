@@ -285,7 +285,7 @@ def root(
 def bisect_twice(
     rough: Callable[[float], bool], curve: Callable[[float], float], limit: float, high: float, precision: float
 ) -> Crossing:
-    """Where `bisect` from 0 finds that a decreasing function passes a limit, with fewer looks at the function.
+    """As `bisect` from 0 for "curve is above limit", with fewer calls of an expensive, decreasing function.
 
     Args:
         rough: a quick question whether the function is above the limit; it says yes more often.

@@ -24,20 +24,20 @@ class Under(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of the model."""
+        """The pure ε of the model, from which on its δ(ε) is 0."""
         return self.model.pure_epsilon
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the model, and the further ones."""
+        """The conditions of the model's bounds, and the caveats."""
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the model."""
+        """Bounds of δ(ε), those of the model."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) of the model, under all conditions."""
+        """Bounds of ε at δ, those of the model, under its conditions and the caveats."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 
@@ -69,7 +69,7 @@ class OnePoint(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the statement."""
+        """The conditions of the statement, which hold for all that follows from it."""
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:

@@ -117,17 +117,17 @@ class WorstOf(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest of the models' pure ε."""
+        """The largest of the models' pure ε, from which on every δ(ε) is 0."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The largest of the models' least δ."""
+        """The largest of the models' `least_delta`: the smallest δ at which all of them have a bound of ε."""
         return max(model.least_delta for model in self.models)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of all models."""
+        """The conditions under which the bounds hold: those of all models."""
         return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
 
     def delta(self, epsilon: float) -> Bracket:
@@ -135,12 +135,12 @@ class WorstOf(Accountant):
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """The largest δ at each of the given ε."""
+        """For each ε, the bounds of the largest δ(ε) of a model."""
         each = zip(*(model.profile(epsilons) for model in self.models), strict=True)
         return [Bracket(max(b.lower for b in brackets), max(b.upper for b in brackets)) for brackets in each]
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The largest ε(δ), under all conditions."""
+        """The statement of the largest ε at δ, under the conditions of all models."""
         return worst_bound([model.epsilon(delta) for model in self.models])
 
 

@@ -228,7 +228,7 @@ _ROUNDING = 1e-15
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """The trade-off curve g that follows from being (ε, δ)-private at each of these points."""
+    """The trade-off curve g(y) that a mechanism keeps at least if it is (ε, δ)-private at each of these points."""
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
 

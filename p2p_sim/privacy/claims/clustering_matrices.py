@@ -38,7 +38,7 @@ def distributions(classes: int) -> list[Floats]:
 
 
 class Randomisation(NamedTuple):
-    """Parameters of a matrix Q: K, β and q (K,)."""
+    """Parameters of a label randomisation matrix Q: K classes, β and the label distribution q (K,)."""
 
     classes: int
     beta: float

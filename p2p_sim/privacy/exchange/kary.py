@@ -75,7 +75,7 @@ class KaryExchange(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
@@ -145,7 +145,7 @@ class KaryExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """In words, how the bounds of this cluster are computed, for reports."""
         return "exact, over all data sets" if self.enumerable else "blanket of uniform labels, every data set"
 
     @property

@@ -139,10 +139,10 @@ class LabelExchange(OneCluster):
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> "ViewLaws":
-        """The laws of the learner's view under either label of the target.
+        """The laws of the learner's view under either label of the target, in one data set.
 
-        The likelihood ratio of the two tables determines δ(ε); dp-accounting takes their logarithms. Note that its
-        default `symmetric=True` looks at one direction only, and that both directions matter here.
+        The two tables determine δ(ε) there; dp-accounting takes the logarithms of their probabilities. Its default
+        `symmetric=True` looks at one direction only, and both directions matter here.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.

@@ -333,7 +333,7 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """Estimate of how many bits b may be revealed before V of m = `ones` falls to `needed`."""
+        """Estimate of how many noisy bits may be revealed before V (see the module) of m = `ones` is `needed`."""
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
             return 0.0
