@@ -28,14 +28,14 @@ class Accountant(PlainNumbers, ABC):
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): no δ below the lower end holds; the upper end is certified.
+        """Bounds of δ(ε): no δ below the lower one holds; the upper one is certified to hold.
 
         Args:
             epsilon: ε, at least 0.
         """
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) as a statement, with its conditions; by default the learner's, by bisection of either end of δ(ε).
+        """Bounds of ε at δ as a statement with its conditions; by default the learner's, by bisection of `delta`.
 
         Args:
             delta: δ in (0, 1).
@@ -55,7 +55,7 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed, in words."""
+        """In words, how the bounds are computed, for reports."""
         return "bisection of δ(ε)"
 
     @property
@@ -65,16 +65,16 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def pure_epsilon(self) -> float:
-        """An ε from which on δ is 0; infinite if none is known."""
+        """An ε from which on δ(ε) is 0 (pure differential privacy); infinite if none is known."""
         return math.inf
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which `epsilon` is evaluated when the whole curve of δ(ε) is wanted."""
+        """The smallest δ at which `epsilon` is called by computations that use the whole curve δ(ε)."""
         return TAIL
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ(ε) at each of the given ε."""
+        """Bounds of δ(ε) for each given ε; some accountants compute many faster than one by one."""
         return [self.delta(epsilon) for epsilon in epsilons]
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
@@ -83,5 +83,5 @@ class Accountant(PlainNumbers, ABC):
         return self.delta(epsilon).upper <= delta
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that does not hold in a situation; None if the bounds hold in it."""
+        """The first condition of the bounds that fails in a situation; None if they hold there."""
         return first_failure(self.requires, situation)

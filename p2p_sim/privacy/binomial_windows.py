@@ -1,8 +1,8 @@
-"""Where a sum of independent bits has nearly all its mass: windows, binomial probabilities on them, blocks of these.
+"""Binomial probabilities on windows, ranges of whole numbers that hold nearly all the mass, and blocks of values.
 
-Rounding is charged from these, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u, or, where it
-is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds (N-1)u and the
-products of a convolution or a matrix add (N+1)u.
+Errors of rounding are bounded as follows, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u,
+or, where it is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds
+(N-1)u and the products of a convolution or a matrix add (N+1)u.
 """
 
 import math
@@ -30,7 +30,7 @@ LEAST = 1e-300
 
 
 VALUE_ERROR = 16.0 * UNIT
-"""Charged for the relative error of binomial probabilities: so much for each value of their windows, and once more.
+"""Bound of the relative error of binomial probabilities, times one more than the number of values of their window.
 
 13u a value are proved (see `binomial_columns`); the further 3u are for convolving two windows and for second-order
 terms.
@@ -38,16 +38,14 @@ terms.
 
 
 class Window(NamedTuple):
-    """The first and the last of a range of whole numbers."""
+    """The first and the last of a range of whole numbers, both included."""
 
     first: int
     last: int
 
 
 class BinomialProducts(NamedTuple):
-    """Binomial probabilities before normalisation: (values, columns), and the sum of each column (columns,) to divide
-    by.
-    """
+    """Binomial probabilities, not normalised yet: weights (values, columns), to be divided by sums (columns,)."""
 
     weights: Floats
     sums: Floats
@@ -56,8 +54,8 @@ class BinomialProducts(NamedTuple):
 def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> Window:
     """A window outside of which a sum of independent bits lies with probability <= 2 exp(log_tail).
 
-    By Bernstein's inequality each side's tail beyond s is at most exp(-s² / (2(variance + s/3))). The reach is 1e-6
-    longer than that asks for, more than the mean and the root are off by for up to 10^9 bits.
+    By Bernstein's inequality the sum is more than s above its mean, or below it, with probability at most
+    exp(-s² / (2(variance + s/3))). The window is 1e-6 wider, more than rounding requires for up to 10^9 bits.
 
     Args:
         mean, variance: of the sum.
@@ -72,9 +70,7 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
 
 
 def tail_mass(log_tail: float) -> float:
-    """exp(log_tail), rounded up: the probability that a window may leave out. It is 0 only where nothing is
-    left out.
-    """
+    """The probability exp(log_tail) that a truncation may leave out, rounded up; 0 only for log_tail = -inf."""
     return 0.0 if math.isinf(log_tail) else max(math.exp(log_tail) * (1.0 + 1e-12), SUBNORMAL)
 
 
@@ -84,15 +80,16 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     `trials` is one number, or one for each column; `last` may lie above some of them.
 
     In each column the products of ratios of neighbours R(k) = (trials-k)/(k+1) · odds are accumulated and normalised to
-    one. They start at the first value, in long windows with a power of two that brings the largest near one,
-    or, where that overflows, at the mode: up by min(1, R) and down by min(1, 1/R).
+    one. They start at the first value; in long windows the start is a power of two that brings the largest near one.
+    Where that overflows they start at the mode and go up by min(1, R) and down by min(1, 1/R).
+
     Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
     product adds u: before normalising an entry is off by at most 6u(K-1), the sum by as much and (K-1)u more. In all
     that is (13K - 12)u < (K + 1) `VALUE_ERROR`. Away from the mode products fall, and
     their sum is at least a half, so that underflow adds at most 2K times the smallest positive number.
 
-    The window must hold the mode of each column and nearly all its mass; what it misses makes the values too large by
-    as much.
+    The window must hold the mode of each column and nearly all its mass. The values are too large by the share that it
+    leaves out.
     """
     weights, sums = binomial_products(first, last, trials, odds)
     weights /= sums
@@ -100,7 +97,7 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
 
 
 def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:
-    """The columns of `binomial_columns` before they are divided by their sums; a caller may divide something smaller.
+    """The columns of `binomial_columns` with their sums, not normalised: a caller may divide other factors instead.
 
     Args:
         first, last, trials, odds: as of `binomial_columns`.
@@ -141,7 +138,7 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
-    """For each column the power of two, at least 2^-900, from which products of ratios reach about one at the mode."""
+    """Where each column's products start, powers of two of at least 2^-900: they then reach about 1 at the mode."""
     from scipy.special import gammaln
 
     # ln of Bin(mode)/Bin(first), by which the products rise; odds of 0 have their mode at `first`
@@ -153,9 +150,9 @@ def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
 
 
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
-    """Bin(k; trials, probability) for k = first..last, a window that holds the mode and nearly all of the mass.
+    """Binomial probabilities (last - first + 1,) of k = first..last, which must hold the mode and nearly all the mass.
 
-    See `binomial_columns`. The probability counts as exact: 1-p is off by u only. Where it is 1-α, mirror Bin(α).
+    Errors as of `binomial_columns`. The probability counts as exact; for 1-α, which is rounded, mirror Bin(α) instead.
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
@@ -164,7 +161,7 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
-    """rate · part / whole, rounded up to a number of at most 1, or down: δ does not decrease in the rate."""
+    """rate · part / whole, rounded up (to at most 1) or down, for a bound of δ, which does not decrease in the rate."""
     exact = Fraction(rate) * part / whole
     nearest = float(exact)
     if up and nearest < exact:
@@ -173,8 +170,9 @@ def share_of(rate: float, part: int, whole: int, up: bool) -> float:
 
 
 def some(chance: float, trials: float) -> float:
-    """1 - (1-chance)^trials: the probability that at least one of `trials` independent events happens; off by less than
-    2^-49 of itself.
+    """Probability that at least one of `trials` independent events occurs, each of probability `chance`.
+
+    That is 1 - (1-chance)^trials, with a relative error below 2^-49.
 
     log1p and expm1 are off by an ulp or two; d ln(1 - e^-x) / d ln x is at most one.
     """
@@ -188,12 +186,13 @@ class SubmissionCounts:
     """Numbers of submissions t at which δ given t is evaluated, with weights: δ lies between the lower and the upper
     sum.
 
-    δ given t does not decrease in t. So a block of values of t is charged its smallest δ in the lower sum, at the
-    block's first value, and at least its largest in the upper sum, at the first value of the next block.
+    δ given t does not decrease in t. So the lower sum takes the δ of a block's first t for the whole block of values of
+    t, and the upper sum the δ of the next block's first t.
 
-    counts: values of t at which δ is evaluated, ascending. lower, upper: weights of δ at `counts`. lost: probability
-    that is charged to the upper sum in full. log_tail: logarithm of what each end of a sum may leave out; -inf for
-    nothing.
+    counts: values of t at which δ is evaluated, ascending.
+    lower, upper: weights of δ at `counts`.
+    lost: probability of the t left out; the upper sum adds it, as if δ were 1 there.
+    log_tail: ln of the probability that each truncation, of t and of the views given t, may leave out; -inf: none.
     """
 
     counts: tuple[int, ...]
@@ -207,17 +206,15 @@ class SubmissionCounts:
     def of(
         trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "SubmissionCounts":
-        """The law of the number of submissions in blocks within which δ changes by a share of about `change`, wider
-        where t is improbable.
+        """The blocks of t ~ Bin(trials, rate), so narrow that δ changes by a share of about `change` within one.
 
-        The weights are rounded to the safe side: those of the lower sum down, those of the upper sum up, and what
-        underflows is lost.
+        Blocks are wider where t is improbable. Weights of the lower sum are rounded down, those of the upper sum up.
 
         Args:
             trials, rate: of the binomial law of t.
-            sources: users who can be fetched, for how fast δ changes with t.
-            log_tail: logarithm of what each end may miss; -inf asks for every t on its own.
-            log_delta: logarithm of the δ of interest.
+            sources: users whose labels can be submitted; decides how fast δ changes with t.
+            log_tail: ln of the probability that either side may leave out; -inf: every t is a block.
+            log_delta: ln of the δ of interest.
             change: share by which δ may change within a block.
         """
         if rate == 1.0:
@@ -263,8 +260,9 @@ class SubmissionCounts:
 
     @staticmethod
     def between(trials: int, least: float, most: float) -> "SubmissionCounts":
-        """The law of the number of submissions, every t on its own, if the rate is only known to lie between two
-        values.
+        """Every t = 0..trials as a block, for a rate of which only bounds are known: δ does not fall as it grows.
+
+        least, most: bounds of the rate, for the lower and for the upper sum.
         """
         low, high = (
             SubmissionCounts.of(trials, rate, trials, log_tail=-math.inf, log_delta=-50.0) for rate in (least, most)

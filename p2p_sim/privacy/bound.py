@@ -43,14 +43,13 @@ LARGEST_EPSILON = 700.0
 
 @dataclass(frozen=True)
 class Bracket:
-    """A lower and an upper bound on one number."""
+    """A lower and an upper bound of one number, such as δ at some ε."""
 
     lower: float
     upper: float
 
     def worded(self, basis: str) -> str:
-        """The words that say how a bracket was computed, with "certified" in place of "exact" where its two ends
-        differ.
+        """The words for how the bounds were computed, with "certified" for "exact" where the two differ.
 
         >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
         'exact, over all data sets'
@@ -87,9 +86,7 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """Make an end that is NaN the one that promises nothing (0 or infinity), and let no bracket with two ends count
-        as exact.
-        """
+        """Replace a NaN by the bound that promises nothing, and "exact" where the two bounds differ."""
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
         if math.isnan(self.epsilon_lower):
@@ -98,7 +95,7 @@ class PrivacyBound:
 
     @property
     def condition_ids(self) -> tuple[str, ...]:
-        """The identifiers of the conditions, in their order."""
+        """The identifiers of the conditions of the upper bound, in their order."""
         return tuple(identifier_of(condition) for condition in self.conditions)
 
     def __repr__(self) -> str:
@@ -130,8 +127,7 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees no more than any of these observers, so that figures about each of them hold for
-    it.
+    """The name of the strongest observer who sees no more than any of these: bounds for all of them hold for her.
 
     Raises:
         ValueError: there is none, such as of a peer, who does not see the release, and the learner.
@@ -147,7 +143,7 @@ def common_observer(observers: Iterable[str]) -> str:
 
 
 def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
-    """The statement about all users, whichever of these bounds is hers: the largest figures under all conditions.
+    """One statement that holds for every user, each of whom has one of these: largest bounds, all conditions.
 
     Args:
         bounds: at least one, of one δ and adjacency. The basis is that of the largest upper end; the observer is
@@ -173,10 +169,10 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
 def check_range(
     name: str, value: float, least: float, largest: float, *, whole: bool = False, or_zero: bool = False
 ) -> None:
-    """Raise unless a parameter lies in [least, largest].
+    """Raise a ValueError that names the parameter unless its value lies in [least, largest].
 
     Args:
-        whole: whether it must be a whole number. or_zero: whether it may be 0 besides.
+        whole: whether it must be a whole number. or_zero: whether it may also be 0.
     """
     inside = least <= value <= largest or (or_zero and value == 0.0)
     span = f"lie in [{least:g}, {largest:g}]"
@@ -189,19 +185,19 @@ def check_range(
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Raise unless ε is a number of at least 0."""
+    """Raise a ValueError unless ε is a number of at least 0."""
     if not epsilon >= 0.0:
         raise ValueError(f"epsilon = {epsilon}: must be at least 0")
 
 
 def check_positive_epsilon(epsilon: float) -> None:
-    """Raise unless ε, of a noise scale or a target, is above 0 and finite."""
+    """Raise a ValueError unless ε, of a noise scale or a target, is above 0 and finite."""
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
 
 
 def check_delta(delta: float) -> None:
-    """Raise unless δ lies strictly between 0 and 1."""
+    """Raise a ValueError unless δ lies strictly between 0 and 1."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta = {delta}: must lie in (0, 1)")
 
@@ -228,7 +224,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A decorator: the function is called with Python numbers where its arguments are NumPy numbers."""
+    """A decorator: converts each argument by `plain`, from NumPy's numbers to Python's, before the call."""
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -238,7 +234,7 @@ def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments
 
 
 class _PlainCalls(ABCMeta):
-    """A metaclass: calling the class, or replacing fields of an object, takes NumPy numbers as Python numbers."""
+    """The metaclass of `PlainNumbers`: converts numbers of NumPy among constructor arguments to those of Python."""
 
     __call__ = plain_arguments(ABCMeta.__call__)
 

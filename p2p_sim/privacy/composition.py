@@ -59,7 +59,7 @@ class RunRelease:
 
     @property
     def drawn_with(self) -> str:
-        """What the release's random numbers depend on, in words."""
+        """The seed, the replicate and the noise salt, in words, for messages."""
         return f"seed = {self.seed}, replicate {self.replicate}, noise_salt = {self.noise_salt}"
 
 
@@ -105,25 +105,23 @@ class Composition(Accountant):
 
     @property
     def count(self) -> int:
-        """How many releases there are."""
+        """How many releases there are, each counted as often as it is made."""
         return sum(self.times)
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ for which there is a figure: rounding of the convolution and infinite losses of the releases
-        hide smaller ones.
-        """
+        """The smallest δ with a bound of ε: below it rounding, or what the releases' own bounds leave open, decides."""
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
     def untold(self) -> float:
-        """Upper bound of the probability that the privacy loss of some release is infinite."""
+        """Upper bound of the probability that some release has an infinite privacy loss in its `LossLaw`."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * loss_law(release).infinite for release, count in each)
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of all releases together: the sum of theirs, rounded up."""
+        """The sum of the releases' pure ε, from which on δ is 0."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
 
@@ -132,13 +130,13 @@ class Composition(Accountant):
         return self._composed if interval is None else _composed(self, interval)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0; never below `least_delta`, as rounding hides less."""
+        """Bounds of δ(ε) of all releases together; the upper one is never below `least_delta`, because of rounding."""
         check_epsilon(epsilon)
         upper = float(self._composed.get_delta_for_epsilon(epsilon)) * (1.0 + 2.0 * _RELATIVE) + self._rounding
         return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ at least `least_delta`; infinite if no ε holds.
+        """Bounds of ε at δ of all releases together, δ at least `least_delta`; infinite if no ε holds.
 
         Raises:
             ValueError: δ outside (0, 1) or too small.
@@ -165,9 +163,7 @@ class Composition(Accountant):
         )
 
     def _attained(self, delta: float) -> float:
-        """An ε that the releases attain together, from those whose laws are known (`attained_pair`); the others are
-        left out.
-        """
+        """A lower bound of ε at δ, from the releases that have an `attained_pair`; the others are left out."""
         if self.adjacency != "label":
             return 0.0
         pairs: list[AttainedPair] = []
@@ -181,7 +177,7 @@ class Composition(Accountant):
         return composed_epsilon(pairs, counts, delta)
 
     def renyi(self, order: float) -> float:
-        """Certified Rényi ε of an order above 1: the sum of the releases'."""
+        """Upper bound of the Rényi ε of an order above 1: the sum of the releases'."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * renyi(release, order) for release, count in each)
 
@@ -198,9 +194,9 @@ class Composition(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of all releases; and that no two share noise, unless that is known.
+        """The conditions of all releases; also that no two share noise, unless this is known of all of them.
 
-        What a release repeats is repeated within this release.
+        Noise that a release repeats may be repeated within this release alone.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
@@ -211,7 +207,7 @@ class Composition(Accountant):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What the composition protects: whole examples if all releases protect them, else labels."""
+        """What the composition protects: whole examples if all releases do, else labels."""
         return "example" if all(bound.adjacency == "example" for bound in self._bounds) else "label"
 
     @property
@@ -233,14 +229,12 @@ class Composition(Accountant):
 
     @property
     def _rounding(self) -> float:
-        """Bound of the error of δ by rounding in the convolutions: three times the largest error seen."""
+        """Error of δ by the rounding of convolutions: three times the largest that was measured, not proved."""
         return 9e-16 + 3e-17 * self.count
 
     @property
     def _step(self) -> float:
-        """Width of the bins of the privacy loss: fine beside the smallest loss, unless all losses together then need
-        too many.
-        """
+        """Width of the bins of the privacy loss: fine beside the smallest loss, coarser if there were too many bins."""
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
             # the sum of `count` losses reaches 12 standard deviations beyond its mean, or all that it can
@@ -252,6 +246,7 @@ class Composition(Accountant):
 
 @lru_cache(maxsize=32)
 def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution":
+    """The privacy loss distribution of all releases together, with bins of width `step`."""
     whole: PrivacyLossDistribution = library_of_plds().identity(step)
     for release, count in zip(composition.releases, composition.times, strict=True):
         whole = whole.compose(pld(release, step).self_compose(count))

@@ -1,4 +1,4 @@
-"""What several releases attain together: the laws of their views of one data set, and one event of all views.
+"""A lower bound of the ε of several releases together, from the laws of their views of one data set.
 
 All others hold label 0; the target's label is 0 or 1. With fresh noise the releases are independent given the labels.
 Give each outcome of a release a score, the logarithm of its likelihood ratio in whole steps. The sum of the scores is a
@@ -6,8 +6,8 @@ post-processing of all views, so that for every s
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
-Rounding scores costs little and is never wrong: any scores would do. All terms are non-negative; a sum of N scores with
-K values is off by less than N (K + 2) times 8u of itself, which is charged, and what is cut off is added to Q.
+Scores may be rounded: any scores give a lower bound. All terms are non-negative. The probabilities of a sum of N scores
+with K values have a relative error below N (K + 2) · 8u, which is allowed for; what is cut off is added to Q.
 """
 
 import math
@@ -31,8 +31,8 @@ _CUT = 1e-30
 class AttainedPair:
     """The law of a release's view if the target's label is 0, and if it is 1; all others hold label 0.
 
-    label_zero, label_one: (v,), probabilities of the same outcomes; what is missing of their sum is not looked at.
-    error: charged for their relative error.
+    label_zero, label_one: (v,), probabilities of the same v outcomes; they may leave out some outcomes.
+    error: their relative error.
     """
 
     label_zero: Floats
@@ -41,10 +41,9 @@ class AttainedPair:
 
 
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
-    """A lower end of ε(δ) of several releases together: below it no ε holds; 0 if none is found.
+    """A lower bound of ε at δ for all of these releases together; 0 if none is found.
 
-    Args:
-        pairs: the two laws of each release. times: how often each is made. delta: δ.
+    pairs: the laws of each release's view. times: how often each is made, with fresh noise.
     """
     if not pairs:
         return 0.0
@@ -52,9 +51,7 @@ def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta:
 
 
 class ScoreLaw(NamedTuple):
-    """The law of a sum of whole-numbered scores: probabilities of `first`, first + 1, ...; and a bound of what was cut
-    off.
-    """
+    """The law of a sum of scores: the probabilities of `first`, first + 1, ..., and a bound of what was cut off."""
 
     probabilities: Floats
     first: int
@@ -62,10 +59,9 @@ class ScoreLaw(NamedTuple):
 
 
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    """The largest ε that one event attains, "the sum of scores is at least s" for the best s.
+    """A lower bound of ε at δ from the best event "sum of scores >= s" as evidence of label 0; of 1 if `swapped`.
 
-    The scores are rounded privacy losses. P is the law under label 0 and Q that under label 1; `swapped` exchanges
-    them.
+    pairs, times: as of `composed_epsilon`.
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
@@ -100,13 +96,16 @@ def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, 
 
 
 def _losses(p: Floats, q: Floats) -> Floats:
-    """The privacy loss ln(p/q) of each outcome; 0 for outcomes that are as good as impossible."""
+    """ln p/q for each outcome, its score before rounding; 0 where an outcome has almost no probability."""
     used = (p > 0.0) & (q > 0.0)
     return np.where(used, np.log(np.where(used, p, 1.0) / np.where(used, q, 1.0)), 0.0)
 
 
 def _power(law: Floats, first: int, count: int) -> ScoreLaw:
-    """The law of the sum of `count` independent scores with one law, given from `first` on; by repeated squaring."""
+    """The law of the sum of `count` independent scores, each with probabilities `law` of first, first + 1, ...
+
+    Computed by repeated squaring.
+    """
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:
         if count & 1:
@@ -120,7 +119,7 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """The law without the values at both ends whose probability is at most `_CUT`, which count as lost."""
+    """A law of scores, given from `first` on, without improbable values at its ends; records what was cut off."""
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1
     return ScoreLaw(law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300)

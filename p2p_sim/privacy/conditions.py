@@ -29,7 +29,7 @@ class Condition(str):
 
 
 def identifier_of(condition: str) -> str:
-    """The identifier of a condition; "claimed" for plain text, which is what a plug-in claims."""
+    """The identifier of a condition; "claimed" for plain text, which only a plug-in states."""
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
 

@@ -1,4 +1,4 @@
-"""What an accountant's δ(ε) says in other terms: each a function of an accountant.
+"""An accountant's δ(ε) in other terms of privacy: each function takes an accountant.
 
 An accountant that knows better than its loss law has a method `pld`, `renyi` or `gdp` of its own, with the arguments of
 the function less the accountant; the function then gives what the method gives. One whose upper ends of δ(ε) take less
@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 
 
 def certified_delta(model: Accountant, epsilon: float) -> float:
-    """Certified δ(ε), the upper end of `Accountant.delta`."""
+    """The upper bound of δ(ε) alone, as `Accountant.delta` has it; faster for some accountants."""
     own: Callable[[float], float] | None = getattr(model, "certified_delta", None)
     return own(epsilon) if own else model.delta(epsilon).upper
 
 
 @lru_cache(maxsize=64)
 def loss_law(model: Accountant) -> LossLaw:
-    """A law of the privacy loss that dominates every pair of neighbouring data sets, made from certified values of
-    δ(ε).
-    """
+    """A law of the privacy loss that dominates every pair of neighbouring data sets, from upper bounds of δ(ε)."""
     pure = model.pure_epsilon
     top = model.epsilon(model.least_delta).epsilon_upper
     if top >= pure * (1.0 - 1e-6):
@@ -101,6 +99,6 @@ def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
 
 
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """Certified δ for each ε, as a dictionary; from the pure ε on it is 0."""
+    """{ε: upper bound of δ(ε)} for the given ε; 0 from `pure`, the accountant's pure ε, on."""
     brackets = zip(epsilons, model.profile(epsilons), strict=True)
     return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}

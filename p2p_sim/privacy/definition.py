@@ -61,7 +61,7 @@ def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate
 
 @lru_cache(maxsize=64)
 def compositions(total: int, parts: int) -> tuple[Counts, ...]:
-    """All ways to write `total` as an ordered sum of `parts` non-negative integers."""
+    """All tuples of `parts` non-negative integers with this sum, such as class counts of `total` users."""
     if parts == 1:
         return ((total,),)
     return tuple((first, *rest) for first in range(total + 1) for rest in compositions(total - first, parts - 1))
@@ -69,9 +69,7 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """For each vector J of noisy counts and R of released counts, the probability of R given J: multinomial with t
-    draws from J/n.
-    """
+    """Pr[R | J], a table (noisy counts J, released counts R): Multinomial(R; t, J/n) for t submissions of n users."""
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)
     ways = [float(math.factorial(t) // math.prod(map(math.factorial, r))) for r in compositions(t, num_classes)]
@@ -80,9 +78,7 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """The law of the noisy counts J of a data set, in the order of `compositions`; labels: how many users hold each
-    label.
-    """
+    """Pr[J | y], the law of the noisy class counts J if `labels` counts the true classes; J as in `compositions`."""
     shape = (n + 1,) * (num_classes - 1)
     law = np.zeros(shape)
     law[(0,) * (num_classes - 1)] = 1.0
@@ -93,9 +89,7 @@ def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats
 
 
 def _add_user(law: Floats, true: int, flip_prob: float, num_classes: int) -> Floats:
-    """The law of the noisy counts J with one more user, whose true label is `true`; the last class is implied by the
-    others.
-    """
+    """The law of the noisy class counts with one more user, of class `true`; axes: all classes but the last."""
     out = np.zeros_like(law)
     for noisy in range(num_classes):
         chance = 1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1)

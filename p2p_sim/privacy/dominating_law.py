@@ -97,17 +97,17 @@ class LossLaw:
 
     @property
     def top(self) -> float:
-        """The largest finite loss."""
+        """The largest finite privacy loss."""
         return float(self.losses[-1])
 
     @property
     def mean(self) -> float:
-        """The mean of the finite loss."""
+        """The mean of the privacy loss, its infinite value left out."""
         return float(self._both.masses @ self._both.losses)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the finite loss."""
+        """The standard deviation of the privacy loss, its infinite value left out."""
         both = self._both
         return math.sqrt(max(0.0, float(both.masses @ both.losses**2) - self.mean**2))
 
@@ -204,7 +204,7 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """The law with losses of both signs: each loss l > 0 has its negative beside it, with e^-l times its mass."""
+        """The same law with the losses of both signs listed."""
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
         losses = np.concatenate([-self.losses[negative], self.losses])
@@ -212,7 +212,7 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """The law in which the infinite loss is replaced by the ε from which on δ is 0."""
+        """The law with its infinite loss replaced by `pure`, the ε from which on δ is 0, if that is finite."""
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]
@@ -220,12 +220,12 @@ class LossLaw:
 
 
 def nodes(top: float) -> list[float]:
-    """Values of ε from 0 to `top` at which to ask for δ."""
+    """A grid of ε from 0 to `top` at which an accountant's δ is computed for a `LossLaw`."""
     return [top * (i / NODES) ** 1.5 for i in range(NODES + 1)] if top > 0.0 else [0.0]
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
-    """More values of ε, between those where δ falls steeply from one to the next; deltas: δ by ε."""
+    """Further values of ε for the grid: between neighbours where δ falls steeply. deltas: {ε: δ}."""
     grid = sorted(deltas)
     steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]

@@ -39,7 +39,7 @@ _ROUNDING = 1e-14
 
 
 def of_prior(profile: Profile, pure: float, prior: Prior) -> Bracket:
-    """The observer's advantage over all data sets, whichever label has which probability of the prior.
+    """Bounds of the advantage for one prior, the largest over all data sets and assignments of it to the labels.
 
     Args:
         profile: δ at several ε, for all data sets and directions. pure: an ε at which δ is 0, or infinity.
@@ -90,7 +90,7 @@ def over_priors(profile: Profile, pure: float, num_classes: int) -> Bracket:
 
 
 def advantages(law: LossLaw, priors: Floats) -> Floats:
-    """Certified advantage of each of several users, (m,).
+    """Upper bounds (m,) of the observer's advantage about each of m users' labels.
 
     Args:
         law: a law of the privacy loss that holds for all of them. priors: (m, K) of each user's label, rows of sum 1.
@@ -105,7 +105,7 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
 
 
 def local_advantage(total_variation: float, epsilon: float, num_classes: int) -> float:
-    """Upper bound of the advantage of an observer who sees a message with its owner, if all labels are equally likely.
+    """Upper bound of the advantage of an observer who sees one message with its owner, for a uniform prior.
 
     It is exact for randomised response among all K labels, and for any message about two labels.
 
@@ -117,7 +117,7 @@ def local_advantage(total_variation: float, epsilon: float, num_classes: int) ->
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
-    """δ of a loss law, rounded up, at each of some ε of at least 0, infinite allowed; of the shape of `epsilons`."""
+    """Upper bounds of δ(ε) of a law at an array of ε, each at least 0 or infinite; of the same shape."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
     neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
@@ -129,7 +129,7 @@ def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
 
 
 def checked_prior(prior: Prior) -> Floats:
-    """The probabilities of a prior, largest first, (K,) with K at least 2."""
+    """A prior as its probabilities, largest first, (K,); raises ValueError if it is none or K is below 2."""
     if isinstance(prior, int | float):
         if not 0.0 < prior <= 0.5:
             raise ValueError(f"prior = {prior}: must be above 0 and at most 0.5, for the less likely of two labels")
@@ -141,13 +141,14 @@ def checked_prior(prior: Prior) -> Floats:
 
 
 def _posterior(top: float, epsilon: float) -> float:
-    """The largest posterior probability that a label of prior probability `top` can reach under pure ε."""
+    """The largest posterior probability of a label whose prior is `top`, after a view that is ε-private."""
     return top / (top + (1.0 - top) * math.exp(-epsilon))
 
 
 def _by_posterior(ranked: Floats, epsilons: Floats, deltas: Floats) -> Floats:
-    """A bound of the advantage for each of m priors (m, K), largest probability first: the smallest over some ε with
-    their δ.
+    """The module's second bound of the advantage for K labels, (m,): the smallest over the given (ε, δ).
+
+    ranked: (m, K) priors of m users, largest first.
     """
     best = np.full(len(ranked), np.inf)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):

@@ -39,7 +39,7 @@ RATED = ("learner", "coalition")
 
 @dataclass(frozen=True)
 class Question:
-    """An exchange, and the observer about whom ε or δ is asked.
+    """A privacy question: which observer, and the parameters of the exchange. cluster_size: None if not needed.
 
     cluster_size: n; None where it plays no part. degree: neighbours whom each user may ask, on a random regular
     overlay; None: she may ask everybody. peers: k, how many peers each user asks.
@@ -59,10 +59,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it.
+    """The answer to a question: bounds of ε if δ is given, else of δ, with figures to compare.
 
-    bound: ε at δ. local: ε₀ of the noisy label. lemma9: the paper's. gained: computes `advantage`.
-    delta_lower, delta_upper: the bracket of δ, if ε is given.
+    bound: ε at δ. local: ε₀ of the noisy label. lemma9: the paper's ε. gained: computes `advantage`.
+    delta_lower, delta_upper: bounds of δ, if ε is given.
     """
 
     bound: PrivacyBound
@@ -83,7 +83,7 @@ class Answer:
 
 
 def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The answer to a question: the bracket of ε if δ is given, of δ if ε is given; exactly one of them is.
+    """The answer to a question at a δ or at an ε, exactly one of which is given.
 
     Raises:
         InputError: a value outside its range, an unknown observer, or a combination with no known figure.
@@ -94,9 +94,7 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """A context for computing an answer: on one thread, and a parameter out of range becomes an `InputError` that names
-    its option.
-    """
+    """A context for computing answers: on one thread; a ValueError becomes an `InputError` that names its option."""
     try:
         with one_thread():
             yield
@@ -107,7 +105,7 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Refuse a question that has no cluster size but needs one, or that has none or both of δ and ε."""
+    """Raise `InputError` if none or both of δ and ε are given, or if a needed cluster size is missing."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -115,14 +113,14 @@ def check_given(q: Question, delta: float | None, epsilon: float | None) -> None
 
 
 def users_of(q: Question) -> int:
-    """The size of the cluster; an `InputError` if it is missing."""
+    """The number of users in the cluster of a question; raises `InputError` if it is missing."""
     if q.cluster_size is None:
         raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
     return q.cluster_size
 
 
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The answer: the bracket of ε if δ is given, else of δ, with the local ε and the paper's beside it."""
+    """The answer to a question whose input was checked; see `answer`."""
     check_given(q, delta, epsilon)
     local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
     if delta is not None and q.cluster_size is not None:
@@ -156,7 +154,10 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """The answer for several rounds with new noise in each: ε(δ) of their composition."""
+    """The answer at δ for several rounds with new noise in each, by composition.
+
+    local: ε₀ of a noisy label. lemma9: the paper's statement.
+    """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
         raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
@@ -171,7 +172,7 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
 
 
 def advantage(question: Question, delta: float | None, epsilon: float | None) -> float:
-    """The `advantage` of an answer; the answer's bracket is computed only where the advantage depends on it."""
+    """`Answer.advantage` alone: faster than `answer` where it does not depend on the bounds of ε or δ."""
     if question.fresh and question.rounds > 1:
         return answer(question, delta, epsilon).advantage
     check_given(question, delta, epsilon)
@@ -180,7 +181,7 @@ def advantage(question: Question, delta: float | None, epsilon: float | None) ->
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """Upper bound of the observer's advantage if all labels are equally likely."""
+    """Upper bound of the observer's advantage if it holds all labels to be equally likely."""
     return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
@@ -256,7 +257,7 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """The most neighbours that a user of a cluster of this size may have on a regular overlay."""
+    """The largest number of neighbours that a question may give each of so many users on a regular overlay."""
     return min(LARGEST_DEGREE, users - 1)
 
 
@@ -273,7 +274,7 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
 
 
 def verifier_source() -> Path:
-    """The program that proves certificates, one file."""
+    """The path of the stand-alone program that proves certificates, to be copied beside one."""
     from p2p_sim.privacy.certificates import verify_certificate
 
     return Path(verify_certificate.__file__)

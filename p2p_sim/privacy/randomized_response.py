@@ -23,20 +23,17 @@ _NOTHING = 1450.0
 
 
 class Crossing(NamedTuple):
-    """Where a decreasing function passes a limit.
-
-    above: the last argument seen at which it is above the limit. below: the first seen at which it is not.
-    """
+    """Two close arguments of a decreasing function: at `above` it is above a limit, at `below` it is not."""
 
     above: float
     below: float
 
 
 class Coefficients(NamedTuple):
-    """The factors keep and lose in P - e^ε P' = keep · A - lose · B.
+    """Factors that express a hockey-stick divergence by the laws A and B of a view given the target's noisy label.
 
-    P, P' are laws of a view under the target's two labels; A, B are its laws given the target's noisy label.
-    relative_error: by what share of itself keep may be off.
+    With P and P' the laws under the two true labels, P - e^ε P' = keep · A - lose · B.
+    relative_error: of keep.
     """
 
     keep: float
@@ -131,9 +128,7 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
 
 
 def outward(lower: float, upper: float) -> Bracket:
-    """The bracket [lower, upper] with each end moved outward by one rounding and the smallest positive number, within
-    [0, 1].
-    """
+    """The bounds as a bracket within [0, 1], each moved outwards by one rounding and the smallest positive number."""
     down = max(0.0, lower * (1.0 - 2.0**-52) - SUBNORMAL)
     return Bracket(down, min(1.0, upper * (1.0 + 2.0**-52) + SUBNORMAL))
 
@@ -169,8 +164,9 @@ def law_delta(law: Floats, epsilon: float) -> float:
 
 
 def attained_epsilon(law: Floats, delta: float, top: float) -> float:
-    """The largest ε found, between 0 and `top`, at which δ(ε) is still above `delta`, by bisection; 0 where there is
-    none.
+    """A lower bound of the law's ε at δ, between 0 and `top`, by bisection: (ε, δ) fails there; 0 if it never does.
+
+    law: as of `law_delta`.
     """
     low, high = 0.0, top
     for _ in range(50):
@@ -180,7 +176,7 @@ def attained_epsilon(law: Floats, delta: float, top: float) -> float:
 
 
 def drawn_from_rows(law: Floats, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Outputs (n,) of a randomizer for labels (n,), each drawn from the row of `law` that belongs to its label."""
+    """Noisy outputs (n,) of n labels, each drawn from its label's row of the law, with one uniform number each."""
     ends = np.cumsum(law, axis=1)
     ends[:, -1] = 1.0
     drawn, outputs = rng.random(labels.size), np.zeros(labels.size, dtype=np.uint8)
@@ -205,10 +201,10 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The statement of ε(δ) that follows from a curve of brackets δ(ε), which falls with ε and is 0 at ε₀.
+    """The statement of ε at δ, by inverting a curve δ(ε) that falls and is 0 from ε₀ on.
 
     Args:
-        curve: δ(ε). delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
+        curve: bounds of δ(ε). delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
         observer, basis, conditions: as in `PrivacyBound`.
     """
     check_delta(delta)
@@ -219,18 +215,13 @@ def invert(
 
 
 def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2) -> Crossing:
-    """Where a condition on ε, `above`, changes from true to false: the last ε seen where it holds, the first where it
-    does not.
-
-    0 and 0 if it holds nowhere, infinity twice if it holds at ε₀ too.
-    """
+    """Two close ε by bisection: the smaller is `above`, the larger not; both 0 if none is, both ∞ if all are."""
     low, high = crossing(above, local_epsilon(flip_prob, num_classes), precision)
     return Crossing(high if math.isinf(high) else low, high)
 
 
 def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
-    """Where a condition on ε, `above`, changes from true to false: the last ε seen where it holds, the first where it
-    does not; 0 and 0 if it holds nowhere.
+    """Two close ε by bisection: the smaller is `above`, the larger not; both 0 if none is.
 
     Args:
         pure: an ε at which it does not hold; infinite if none is known: then 700 and ∞ are returned if it holds at 700.
@@ -243,9 +234,7 @@ def crossing(above: Callable[[float], bool], pure: float, precision: float) -> C
 
 
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> Crossing:
-    """Where a condition, `above`, changes from true to false between `low`, where it counts as true, and `high`: the
-    last value seen above and the first not above.
-    """
+    """Two close values by bisection: the smaller is `above`, the larger not; `low` counts as above, `high` as not."""
     while high - low > max(precision * high, SUBNORMAL):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
@@ -296,7 +285,7 @@ def root(
 def bisect_twice(
     rough: Callable[[float], bool], curve: Callable[[float], float], limit: float, high: float, precision: float
 ) -> Crossing:
-    """Where `bisect` from 0 finds that a decreasing function passes a limit, with fewer looks at the function.
+    """As `bisect` from 0 for "curve is above limit", with fewer calls of an expensive, decreasing function.
 
     Args:
         rough: a quick question whether the function is above the limit; it says yes more often.

@@ -68,7 +68,7 @@ class ReleaseLedger:
         self._releases[content].seen_by.add(to)
 
     def spent(self, owner: int) -> float:
-        """ε of all of an organisation's releases together, against an observer who sees every one of them."""
+        """The total ε of an organisation's releases, against an observer who sees all of them."""
         parts: dict[str, list[float]] = {}
         for release in self._releases.values():
             if release.owner == owner:

@@ -24,20 +24,20 @@ class Under(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of the model."""
+        """The pure ε of the model, from which on its δ(ε) is 0."""
         return self.model.pure_epsilon
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the model, and the further ones."""
+        """The conditions of the model's bounds, and the caveats."""
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the model."""
+        """Bounds of δ(ε), those of the model."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) of the model, under all conditions."""
+        """Bounds of ε at δ, those of the model, under its conditions and the caveats."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 
@@ -59,7 +59,7 @@ class OnePoint(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The statement's ε if its δ is 0; else infinity."""
+        """The statement's ε if its δ is 0, else infinite."""
         return self.stated.epsilon_upper if self.stated.delta == 0.0 else math.inf
 
     @property
@@ -69,18 +69,18 @@ class OnePoint(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the statement."""
+        """The conditions of the statement, which hold for all that follows from it."""
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε) that follows from the statement."""
+        """Upper bound of δ(ε) that follows from the statement; the lower one is 0."""
         check_epsilon(epsilon)
         top, delta = self.stated.epsilon_upper, self.stated.delta
         beyond = -math.expm1(min(epsilon - top, 0.0)) / (1.0 + math.exp(-top))
         return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε(δ) that follows from the statement; infinite below the statement's δ."""
+        """Upper bound of ε at δ that follows from the statement; infinite below its δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
         if more < 0.0:

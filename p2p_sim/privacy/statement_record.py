@@ -18,7 +18,7 @@ Terms = dict[str, dict[str, Any]]
 
 
 def whole(bound: PrivacyBound) -> dict[str, Any]:
-    """A statement as plain values, for JSON."""
+    """All fields of a statement as plain values, for JSON."""
     return {
         "epsilon_lower": bound.epsilon_lower,
         "epsilon_upper": bound.epsilon_upper,
@@ -33,8 +33,7 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
-    """The words of statements, without their numbers, for each column of a row: observer, basis, conditions, or why
-    there is none.
+    """For each column of a table, what its statement says besides the numbers: observer, conditions and so on.
 
     Args:
         statements: by column. claimed_by: the package whose claim they are; empty: the simulator's own.
@@ -63,7 +62,7 @@ def _condition(condition: str) -> dict[str, str]:
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """The words of statements of several rows together, by column: all conditions and every basis, in their order."""
+    """The terms of several rows as one: for each column all their conditions and every basis, in order."""
     together: Terms = {}
     for row in several:
         for column, here in row.items():
@@ -86,7 +85,7 @@ def identifier(row_terms: Terms) -> str:
 
 
 def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> PrivacyBound | None:
-    """A row's statement about one of its columns, made whole again; None where the column has none.
+    """The whole statement about one column of a row, from the row's numbers and its terms; None if there is none.
 
     Args:
         row: with `delta`, the column and, for the learner's figure, `epsilon_lower`. row_terms: the row's terms.

@@ -50,7 +50,7 @@ def calibrated(
     degree: int | None = None,
     peers: int = 1,
 ) -> Calibration:
-    """The smallest flip probability that brings an observer's ε to a target, verified.
+    """The smallest flip probabilities that bring an observer's ε to the target, with the ε certified at them.
 
     Args:
         sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.

@@ -38,7 +38,7 @@ Requirement = Callable[[Situation], Condition | None]
 
 @dataclass(frozen=True)
 class _Rule:
-    """A requirement of a bound, as an entry of a table.
+    """One requirement of a bound: a condition, and a test whether a situation violates it.
 
     identifier, text: of the condition that fails; the text may name fields of the situation, which is {0} in it. fails:
     whether it fails in a situation.
@@ -113,7 +113,7 @@ MODELS: tuple[Requirement, ...] = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _F
 
 
 def first_failure(requirements: Sequence[Requirement], situation: Situation) -> Condition | None:
-    """The first of a bound's requirements that a situation does not meet, as a condition; None if the bound applies."""
+    """The first of a bound's requirements that fails in a situation, as a condition; None if the bound applies."""
     return next((fails for requirement in requirements if (fails := requirement(situation)) is not None), None)
 
 
@@ -128,7 +128,7 @@ class Stated:
     fails: Condition | None = None
 
     def __str__(self) -> str:
-        """Four digits, rounded up, or why the bound does not apply."""
+        """ε in four digits, rounded up, or why the bound does not apply."""
         if self.epsilon is not None:
             rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(self.epsilon)
             return f"{float(rounded):.4g}"

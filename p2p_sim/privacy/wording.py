@@ -25,10 +25,7 @@ ADDS_NOTHING = (
 
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
-    """The lines of an answer: the observer's figure beside the local one and the paper's, each a name and a text.
-
-    Bounds are rounded to the safe side.
-    """
+    """The lines of an answer, each a name and a figure: the bounds, ε₀ and the paper's ε, rounded to the safe side."""
     from p2p_sim.privacy.questions import RATED
 
     bound = answer.bound
@@ -62,10 +59,10 @@ def gain(question: "Question", advantage: float) -> str:
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """A warning where δ allows that a peer or a coalition gets the target's noisy label itself; else an empty text.
+    """A warning, in words, if δ allows that a peer or a coalition gets the target's noisy label itself; else empty.
 
-    Each of so many requests goes to a uniform one of n users: with probability 1 - (1 - 1/n)^requests one is for the
-    target.
+    requests: how many the observer makes, each to a uniform one of n users; one reaches the target with probability
+    1 - (1 - 1/n)^requests.
     """
     if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
         return ""
@@ -79,9 +76,7 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, reques
 
 
 def calibration_lines(calibration: "Calibration") -> list[Line]:
-    """The lines of a calibration: the flip probability for all clusters, and for each size, with what it is certified
-    for.
-    """
+    """The lines of a calibration: the flip probability for all clusters and for each size, with the ε certified."""
     bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
         ("flip probability α, all clusters", f"{calibration.flip_prob}"),
@@ -107,9 +102,7 @@ def peers_lines(comparison: "PeersComparison") -> list[Line]:
 
 
 def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
-    """The lines of `EnoughNeighbours`: the smallest degree for a target, beside ε where users may ask everybody, and
-    ε₀.
-    """
+    """The lines for a number of neighbours: the smallest that meets a target, ε if users may ask everybody, and ε₀."""
     bound, everybody = neighbours.bound, neighbours.everybody
     if neighbours.degree is None:
         looked_at, degree = neighbours.most, f"none: {neighbours.most:,} neighbours are not enough"
@@ -127,7 +120,7 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """A sentence that says whom a statement protects and from whom; its conditions follow it if `promises` holds."""
+    """In words, whom a statement protects and from whom; its conditions are to follow if it `promises` anything."""
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
         why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"
@@ -140,12 +133,12 @@ def protects(bound: PrivacyBound) -> str:
 
 
 def promises(bound: PrivacyBound) -> bool:
-    """Whether a statement promises anything: its ε is finite, and its δ is below 1/2."""
+    """Whether a statement promises anything: its ε is finite and its δ is below 1/2."""
     return math.isfinite(bound.epsilon_upper) and bound.delta < 0.5
 
 
 def _who(bound: PrivacyBound, members: int | None) -> str:
-    """The observer in words, a coalition with its size."""
+    """The name of a statement's observer in words, for a coalition with its number of members."""
     return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"
 
 
@@ -173,7 +166,7 @@ def of_hundred(share: float, up: bool) -> str:
 
 
 def guessed(who: str, without: float, advantage: float, knowledge: str, them: str = "them") -> str:
-    """A sentence with an observer's rate of right guesses, with and without what users sent, on the safe side.
+    """A sentence that says an advantage as right guesses of 100: rounded up with it, and down without it.
 
     >>> guessed("A", 0.5, 0.0412, equally_likely(2))
     'Of 100 labels, A guesses at most 54.2 right on average; without them 50 (if both labels are equally likely).'
@@ -187,7 +180,7 @@ def guessed(who: str, without: float, advantage: float, knowledge: str, them: st
 
 
 def equally_likely(num_classes: int) -> str:
-    """The words for the assumption that all labels are equally likely.
+    """The words for a uniform prior: that all labels are equally likely.
 
     >>> equally_likely(2), equally_likely(10)
     ('if both labels are equally likely', 'if all 10 labels are equally likely')

@@ -25,11 +25,10 @@ _SLACK = 1.002
 
 
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
-    """The statement of ε(δ) of each model, worst first: exact ones for the worst and the last, bounds for others among
-    many.
+    """The statement of ε at δ for each model, in their order, of which the largest is certified for all.
 
-    Among more than 16 those between are only held against the worst so far, all together where that succeeds, else one
-    by one. Their upper end is then the worst one's, and their lower end 0.
+    Among more than 16, only the first, the last and those worse than all before are computed. The others are certified
+    at the largest ε so far: that is then their upper bound, and their lower bound is 0.
 
     Args:
         models: at least one, ordered so that earlier ones are expected to be worse (smaller clusters).
@@ -51,10 +50,10 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """Certified δ at each ε that holds for all models, of which the first is expected to be the worst.
+    """For each ε a certified δ that holds for all models, of which the first is expected to be the worst.
 
-    Of exchanges whose smallest cluster is small it follows from that one alone: mostly within 3%, seldom twice the
-    largest δ. Else the others are held against the first one's δ, raised by 0.2%.
+    For exchanges whose smallest cluster is small it is computed from that cluster: mostly within 3% of the largest δ,
+    seldom twice as large. Otherwise it is the first model's δ, raised by 0.2% if the others are certified there.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
@@ -67,10 +66,10 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """The largest certified δ(ε) of some models, or the first one's `delta` raised by 0.2% if no model exceeds that.
+    """A certified δ(ε) of all models: `delta`, the first one's, raised by 0.2% if that suffices, else the largest.
 
-    At ε = 0 it is no faster to hold one by one against the largest so far, and other runs ask for the same; but of more
-    than two classes that needs no lower ends.
+    At ε = 0 each model's δ is computed, which is as fast as a comparison and is cached for other runs. For more than
+    two classes a comparison is faster, as it needs no lower bounds.
     """
     raised = min(1.0, delta * _SLACK)
     if 0.0 < raised < 1.0 and satisfied(models, epsilon, raised):
@@ -85,30 +84,29 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ), which the first model certifies, is certified for all other models at once; False where it is no
-    faster.
+    """Whether (ε, δ), which the first model certifies, is certified for all others in one computation.
+
+    False also where no computation is faster than one by one.
     """
     exchanges = _settings(models)
     return len(exchanges) > 1 and many_clusters.satisfied(exchanges[1:], epsilon, delta)
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The exchanges behind some accountants of the label exchange; an empty list if some accountant is of
-    another kind.
-    """
+    """The learner's exchange of each model; an empty list if some model is not of that kind."""
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 
 
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
-    """Certified δ(ε) of an accountant, computed once for equal accountants."""
+    """Upper bound of the accountant's δ(ε), cached: computed once for equal accountants."""
     return model.delta(epsilon).upper
 
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """The accountant of a user of whom it is not known which of several accountants is hers: at every ε the largest δ.
+    """The accountant of all users together, each of whom has one of several accountants: the largest δ at every ε.
 
     models: at least one, about one observer and adjacency.
     """
@@ -119,30 +117,30 @@ class WorstOf(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest of the models' pure ε."""
+        """The largest of the models' pure ε, from which on every δ(ε) is 0."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The largest of the models' least δ."""
+        """The largest of the models' `least_delta`: the smallest δ at which all of them have a bound of ε."""
         return max(model.least_delta for model in self.models)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of all models."""
+        """The conditions under which the bounds hold: those of all models."""
         return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
 
     def delta(self, epsilon: float) -> Bracket:
-        """The largest δ(ε) of a model."""
+        """Bounds of δ(ε): the largest of the models' lower and of their upper bounds."""
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """The largest δ at each of the given ε."""
+        """For each ε, the bounds of the largest δ(ε) of a model."""
         each = zip(*(model.profile(epsilons) for model in self.models), strict=True)
         return [Bracket(max(b.lower for b in brackets), max(b.upper for b in brackets)) for brackets in each]
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The largest ε(δ) of a model, under the conditions of all."""
+        """The statement of the largest ε at δ, under the conditions of all models."""
         return worst_bound([model.epsilon(delta) for model in self.models])
 
 
@@ -175,9 +173,7 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
 
 
 def _below(top: float) -> list[float]:
-    """Up to three ε below `top` at which δ is evaluated besides: 0 and two powers of 2, so that similar runs share
-    them.
-    """
+    """Up to three ε below `top`, for a coarse law: 0 and two powers of 2, which similar runs share in the cache."""
     if top <= 0.0:
         return []
     middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])  # the largest power of 2 that is at most .7 top

@@ -1,7 +1,7 @@
 """What guesses in one run prove: each target's label is a fair coin, and an attacker guesses it or abstains.
 
-**One target a cluster.** Let a target's label be private with δ(ε), and let the guess depend on nothing that her label
-can move but her cluster's view. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
+**One target a cluster.** Let a target's label be private with δ(ε). Of all that the guess depends on, let only her
+cluster's view depend on her label. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
 
     Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
 
@@ -53,12 +53,12 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.audit_statistics.power import clopper_pearson
 
 _ALMOST = 1.0 - 1e-9
-"""A stake is below its limit by this factor."""
+"""A stake is at most this share of its limit."""
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """How many of `trials` targets' labels an attack guessed right and wrong; it abstained from the others."""
+    """How often an attacker guessed right and wrong, of `trials` targets; she abstained for the others."""
 
     right: int
     wrong: int
@@ -69,10 +69,9 @@ class Guesses:
             raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
-        """ln E of the e-value against the claim (ε, δ), betting with the given stake; minus infinity where the stake is
-        too large.
+        """ln E: the evidence of these guesses against the claim (ε, δ), which is refused from -ln error on.
 
-        E is at most 1 on average if the claim is true, so that a large E refutes it.
+        Minus infinity if the stake λ is too large for this claim.
         """
         if stake * (math.exp(epsilon) + delta) >= 1.0:
             return -math.inf
@@ -81,15 +80,15 @@ class Guesses:
 
 
 def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
-    """ln(1 + λ(s - δ)) for a right guess, a wrong one, and an abstention: what each adds to ln E with the stake λ.
+    """ln(1 + λ(s - δ)) for a right guess, a wrong one, and none, (3,): what each adds to ln E.
 
-    The stake is below 1/(e^ε + δ). s is 1 for a right guess, -e^ε for a wrong one and 0 for an abstention.
+    stake: λ, below 1/(e^ε + δ).
     """
     return np.log1p(stake * (np.array([1.0, -math.exp(epsilon), 0.0]) - delta))
 
 
 def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: float) -> float:
-    """Lower bound of δ(ε), at least 0, that is too high with probability at most `error`.
+    """Lower bound of the mechanism's δ(ε) that guesses prove; it is too high with probability at most `error`.
 
     Args:
         guesses: of an event that was fixed beforehand. epsilon: ε, at least 0.
@@ -106,7 +105,7 @@ def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: fl
 
 
 def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) -> float:
-    """Lower bound of ε(δ), at least 0, that is too high with probability at most `error`; ln E falls as ε grows.
+    """Lower bound of the mechanism's ε at δ that guesses prove; it is too high with probability at most `error`.
 
     Args:
         guesses: of an event that was fixed beforehand. delta: δ in [0, 1). stake: λ, fixed beforehand, in (0, 1/2).
@@ -121,7 +120,8 @@ def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: f
     It makes the mean of ln E largest at the claim that just falls (the largest mean growth: Kelly's stake).
 
     Args:
-        right, wrong: probabilities of a right and of a wrong guess, as they are planned for. trials: targets.
+        right, wrong: probabilities of a right and of a wrong guess that are expected. trials: how many targets.
+        error: probability that the test refuses a true claim. epsilon: ε at which δ is tested.
     """
     needed = -math.log(error) / trials
     claim = _largest(lambda delta: _growth(right, wrong, epsilon, delta).rate >= needed, 1.0)
@@ -129,17 +129,16 @@ def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: f
 
 
 class EpsilonStake(NamedTuple):
-    """A stake λ to test ε(δ) with, and the lower bound of ε(δ) to expect from it."""
+    """The best stake of a test of ε at a δ. epsilon: the lower bound of ε that it is expected to prove. stake: λ."""
 
     epsilon: float
     stake: float
 
 
 def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
-    """The stake from which the largest lower bound of ε(δ) is expected, and this bound.
+    """The stake λ from which the largest lower bound of ε at `delta` is expected, with this bound.
 
-    Args:
-        right, wrong: probabilities of a right and of a wrong guess, as they are planned for. trials: targets.
+    right, wrong: probabilities of a right and of a wrong guess that are expected. trials: how many targets.
     """
     needed = -math.log(error) / trials
     epsilon = _largest(lambda claim: _growth(right, wrong, claim, delta).rate >= needed, 50.0)
@@ -147,14 +146,17 @@ def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, de
 
 
 class Growth(NamedTuple):
-    """The stake λ with the largest mean of ln(1 + λ(s - δ)) (Kelly's), and that mean, the rate."""
+    """The best stake against a claim. stake: λ with the largest mean of ln(1 + λ(s - δ)) (Kelly's). rate: that mean."""
 
     stake: float
     rate: float
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """Kelly's stake against the claim (ε, δ), if guesses are right and wrong with the given probabilities."""
+    """The stake with the largest mean growth of ln E a target, against the claim (ε, δ).
+
+    right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise.
+    """
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
     # The derivative of the mean, which falls with the stake, is 0 at Kelly's.
@@ -168,7 +170,10 @@ def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
 
 
 def binomial_power(claimed: float, true: float, trials: int, error: float) -> float:
-    """Probability that guesses without abstention refute a claimed δ(0) if the attack achieves the δ(0) `true`."""
+    """Probability that a binomial test of guesses without abstention refuses the claimed δ(0), its power.
+
+    claimed: δ(0) of the claim. true: Pr[right] - Pr[wrong] of the attack. trials: guesses. error: of the test.
+    """
     from scipy.special import bdtrc
 
     p = 0.5 * (1.0 + claimed)
@@ -180,9 +185,7 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The smallest x in [low, high], to a millionth of the range, that is refuted, as all larger ones are; None if
-    `high` is not.
-    """
+    """The smallest x in [low, high], to a millionth of the range, from which on `refused` is true; None if nowhere."""
     if not refused(high):
         return None
     for _ in range(20):
@@ -194,8 +197,9 @@ def smallest_refused(refused: Callable[[float], bool], low: float, high: float) 
 def right_and_wrong(
     guessed_one: NDArray[np.bool_], guessed_zero: NDArray[np.bool_], labels: NDArray[np.bool_]
 ) -> Guesses:
-    """How many guesses are right and wrong, given where label 1 and where label 0 was guessed, (n,) each, and the
-    labels (n,).
+    """How many of n labels were guessed right and wrong.
+
+    guessed_one, guessed_zero: (n,) whether 1, or 0, was guessed; neither for an abstention. labels: (n,) whether 1.
     """
     right = np.count_nonzero(guessed_one & labels) + np.count_nonzero(guessed_zero & ~labels)
     wrong = np.count_nonzero(guessed_one & ~labels) + np.count_nonzero(guessed_zero & labels)
@@ -203,9 +207,7 @@ def right_and_wrong(
 
 
 def _largest(true: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down, at which `true` holds, which fails at all larger ones; 0 if it holds
-    nowhere.
-    """
+    """The largest x in [0, most], rounded down, up to which `true` holds; 0 if it does not hold at 0."""
     if not true(0.0):
         return 0.0
     low, high = 0.0, most
@@ -218,13 +220,15 @@ def _largest(true: Callable[[float], bool], most: float) -> float:
 
 
 Curve = Callable[[float], float]
-"""g: at least how often a test is wrong about one label that is right about the other with probability y."""
+"""Trade-off curve g(y): a test that is right about one label with probability y is wrong about the other one with
+probability at least g(y)."""
 LARGEST_MU, LARGEST_EPSILON = 50.0, 50.0
+"""Ends of the searches for μ and ε."""
 _ROUNDING = 1e-15
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """The trade-off curve of a mechanism that is (ε, δ)-private at each of these points."""
+    """The trade-off curve g(y) that a mechanism keeps at least if it is (ε, δ)-private at each of these points."""
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
 
@@ -235,7 +239,7 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The curve of the Gaussian mechanism, whose labels are μ standard deviations apart: g(y) = Φ(Φ⁻¹(y) - μ)."""
+    """The trade-off curve of the Gaussian mechanism with labels μ standard deviations apart: g(y) = Φ(Φ⁻¹(y) - μ)."""
     from scipy.special import ndtr, ndtri
 
     def wrong(right: float) -> float:
@@ -245,8 +249,9 @@ def gaussian_curve(mu: float) -> Curve:
 
 
 def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
-    """Whether the guesses refute the claim that every target is private with this curve; a true one is refuted with
-    probability at most `error`.
+    """Whether guesses of several targets in one view refute that every target is private with this trade-off curve.
+
+    A true claim is refuted with probability below `error`.
 
     Args:
         targets: m, of all runs. guesses: right + wrong of them were guessed, a number fixed beforehand. curve: g.
@@ -257,7 +262,7 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
     False
     """
     guessed = guesses.right + guesses.wrong
-    # From q_c = error down to q_0: at_least is q_i, above Σ_(l>i) q_l, and right r_i.
+    # From q_c = error down to q_0: `at_least` is q_i, `above` is Σ_(l>i) q_l, and `right` is r_i.
     at_least, above = error, 0.0
     for i in range(guesses.right, 0, -1):
         right = (i * at_least + above) / targets
@@ -269,19 +274,23 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 
 
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
-    """A lower bound of ε at δ that the guesses prove: every smaller ε is refuted; at least 0, rounded down."""
+    """Lower bound of ε at `delta` that guesses of several targets in one view prove; 0 if they prove nothing.
+
+    The largest ε, rounded down, up to which every claim (ε, δ) is refuted. targets: m. guesses, error: as of `refuses`.
+    """
     return _largest_refused(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON)
 
 
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
-    """A lower bound of μ of Gaussian differential privacy that the guesses prove; at least 0, rounded down."""
+    """Lower bound of μ that guesses of several targets in one view prove; 0 if they prove nothing.
+
+    The largest μ, rounded down, up to which every Gaussian curve is refuted. targets: m. Others as of `refuses`.
+    """
     return _largest_refused(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU)
 
 
 def _largest_refused(refused: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down to a millionth, that is refuted, as all smaller ones are; 0 if
-    none is.
-    """
+    """The largest x in [0, most], rounded down to a millionth, up to which `refused` is true; 0 if it is not at 0."""
     low, high = 0.0, most
     if not refused(0.0):
         return 0.0

@@ -1,8 +1,8 @@
 """An attack in one run, fixed before its first guess: what is guessed at each ε, at which stake, and what to expect.
 
-An attack gives each target a score, the larger the likelier her label is 1: the logarithm of the likelihood ratio where
-the law is known, what a classifier has learnt from other runs where it is not. A pilot run, with a seed of its own,
-picks for each ε the score and the thresholds from which most is expected. Then nothing is chosen any more.
+An attack gives each target a score: the larger it is, the likelier her label is 1. It is the log-likelihood ratio where
+the law is known; elsewhere a classifier learns it from other runs. A pilot run, with a seed of its own, picks for each
+ε the score and the thresholds that are expected to prove most. After it nothing is chosen.
 """
 
 import math
@@ -28,18 +28,16 @@ from p2p_sim.privacy.audit_statistics.power import clopper_pearson
 
 Floats = NDArray[np.float64]
 OF_ZERO = 0.5
-"""Share of the error that the test at ε = 0 has; the other tests have the rest in equal parts."""
+"""Share of the error probability that the test at ε = 0 gets; the other tests get equal parts of the rest."""
 CLEARLY = 4.0
-"""Standard deviations by which a later score must be better than an earlier one in the pilot to be preferred."""
+"""By how many standard deviations a later score must beat an earlier one in the pilot to replace it."""
 _POINTS = 25
-"""Thresholds at which the trade-off of the attack is drawn."""
+"""Number of thresholds at which the trade-off of an attack is estimated."""
 
 
 @dataclass(frozen=True)
 class AttackScores:
-    """What several attacks say about some targets. labels: (N,), whether a target's label is 1. scores: (A, N), one by
-    each attack.
-    """
+    """Scores of N targets by A attacks. labels: (N,) whether the target's label is 1. scores: (A, N)."""
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -47,11 +45,11 @@ class AttackScores:
 
 @dataclass(frozen=True)
 class GuessEvent:
-    """A rule of guessing that is fixed before the labels are looked at, for the test of δ at one ε.
+    """A rule for guessing labels that tests δ(ε) at one ε, fixed before the run.
 
-    attack: which attack's score is used. low, high: guess 0 below `low`, 1 from `high` on, else abstain. stake: λ;
-    None: a binomial test. error: probability that the test fails a sound mechanism. right, wrong: probabilities to
-    expect of a guess.
+    attack: index of the score. low, high: guess 0 below `low`, 1 from `high` on, and abstain between.
+    stake: λ of the test; None: a binomial test. error: probability that the test refuses a sound mechanism.
+    right, wrong: expected probabilities of a right and of a wrong guess.
     """
 
     epsilon: float
@@ -65,24 +63,24 @@ class GuessEvent:
 
     @property
     def reached(self) -> float:
-        """The δ(ε) that the guesses are expected to reach: Pr[right] - e^ε Pr[wrong]."""
+        """The expected Pr[right] - e^ε Pr[wrong], about the δ(ε) that the guesses can prove."""
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
-        """How many labels of the targets are guessed right and wrong."""
+        """How many of the targets' labels this rule guesses right and wrong."""
         scores = targets.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
     def expected(self, trials: int) -> Guesses:
-        """The numbers of right and wrong guesses to expect among so many targets."""
+        """The expected numbers of right and wrong guesses among `trials` targets, rounded."""
         right = round(self.right * trials)
         wrong = trials - right if self.stake is None else min(round(self.wrong * trials), trials - right)
         return Guesses(right, wrong, trials)
 
     def power(self, claimed: float, leaked: float, trials: int) -> float:
-        """Probability, about, that a claimed δ(ε) is refuted if the true one is `leaked`.
+        """Approximate probability that the test refuses a claimed δ(ε) if the true one is `leaked`, its power.
 
-        The attack is supposed to achieve as large a part of `leaked` as it does of the claimed one.
+        The attack is taken to reach the same share of `leaked` as of `claimed`.
         """
         reached = min(self.reached, claimed)
         if reached <= 0.0 or leaked <= claimed:
@@ -101,7 +99,7 @@ class GuessEvent:
 
 
 class ProvedBounds(NamedTuple):
-    """Lower bounds that guesses prove. deltas: (J,), of δ at each ε that is tested. epsilon: of ε at one δ."""
+    """Lower bounds that guesses prove about a mechanism. deltas: (J,) of δ at each ε tested. epsilon: of ε at one δ."""
 
     deltas: Floats
     epsilon: float
@@ -109,10 +107,9 @@ class ProvedBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class OneRunPlan:
-    """An attack in one run, with everything that has to be fixed before it.
+    """All tests of an attack in one run, fixed before its first guess.
 
-    deltas: the rules of the tests of δ(ε), ascending ε. ratio: the rule of the test of ε(δ). delta: δ of that test.
-    stake: its λ.
+    deltas: rules of the tests of δ(ε), ascending ε. ratio: rule of the test of ε at `delta`. stake: λ of that test.
     """
 
     deltas: tuple[GuessEvent, ...]
@@ -121,9 +118,7 @@ class OneRunPlan:
     stake: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
-        """The lower bounds that guesses prove; the guesses by each rule of `deltas` come first, those by
-        `ratio` last.
-        """
+        """Lower bounds of δ and ε that the guesses prove, given one count for each of `events`, in this order."""
         *first, last = guesses
         pairs = zip(first, self.deltas, strict=True)
         deltas = [delta_lower(counts, event.epsilon, event.stake, event.error) for counts, event in pairs]
@@ -131,17 +126,17 @@ class OneRunPlan:
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
-        """All rules of guessing: those of the tests of δ(ε), then that of the test of ε(δ)."""
+        """All rules: those of `deltas`, then `ratio`."""
         return (*self.deltas, self.ratio)
 
 
 def plan_one_run(
     pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
-    """Choose the rules of guessing that should prove most, by targets that will not count.
+    """The plan that is expected to prove the largest lower bounds, chosen by a pilot run.
 
     Args:
-        pilot: targets that are not counted. epsilons: at which δ is tested, ascending, 0 first.
+        pilot: scores of other targets, which are not counted. epsilons: where δ is tested, ascending, 0 first.
         delta: δ of the ε-test. trials: targets that will count. error: of all tests together.
         exact: (A,) whether a score is the exact logarithm of the likelihood ratio: then its thresholds are ε and -ε.
     """
@@ -172,7 +167,10 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The thresholds on one attack's score that should prove most about δ(ε); scores ascend, with their labels."""
+    """The guessing rule on one score with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
+
+    scores: (N,) of the pilot's targets, ascending. labels: (N,) theirs, in this order. Others: as of `plan_one_run`.
+    """
     n, ratio = labels.size, math.exp(epsilon)
     # Thresholds, each with how many labels of 1 and of 0 have scores below it.
     edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))
@@ -198,7 +196,10 @@ def _event(
 
 @dataclass(frozen=True)
 class Drawn:
-    """Bounds of the trade-off that an attack reached: type I and type II errors, (j,) each, that are not exceeded."""
+    """The trade-off that an attack reached at j thresholds: shares of type I and II errors, with their upper bounds.
+
+    All fields are (j,). Type I: 1 guessed where the label is 0. Type II: 0 guessed where it is 1.
+    """
 
     type_one: Floats
     type_two: Floats
@@ -207,10 +208,9 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """Upper bounds of the type I and II errors of tests of label 0 against 1 by one attack's score, at thresholds from
-    the pilot.
+    """Type I and II errors on `targets` of tests of label 0 against 1, at thresholds that the pilot's scores give.
 
-    All bounds hold together with probability 1 - error.
+    attack: index of the score. error: probability that some of the upper bounds fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
     score = targets.scores[attack]

@@ -1,8 +1,9 @@
 """Statistics of an attack: what two counts prove about ε and δ, and what they could have proved.
 
 Each event is fixed before the trials that count: one from the exact laws, one from a pilot run, which finds leaks that
-the laws do not know. So its two proportions have Clopper-Pearson bounds, and P - e^ε Q at these bounds is a lower bound
-of δ(ε) at the stated error probability, whatever the mechanism really does. The events share the error.
+the laws do not know. Its probabilities P and Q in the worlds of the target's two labels have Clopper-Pearson bounds.
+At these bounds P - e^ε Q is a lower bound of δ(ε), whatever the mechanism really does; it fails with the stated error
+probability at most. The events share that probability.
 """
 
 import math
@@ -18,17 +19,17 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.randomized_response import local_epsilon
 
 ERROR = 1e-9
-"""Probability that a test fails a mechanism that keeps its bound."""
+"""Largest probability that a test refuses a mechanism that keeps its bound."""
 SHARES = (0.25, 0.5, 0.75)
-"""Parts of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
+"""Shares of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
 LARGEST_TEST_EPSILON = 4.0
-"""Where ε(δ = 1e-3) is larger, the parts are of this."""
+"""Stands for ε(δ = 1e-3) where that is larger."""
 _EVENTS = 24
-"""Thresholds ε' that are tried for the ε-test."""
+"""Number of thresholds ε' that are tried for the ε-test."""
 
 
 def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
-    """Bounds of a proportion, each of which fails with probability at most `error`.
+    """Confidence bounds of a probability; each of the two fails with probability at most `error`.
 
     Args:
         hits: of the trials, 0 to `trials`.
@@ -51,29 +52,24 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """A lower bound P - e^ε Q of δ(ε), at least 0, from how often an event occurred in the two worlds of the target's
-    label.
+    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove; it fails with probability <= `error`.
 
-    P is a lower confidence bound of its probability in its own world (`hits` of `trials`), Q an upper one in the other
-    (`misses` of `trials`). error: the probability that the bound is too high.
+    hits, misses: occurrences in `trials` with the target's label for which the event speaks, and with the other label.
+    P and Q are confidence bounds of its probabilities there, from below and from above.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, hit.lower - math.exp(epsilon) * miss.upper)
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """A lower bound ln((P - δ)/Q) of ε(δ), at least 0, from how often an event occurred in the two worlds of the
-    target's label.
-
-    P and Q are as in `delta_lower`: confidence bounds from `hits` and `misses` of `trials` each.
-    """
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts prove; arguments, P and Q as of `delta_lower`."""
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an attack achieved, beside what is exactly possible.
+    """What an attack proved about ε and δ, beside their exact values.
 
     observer: who attacked; ones: m, holders of label 1 among the others in the data set attacked.
     epsilon: at which δ is tested; delta_exact: the exact δ there; delta_lower_confidence: what the attack proves.
@@ -101,7 +97,7 @@ class AuditResult:
 
     @property
     def passed(self) -> bool:
-        """Whether both lower bounds that the attack proves are at most the exact upper bounds."""
+        """Whether neither of the two proved lower bounds exceeds the exact upper bound: no leak is found."""
         return (
             self.delta_lower_confidence <= self.delta_exact.upper
             and self.epsilon_lower_confidence <= self.epsilon_exact.upper
@@ -109,21 +105,21 @@ class AuditResult:
 
 
 class EventPair(NamedTuple):
-    """The events of an attack as sets of cells, (J,) bool each: that of the test of δ, and that of the test of ε."""
+    """Two events for one label, as masks over the J views: for the test of δ and for the test of ε."""
 
     for_delta: NDArray[np.bool_]
     for_epsilon: NDArray[np.bool_]
 
 
 class EventCounts(NamedTuple):
-    """How often an event that speaks for a label occurred: in that label's world, and in the other."""
+    """How often an event that speaks for a label occurred: where the target holds it, and where she does not."""
 
     hits: int
     misses: int
 
 
 class LowerBounds(NamedTuple):
-    """What an attack proves: a lower bound of δ at ε, and one of ε at δ."""
+    """Lower bounds that counts prove: of δ at the tested ε, and of ε at the tested δ."""
 
     delta: float
     epsilon: float
@@ -146,27 +142,28 @@ class AttackPlan:
 
     @property
     def law(self) -> ViewLaw:
-        """The law of the view for the data set that is attacked."""
+        """The exact law of the view in the data set that is attacked."""
         return self.views.laws[self.ones]
 
     def judge(self, worlds: NDArray[np.int64], pilot: NDArray[np.int64] | None = None) -> AuditResult:
-        """Compare what was seen with what is exactly possible.
+        """What the trials prove about ε and δ, beside the exact values.
 
         Args:
-            worlds: (2, J) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
-            pilot: (2, J) the same in other trials, which may suggest events; None: the exact laws alone do.
+            worlds: (2, J) how often each of the J views was seen with the target's label 0 and with 1; rows sum to
+                `trials`.
+            pilot: (2, J) the same in other trials, from which events are chosen too; None: from the exact laws alone.
         """
         for counts in worlds:
             if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
-        # For each label the events that tell most under the exact laws, and those of the pilot.
+        # For each label the best events under the exact laws, then those of the pilot.
         thresholds = enumerate(self.epsilon_events)
         events = [[EventPair(self.law.event(self.epsilon, i), self.law.event(e, i)) for i, e in thresholds]]
         events += [] if pilot is None else [self._pilot_events(pilot)]
         expected = self._bounds(self.law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
-        # The least δ that the δ-test detects: δ and what is lost on the way, or the least that some event proves.
+        # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least that can be proved.
         surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
         low, high = 0, self.trials
         while high - low > 1:
@@ -191,9 +188,9 @@ class AttackPlan:
         )
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
-        """The events that told most in the pilot, for each label.
+        """For each label the events that proved most in the pilot.
 
-        Up to half a trial is added to each cell's count, by the exact laws, so that rare cells do not decide by chance.
+        The exact laws are added to its (2, J) counts with the weight of up to half a trial a view.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -209,9 +206,9 @@ class AttackPlan:
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
-        """The lower bounds that counts (2, J) of cells in the two worlds prove.
+        """The largest lower bounds of δ and ε that (2, J) counts of views prove by any of the events.
 
-        events: for each source of events those for label 0 and for label 1; the sources share each test's error.
+        events: for each source (exact laws, pilot) those for label 0 and for 1. They share each test's error.
         """
         deltas, epsilons, error = [], [], ERROR / (2 * len(events))
         for label, pair in (labelled for pairs in events for labelled in enumerate(pairs)):
@@ -221,7 +218,10 @@ class AttackPlan:
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
-    """Cells (J,) that seem evidence beyond e^ε for a label, by (2, J) counts in the two worlds."""
+    """A mask (J,) of the views that were seen more than e^ε times as often with this label as with the other.
+
+    counts: (2, J) occurrences of each view with the target's label 0 and with 1.
+    """
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
@@ -260,11 +260,14 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """Thresholds ε' to try for the ε-test, from 0 to below ε₀."""
+    """The thresholds ε' of events that are tried for the ε-test, from 0 to below ε₀."""
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
 def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> EventCounts:
-    """How often an event for a label occurred in that label's world and in the other, by counts (2, J) of cells."""
+    """How often an event for `label` occurred with that label and with the other, from (2, J) counts of views.
+
+    event: (J,) mask of the views that belong to it.
+    """
     return EventCounts(*(round(float(counts[world][event].sum())) for world in (label, 1 - label)))

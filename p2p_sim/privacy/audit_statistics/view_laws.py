@@ -1,11 +1,12 @@
 """Exact laws of what an observer of one small cluster sees, tabulated view by view.
 
-A view is a number, a *cell*. Its probability with the target's noisy bit 0 or 1 is `weight * a` or `weight * b`, where
-the weight does not depend on labels; a and b decide which event tells most, also where the weight is nearly zero.
+Views are numbered; a *cell* is the number of a view. The view's probability with the target's noisy bit 0 or 1 is
+`weight * a` or `weight * b`, where the weight does not depend on labels. So the ratio of a and b decides which views
+are evidence, even where the weight is nearly zero.
 
-**One user's submission beside the others'.** Given how many users submitted and how many of the labels were ones, who
-submitted which is exchangeable. So the law of (t, k) says that of (the target's submission, the others' t', the ones k'
-among these).
+**One user's submission beside the others'.** Given that t users submitted, k of them a 1, every assignment of these
+submissions to users is equally likely. So the law of (t, k) determines that of (what the target submitted, the number
+t' of the others' submissions, the number k' of ones among these).
 """
 
 import math
@@ -25,20 +26,20 @@ from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficient
 
 
 def split_cells(users: int) -> int:
-    """How many different views there are of the target's submission s beside the others' submissions: 3n².
+    """How many views (s, t', k') of n `users` there are: 3 n². View (s, t', k') is cell (s n + t') n + k'.
 
-    View (s, t', k') has the number (s n + t') n + k': s = 0 for silence, else 1 + label; t' others submitted, k' of
-    them ones.
+    s: what the target submits, 0 for nothing, else 1 + the label. t', k': the others' submissions and ones among these.
     """
     return 3 * users * users
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """Probabilities of who submits, for each view of `split_cells`, (3 n²,): no label has a say in them.
+    """For each view of `split_cells`, (3 n²,), the probability of who submits: the target or not, and t' of the others.
+
+    It does not depend on labels.
 
     Args:
-        users: n, of whom each submits by herself.
-        rate: with this probability.
+        users: n. rate: probability with which each user submits, independently.
     """
     others = binomial_pmf(0, users - 1, users - 1, rate)
     states = np.array([1.0 - rate, rate, rate])
@@ -46,9 +47,9 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """Probabilities of the views of `split_cells` given who submits, (..., 3 n²).
+    """For each view of `split_cells`, (..., 3 n²), its probability given t' and whether the target submits.
 
-    counts: (..., n + 1, n + 1), the probability of k ones among t submissions.
+    counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions (axis before it).
     """
     n = counts.shape[-1] - 1
     t, k = np.arange(n)[:, None], np.arange(n)[None, :]
@@ -59,7 +60,7 @@ def split(counts: Floats) -> Floats:
 
 
 SLACK = 1e-11
-"""Charged for the relative rounding error of a tabulated probability.
+"""Relative rounding error that is allowed for in a tabulated probability.
 
 Proved below 3e-12 up to 100 submissions: `VALUE_ERROR` of a column of 101 values, of X's and of t's, 1e-12 in all,
 and 2e-12 for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100."""
@@ -70,10 +71,10 @@ LARGEST_COALITION = 5
 
 @dataclass(frozen=True)
 class ViewLaw:
-    """The law of an observer's view for one data set, if the target's label is 0 and if it is 1.
+    """The exact law of what an observer sees in one data set, with the target's label 0 and with 1.
 
-    flip_prob: α. weight, a, b: (J,), for each view what the labels have no say in, and the rest if the target's noisy
-    bit is 0 (a) and 1 (b).
+    flip_prob: α. weight, a, b: (J,), one entry a view: its probability is weight · a if the target's noisy bit is 0 and
+    weight · b if it is 1.
     """
 
     flip_prob: float
@@ -83,16 +84,16 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """The probability of each view if the target's label is 0, and if it is 1, (2, J)."""
+        """(2, J) probability of each view with the target's label 0 and with 1."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Cells (J,) that are evidence beyond e^ε for the target's label: P - e^ε Q = (A, B times factors) > 0.
+        """A mask (J,) of the views more than e^ε times as likely with this label of the target as with the other.
 
-        No other event has a larger P - e^ε Q. Where no evidence is possible at all (α = 1/2) it is what would be
-        evidence if the target's bit were not flipped.
+        No other event has a larger P - e^ε Q. Where no view is evidence (α = 1/2), the mask is that of views which
+        would be evidence if the target's bit were not flipped.
 
         Args:
             epsilon: ε, at least 0 and at most ε₀ for an event that is not empty.
@@ -105,9 +106,10 @@ class ViewLaw:
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
-        """Σ max(0, (1 + slack) P - (1 - slack) e^ε Q) for evidence of label 0 and of label 1, (2,).
+        """δ(ε) in this data set for evidence of label 0 and of label 1, (2,): Σ max(0, P - e^ε Q) over the views.
 
-        Underflow is charged as well if there is slack: a few times the smallest positive number a cell.
+        slack: relative error of P and Q; above 0 for an upper bound, below 0 for a lower one. Then underflow is allowed
+        for as well.
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
@@ -119,39 +121,39 @@ class ViewLaw:
 
 
 class Views(Protocol):
-    """What one observer may see of one cluster: all possible views, with their laws for each data set."""
+    """All that one observer may see of one small cluster: the laws of the view, with the exact ε and δ."""
 
     @property
     def observer(self) -> str:
-        """Who looks, one of `bound.OBSERVERS`."""
+        """Name of the observer, for reports."""
 
     @property
     def basis(self) -> str:
-        """Where the exact figures come from, in words."""
+        """In words, where the exact ε and δ come from, for reports."""
 
     @property
     def cluster_size(self) -> int:
-        """n, the users of the cluster."""
+        """n, users of the cluster."""
 
     @property
     def members(self) -> int:
-        """c, users of the cluster who look on; 0 for the learner alone."""
+        """c, users of the cluster who collude with the learner; 0 for the learner alone."""
 
     @property
     def laws(self) -> Sequence[ViewLaw]:
-        """The laws for m = 0, 1, ... ones among the others; swapping the labels mirrors the rest."""
+        """The law of the view for each data set m = 0, 1, ... up to half, m the others with label 1."""
 
     def delta(self, epsilon: float) -> Bracket:
-        """The exact δ(ε) over all data sets."""
+        """The observer's exact δ(ε), the largest over all data sets, between bounds that rounding sets apart."""
 
     def epsilon(self, delta: float) -> Bracket:
-        """The exact ε(δ) over all data sets."""
+        """The observer's exact ε at δ, the largest over all data sets, between close bounds."""
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
-    """For each of W worlds Pr[k ones | t submissions], if the target's noisy bit is 0 and if it is 1: (2, W, T+1, T+1).
+    """Pr[k ones | t submissions], (2, W, T+1, T+1), by the target's noisy bit, data set, t and k; zero where k > t.
 
-    It is zero where k > t.
+    worlds: the other users of each of W data sets. trials: T, the largest t.
     """
     a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
@@ -161,7 +163,7 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class CountViews:
-    """The learner's view as counts: t submissions with k ones among them, view t (T+1) + k, where T = n · rounds."""
+    """What the learner sees: t submissions, k of them ones. View (t, k) is cell t (T+1) + k, T = n · rounds."""
 
     members = 0
 
@@ -175,7 +177,7 @@ class CountViews:
 
     @property
     def cluster_size(self) -> int:
-        """n, the users of the cluster."""
+        """n, users of the cluster."""
         return self.exchange.cluster_size
 
     @property
@@ -185,31 +187,29 @@ class CountViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """One law for each m from 0 to (n-1)/2."""
+        """The law of the view for each data set m = 0 to (n-1)/2, m the others with label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
     def _counts(self) -> Floats:
-        """Pr[k ones | t submissions] for every m from 0 to (n-1)/2, as `_count_laws` gives it."""
+        """Pr[k ones | t submissions] by the target's noisy bit, m, t and k, (2, m, T+1, T+1); m up to half."""
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The accountant's exact δ(ε)."""
+        """The learner's exact δ(ε) by the accountant, the largest over all data sets."""
         return self.exchange.delta(epsilon)
 
     def epsilon(self, delta: float) -> Bracket:
-        """The accountant's exact ε(δ)."""
+        """The learner's exact ε at δ by the accountant, the largest over all data sets."""
         bound = self.exchange.epsilon(delta)
         return Bracket(bound.epsilon_lower, bound.epsilon_upper)
 
 
 @dataclass(frozen=True)
 class LearnerViews(CountViews):
-    """The learner's view if it sees what the target submitted, beside what the others did, in one round: see
-    `split_cells`.
-    """
+    """What the learner sees if she knows which submission is the target's: the views of `split_cells`; one round."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -218,15 +218,14 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
+        """The law of the view for each data set m = 0 to (n-1)/2, m the others with label 1."""
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
 
 
 class Pattern(NamedTuple):
-    """Which noisy bits a coalition knows: f₀ of holders of label 0 and f₁ of holders of label 1, j of these bits being
-    ones.
-    """
+    """What a coalition knows of non-members: f₀ and f₁ noisy bits of holders of label 0 and 1, j of them ones."""
 
     zeros: int
     ones: int
@@ -235,7 +234,7 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True)
 class CoalitionViews:
-    """c passive users of the cluster, pooled with the learner.
+    """What c passive users of the cluster and the learner see together.
 
     With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label: cells 0 and 1, its value. Otherwise the
     members know the noisy bits of f of the other n-c-1 non-members; who fetched from a member is known and tells
@@ -267,18 +266,18 @@ class CoalitionViews:
 
     @property
     def sources(self) -> int:
-        """n - c: the users who are no members."""
+        """n - c, the non-members, the target among them."""
         return self.cluster_size - self.members
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All possible patterns (f₀, f₁, j) of known bits."""
+        """All (f₀, f₁, j) that members may know, in the order of their cells."""
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """First cell of each pattern, (c+1, c+1, c+1); -1 where there is none."""
+        """The first cell of each pattern, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where there is none."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
             first[pattern] = 2 + i * split_cells(self.sources)
@@ -286,10 +285,11 @@ class CoalitionViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """One law for each number of ones, 0 to (n-c-1)/2, among the non-members besides the target."""
+        """The law of the view for each number of ones, 0 to (n-c-1)/2, among the non-members besides the target."""
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
+        """The law of the view if `ones` of the non-members besides the target hold label 1."""
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
@@ -308,9 +308,7 @@ class CoalitionViews:
         return ViewLaw(alpha, weight, a, b)
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
-        """Probabilities that members know f₀ bits of holders of label 0 and f₁ of label 1, and not the target's, (c+1,
-        c+1).
-        """
+        """Probability (c+1, c+1) that members know f₀ bits of `zeros` users and f₁ of `ones`, not the target's."""
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))
         now[0, 0] = 1.0
@@ -327,16 +325,16 @@ class CoalitionViews:
         return now
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) from the tables, rounding charged on both sides."""
+        """The coalition's exact δ(ε), the largest over all data sets, between bounds that rounding sets apart."""
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
         return outward(lower, upper)
 
     def epsilon(self, delta: float) -> Bracket:
-        """ε(δ) by bisection on either side of δ(ε), to 1e-6."""
+        """The coalition's exact ε at δ between close bounds, by bisection to 1e-6."""
         return Bracket(self._cross(delta, "lower").lower, self._cross(delta, "upper").upper)
 
     def _cross(self, delta: float, side: str) -> Bracket:
-        """Two neighbouring ε between which the upper or lower bound of δ(ε), `side`, falls to `delta`."""
+        """Two close ε between which the lower or the upper bound (`side`) of δ(ε) falls to `delta`."""
         local = local_epsilon(self.flip_prob)
         high = min(local, LARGEST_EPSILON)
 

@@ -44,13 +44,13 @@ LARGEST_WORK = 10**9
 """Most numbers that are computed, some minutes' worth; a certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
-"""Probabilities in units of 2^-bits, rounded down: the first value, and a number for it and each one after it."""
+"""A law on whole numbers: its first value, then the probabilities from there on, in units of 2^-bits, rounded down."""
 Float = tuple[int, int]
-"""A mantissa and an exponent of 2, a number rounded down."""
+"""A number as mantissa and exponent of 2, rounded down."""
 
 
 class RoundedLaws(NamedTuple):
-    """Lower bounds of the laws A and B, for k = `low`, low + 1, ..., in units of 2^-bits."""
+    """Lower bounds of A(k) and B(k) for k = `low`, `low` + 1, ..., in units of 2^-bits."""
 
     low: int
     a: list[int]
@@ -91,7 +91,7 @@ def verify(certificate: Any) -> str:
 
 
 class Proof:
-    """The claim, the numbers' bits and the work done, for all data sets; probabilities below 2^-drop are left out."""
+    """Checks one claim, data set by data set, in multiples of 2^-bits; drops probabilities below 2^-drop."""
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -107,7 +107,7 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove δ for the m from `first` to `last`, at most `first` + `revealed`; refuse where the bound is above δ."""
+        """Prove the claimed δ for m = `first` to `last`, at most `first` + `revealed`; raise `Refused` if it fails."""
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
         sources = self.n - revealed
@@ -130,12 +130,12 @@ class Proof:
             refuse(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """Upper bound of Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
+        """Upper bound of Σ max(0, keep P - lose Q), in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """A lower bound of the law of X, the noisy ones, if `ones` of the others hold 1 and `zeros` hold 0."""
+        """The law of X, the others' noisy labels that are 1, where `ones` of them hold 1 and `zeros` hold 0."""
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -144,7 +144,7 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """Lower bounds of A and B for t submissions: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
+        """A and B for t labels from n = `sources` users: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
@@ -160,7 +160,7 @@ class Proof:
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
     def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
-        """Lower bounds of A and B for t - 1 submissions: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t."""
+        """A and B for t - 1 labels from those for t: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, B likewise."""
         low, a, b = views
         if low:
             low, a, b = low - 1, [0, *a], [0, *b]
@@ -169,7 +169,7 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """Two laws without the values at both ends that are improbable in both."""
+        """A and B from k = `low` on, less the values at both ends where both are below 2^-drop."""
         end, first, cut = len(a), 0, self.cut
         while end and a[end - 1] < cut and b[end - 1] < cut:
             end -= 1
@@ -178,19 +178,19 @@ class Proof:
         return RoundedLaws(low + first, a[first:end], b[first:end])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
-        """A lower bound of the law Bin(trials, p), without improbable values."""
+        """The law Bin(trials, p), less probabilities below 2^-drop."""
         k = mode(trials, p)
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient at `wanted`, from one at k <= `wanted`."""
+        """A lower bound of the binomial coefficient at `wanted`, from `ways`, that at k; `wanted` is at least k."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """A lower bound of Bin(trials, p) about its mode k, where it is at least `cut`; ways: C(trials, k)."""
+        """Bin(trials, p) about its mode k, as far as it is at least `cut`; `ways`: the binomial coefficient at k."""
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
@@ -211,7 +211,7 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Count the numbers that are computed; refuse too many."""
+        """Add to the count of computed numbers; raise `Refused` beyond `LARGEST_WORK`, so that no file takes hours."""
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
             refuse(f"the certificate needs more work than is allowed, {LARGEST_WORK} numbers")
@@ -223,14 +223,14 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """A number over a divisor, rounded down to so many bits, as mantissa and exponent."""
+    """mantissa · 2^exponent / divisor, rounded down to a mantissa of so many bits."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
 
 
 def power(base: Fraction, exponent: int, bits: int) -> Float:
-    """A lower bound of base^exponent, for a base from 0 to 1, as mantissa and exponent."""
+    """A lower bound of base^exponent with a mantissa of so many bits, for a base from 0 to 1."""
     scale = bits + base.denominator.bit_length()
     square = trimmed(base.numerator << scale, -scale, bits, base.denominator)
     bound: Float = (1, 0)
@@ -254,7 +254,7 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The intervals of data sets m that a certificate lists; refused unless they cover 0 to (n-1)/2."""
+    """The certificate's intervals of m, each with its b; raises `Refused` unless they cover 0 to (n-1)/2."""
     if not isinstance(cover, list) or not cover:
         refuse("cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
@@ -276,20 +276,20 @@ def covering(cover: Any, n: int) -> list[dict[str, int]]:
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
-    """Refuse a value that is not an object with exactly these keys."""
+    """Raise `Refused` unless the value is an object with exactly these keys; `where` names it in the message."""
     if not isinstance(value, dict) or set(value) != set(names):
         refuse(f"{where}: must be an object with the keys {', '.join(names)}, each once")
 
 
 def whole(value: Any, name: str, least: int, largest: int) -> int:
-    """A value that is a whole number in a range; anything else is refused."""
+    """The value if it is a whole number from `least` to `largest`; else raises `Refused`."""
     if type(value) is not int or not least <= value <= largest:
         refuse(f"{name}: must be a whole number from {least} to {largest}")
     return value
 
 
 def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
-    """A number from 0 to `largest`, given as text, a decimal or a ratio; anything else is refused."""
+    """The exact number that a string states as a decimal or a ratio; `Refused` unless it is from 0 to `largest`."""
     if not isinstance(value, str) or not NUMBER.fullmatch(value):
         refuse(f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"')
     number = Fraction(value)
@@ -299,24 +299,24 @@ def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
 
 
 def refuse(why: str) -> NoReturn:
-    """Raise `Refused`, with the reason."""
+    """End the proof by raising `Refused` with this reason."""
     raise Refused(why)
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dictionary; refused if a key occurs twice."""
+    """A JSON object as a dictionary; raises `Refused` if a key occurs twice."""
     if len(values := dict(pairs)) < len(pairs):
         refuse("a key occurs twice in one object")
     return values
 
 
 def inexact(_: str) -> NoReturn:
-    """Refuse a number with a point or an exponent, and what is not finite."""
+    """Raise `Refused`: JSON calls this for a number with a point or an exponent, and for infinities and NaN."""
     refuse("numbers must be whole or in strings")
 
 
 def read(path: str) -> Any:
-    """The content of a certificate's file.
+    """The content of a certificate's file, as JSON has it, to be passed to `verify`.
 
     Raises:
         Unreadable: there is no such file, or it is not JSON.
@@ -333,7 +333,7 @@ def read(path: str) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Verify one file and say what is proved; returns the exit status."""
+    """Verify the file that the arguments name and print what is proved; returns the exit status, 0, 1 or 2."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python verify_certificate.py FILE", file=sys.stderr)
         return 2

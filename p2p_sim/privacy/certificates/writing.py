@@ -1,7 +1,8 @@
 """Writes certificates of the label exchange, which `verify_certificate.py` proves without this package.
 
-Which intervals of m share one m', and how many others are revealed for each, is found with floating-point numbers. They
-prove nothing and need not: a certificate leaves here only if the verifier has proved it.
+A certificate lists intervals of m, the others with label 1; one evaluation proves a whole interval. Floating-point
+numbers choose the intervals, and how many others' noisy labels are revealed for each. They prove nothing: a certificate
+is returned only if the verifier has proved it.
 """
 
 import json
@@ -25,9 +26,9 @@ from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32
-"""Bits: probabilities below δ by the first are dropped, and the fixed point has so many more."""
+"""Bits: the verifier drops probabilities below δ · 2^-DROPPED and computes with SPARE more binary digits."""
 MARGIN = 1e-7
-"""By which a δ that is found with floating-point numbers must be below the claim."""
+"""Relative margin by which a δ computed in floating point must be below the claimed one."""
 
 
 def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = None) -> str:
@@ -74,11 +75,10 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The intervals of data sets m of a certificate, and how many others' bits are revealed in each, as many as δ
-    allows, about.
+    """The certificate's intervals of m, from 0 to half: a list of {"from", "to", "revealed"}.
 
-    Near m = 0, where δ is usually largest, hardly any are revealed; then more and more, so that there are few
-    intervals.
+    "revealed" is how many others' noisy labels the learner is told, nearly as many as δ allows: hardly any near m = 0,
+    where δ is usually largest, then more and more, so that few intervals are needed.
     """
     n = exchange.cluster_size
     half, first, revealed = (n - 1) // 2, 0, 0
@@ -108,10 +108,10 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
-    """Nearly δ(ε) of the data set with `ones` holders of label 1 among the rest, if `revealed` others' bits are known.
+    """δ(ε) in floating point if `revealed` others' noisy labels are known and `ones` of the rest hold label 1.
 
     Args:
-        delta: of interest: probabilities far below it are left out.
+        delta: the claimed δ: probabilities far below it are left out.
     """
     tail = math.log(delta) - 25.0  # 1e-11 of δ
     # The laws of t and of X.

@@ -12,8 +12,9 @@ Floats = NDArray[np.float64]
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Equally likely noise vectors that stand for Laplace noise, (count^K, K): combinations of midpoints of its
-    quantiles.
+    """A quadrature of Laplace noise: (count^K, K) equally likely noise vectors for K classes.
+
+    They are all combinations of the quantiles of the law at `count` midpoints.
     """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
@@ -21,17 +22,17 @@ def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
 
 
 def shares(labels: tuple[int, ...], classes: int) -> Floats:
-    """The share of each class among the labels of a cluster, (K,)."""
+    """The share of each class among a cluster's labels, (K,)."""
     return np.bincount(labels, minlength=classes) / len(labels)
 
 
 def noisy_label_law(
     labels: tuple[int, ...], classes: int, threshold: float, noise: Floats, resampling_prob: float
 ) -> Floats:
-    """Probability of each vector of noisy labels of one cluster, (K^n,), averaged over the noise (M, K).
+    """Probability (K^n,) of each vector of the noisy labels of a cluster's n users, averaged over the noise.
 
     Args:
-        labels: true ones of the n users. classes, threshold, resampling_prob: K, τ, λ.
+        labels: the users' true labels. classes, threshold, resampling_prob: K, τ, λ.
         noise: (M, K) equally likely noise vectors.
     """
     q = released_distribution(shares(labels, classes), noise, threshold)
@@ -44,8 +45,9 @@ def noisy_label_law(
 
 
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
-    """ε of the noisy labels alone (β = 0): the largest log-ratio over neighbouring data sets and outputs, by
-    enumeration.
+    """ε of the noisy labels of a cluster of n users alone (β = 0), exact for this noise, by enumeration.
+
+    It is the largest log-ratio over neighbouring data sets and outputs. Arguments as of `noisy_label_law`.
     """
 
     @cache
@@ -53,7 +55,7 @@ def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampl
         return noisy_label_law(labels, classes, threshold, noise, resampling_prob)
 
     worst = 0.0
-    # everyone else's labels, up to their order; then the target's before and after the change
+    # for all labels of the other users, up to their order, and for each change of the target's label
     for rest in itertools.combinations_with_replacement(range(classes), n - 1):
         for before, after in itertools.permutations(range(classes), 2):
             worst = max(worst, float(np.log(law((before, *rest)) / law((after, *rest))).max()))

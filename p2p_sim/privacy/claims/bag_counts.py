@@ -1,4 +1,4 @@
-"""Class counts of bags of users: without noise they hide nothing; with noise they are private."""
+"""Claims about class counts of bags (groups) of users: without noise they hide nothing; with noise they are private."""
 
 import itertools
 import math
@@ -12,12 +12,13 @@ from p2p_sim.privacy.rivals.noisy_counts import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
-"""Values of noise on either side that are told apart."""
+"""How many values of a noisy count below 0, and above the bag's size, are distinguished."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Pairs of class counts of a tiny bag before and after one label changes, for all labels; of two classes class 1
-    alone.
+    """Yield pairs of class counts of a bag of `size` users before and after one label changes, for all labels.
+
+    With two classes only the count of class 1 is given.
     """
     for others in itertools.combinations_with_replacement(range(classes), size - 1):
         for pair in itertools.permutations(range(classes), 2):
@@ -26,8 +27,9 @@ def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
 
 
 def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float64]:
-    """The joint law of class counts with two-sided geometric noise; all values below -6 count as one, and all above
-    size + 6.
+    """Joint law of class counts with two-sided geometric noise, one axis a class with values from -6 to size + 6.
+
+    The first and last value of an axis stand for all beyond as well.
     """
     t, law = math.exp(-1.0 / noise_scale), np.ones(())
     for count in counts:
@@ -39,7 +41,7 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of the claim about counts without noise: δ at ε = 10 of the counts of a bag whose other labels are known.
+    """Cases: δ at ε = 10 of the noiseless counts of a bag, for who knows the bag's other labels.
 
     Args:
         claimed: δ that the claim allows.
@@ -54,10 +56,10 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """Cases of the claim about noisy counts: ε over all outputs and all neighbouring bags of two or three users.
+    """Cases: ε of noisy counts over all outputs and all neighbouring bags of two or three users.
 
     Args:
-        moved: counts that a changed label is taken to move; None: one of two classes, else two.
+        moved: how many counts a changed label is taken to move, from which the noise scale follows; None: as it does.
     """
     for size, classes, epsilon in itertools.product((2, 3), (2, 3), (0.1, 1.0, 3.0)):
         scale, worst = (moved or moved_counts(classes)) / epsilon, 0.0

@@ -1,11 +1,11 @@
 """Clustering paper, Theorems 1 and 6 and Corollaries 1 and 2: the centralised mechanism's privacy.
 
-Theorem 1 is tested by events whose probabilities have a closed form. Let user 1's label be a in D and b in D', and q̃ be
-released, as the modified loss does for β > 0.
+Theorem 1 is tested by events whose probabilities have a closed form. Let user 1's label be a in D and b in D'. Let the
+noisy label distribution q̃ be released, as it is by the modified loss for β > 0.
 
-The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, every other is clipped to
-τ". If in D the share of a is at most 1-(K-1)τ and that of b at least τ, both noises are in their exponential tails, and
-the event is e^(2/σ) times as likely under D: one changed label moves two shares.
+The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share is
+clipped to τ". If in D the share of a is at most 1-(K-1)τ and that of b at least τ, both noises are in their exponential
+tails, and the event is e^(2/σ) times as likely under D: one changed label moves two shares.
 
 For K >= 3, if the share of a is at most τ and that of b at least τ, the same holds of the event "q̃(b) = τ and
 τ < q̃(a) <= τ + x", since it implies that b was clipped to τ and that a's noisy share is above τ. Together with "the
@@ -27,20 +27,20 @@ from p2p_sim.privacy.rivals.noisy_share import released_distribution
 SCALES = (0.5, 1.0, 2.0)
 RESAMPLING = (0.5, 0.9, 0.99)
 EDGE = 1e-6
-"""Width x of the event in which q̃(a) lies in (τ, τ + x]."""
+"""Width x of the edge event, in which q̃(a) lies in (τ, τ + x]."""
 
 
 def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> float:
-    """ε of Theorem 1 as printed: 1/σ + ln(1 + (1-λ)/(λτ))."""
+    """ε that the clustering paper's Theorem 1 prints for Algorithm 1: 1/σ + ln(1 + (1-λ)/(λτ))."""
     return 1.0 / scale + math.log1p((1.0 - resampling_prob) / (resampling_prob * threshold))
 
 
 def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
-    """Probability that q̃ is τ everywhere but at label 0, and that user 1's noisy label is 0.
+    """Probability of the corner event: q̃ is τ everywhere but at label 0, and user 1's noisy label is 0.
 
     Args:
-        labels: the cluster's; user 1's is the first, and is `own`.
+        labels: of the cluster's users; user 1's is the first, and equals `own`.
         classes: K. scale: σ, above 0. threshold: τ in (0, 1/K). resampling_prob: λ.
     """
     share, unit, top = shares(labels, classes), scale / len(labels), 1.0 - (classes - 1) * threshold
@@ -51,8 +51,11 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
 
 
 def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
-    """Cases of Theorem 1: log-ratios that explicit events attain, against a claimed ε, a function of σ, λ and τ."""
-    # the corner event: every user holds another label, and τ is below all shares
+    """Cases of Theorem 1: log-ratios of two events under neighbouring data sets against a claimed ε of (σ, λ, τ).
+
+    The log-ratios are lower bounds of the true ε. So the cases can refute the claim; they cannot prove it.
+    """
+    # the corner event: the users' labels all differ, and τ is below all shares
     for classes, scale, lam in itertools.product((2, 3, 4), SCALES, RESAMPLING):
         tau, labels = 0.5 / classes, tuple(range(classes))
         first = corner_event(labels, classes, scale=scale, threshold=tau, resampling_prob=lam, own=0)
@@ -72,11 +75,10 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 6: least and largest q̃, its sum and the least singular value of Q, for random and extreme
-    noise.
+    """Cases of Theorem 6: least and largest q̃, its sum and the least singular value of Q, for noise of many scales.
 
     Args:
-        offset: added to the claimed lower end τ of q̃, for a control.
+        offset: added to the claimed lower bound τ of q̃, for a control.
     """
     rng = np.random.default_rng(6)
     for classes in (2, 3, 5, 10, 50):
@@ -96,9 +98,9 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Corollary 1: exact ε of K-ary randomised response with the corollary's λ; q̃ is uniform as τ = 1/K.
+    """Cases of Corollary 1: ε of K-ary randomised response with its λ, from the exact law, against factor · ε.
 
-    factor: multiplies the claimed ε, for a control.
+    q̃ is uniform, as τ = 1/K.
     """
     for classes in (2, 3, 5, 10, 100):
         noise = np.array([1e300] + [-1e300] * (classes - 1))
@@ -110,10 +112,10 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Cases of Corollary 1's rate: Theorem 2's factor of √(dim/n), K/(1-β), against K/ε, up to a constant of 4.
+    """Cases of Corollary 1: Theorem 2's factor K/(1-β) of √(dim/n) against 4 K/ε, the corollary's up to a constant.
 
     Args:
-        leading: the K in the numerator; 1 for the sharp form of Lemma 2.
+        leading: a function of K in place of the K in Theorem 2's numerator; 1 for the sharp form of Lemma 2.
     """
     for classes in (2, 5, 10, 20, 50, 100):
         for epsilon in (0.01, 0.1, 0.5, 0.99):
@@ -123,8 +125,7 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Corollary 2: exact ε of the noisy labels (all that is released for β = 0) of tiny clusters, against
-    `constant` times ε.
+    """Cases of Corollary 2: ε of tiny clusters' noisy labels, all that is released for β = 0, against constant · ε.
 
     The error of the quadrature is taken as three times its change from a coarser one.
     """

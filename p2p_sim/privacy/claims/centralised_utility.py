@@ -14,15 +14,15 @@ from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
-    """The bound on ψ of Lemma 5 as printed: 2Kτ + 2√2 Kσ/s, s the cluster's size."""
+    """The bound of the cluster distortion ψ that Lemma 5 prints for s = `size` users: 2Kτ + 2√2 Kσ/s."""
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 5: E Σ_y |q̃(y) - p̂(y)| over the noise, for every label distribution of a small cluster.
+    """Cases of Lemma 5: E Σ_y |q̃(y) - p̂(y)| over the noise against a claimed bound of (K, τ, σ, s).
 
-    The bound is for a mean over data sets; here it is held against each of them. The error of the quadrature is taken
-    as three times its change from a coarser one.
+    The lemma bounds a mean over data sets; here each label distribution of a small cluster is compared. The error of
+    the quadrature is taken as three times its change from a coarser one.
     """
     for classes, size, fine, coarse in ((2, 1, 200, 140), (2, 10, 200, 140), (3, 1, 30, 21), (3, 6, 30, 21)):
         for fraction, scale in itertools.product((0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)):
@@ -43,7 +43,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """The risk R_{β,λ}(h) of a hypothesis by the modified loss, the distortion ψ, and its largest modified loss L̃."""
+    """A hypothesis's risk R_{β,λ}(h) by the modified loss, the distortion ψ and the largest modified loss L̃."""
 
     risk: float
     distortion: float
@@ -53,7 +53,7 @@ class ModifiedRisk(NamedTuple):
 def modified_risk(
     n: int, positive: tuple[float, float], loss: Floats, *, beta: float, lam: float, threshold: float, noise: Floats
 ) -> ModifiedRisk:
-    """The risk of a hypothesis h by the modified loss, exactly, for two points in one cluster and K = 2.
+    """The modified risk of a hypothesis h, by enumeration for this noise, with two points x, one cluster and K = 2.
 
     Args:
         n: users, all in one cluster. positive: p(1|x) at two equally likely points x. loss: (2, 2) ℓ(h, x, y).
@@ -78,8 +78,9 @@ def modified_risk(
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 6: |R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ), φ the full L1 distance; for any law of
-    the noise.
+    """Cases of Lemma 6: |R_{β,β} - R_{β,λ}| against factor · L̃ |β-λ| (φ + ψ), φ the full L1 distance of two points.
+
+    The lemma holds for any noise; here it is a quadrature of Laplace noise.
     """
     rng = np.random.default_rng(66)
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
@@ -101,11 +102,12 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
-    """The most that precision times recall can be, over all ε-label private mechanisms for the association problem.
+    """Upper bound of precision times recall over all ε-label private mechanisms for the association problem.
 
-    Averaged over permutations of labels and clusters a mechanism has two numbers: the probability that it reports a
-    label of the cluster, `held`, and one that is not, `absent`. Label privacy implies held <= e^ε absent and
-    1 - absent <= e^ε (1 - held); recall is `held`, precision follows from the two. A relaxation: an upper bound.
+    Such a mechanism reports labels that occur in a cluster of `size` users. Averaged over permutations of labels and
+    clusters a mechanism has two numbers: the probability that it reports a label of the cluster, `held`, and one that
+    is not, `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is `held`;
+    precision follows from the two.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
     # below it the product increases in `held`; above it, it is a square over a linear function, hence convex
@@ -113,7 +115,7 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
 
 
 def subset_selection(classes: int, epsilon: float) -> float:
-    """Precision times recall of subset selection, an ε-private mechanism for one label: a value that is attained."""
+    """Precision times recall that subset selection, ε-private for one label, attains with its best subset size."""
     best = 0.0
     for d in range(1, classes):
         weight = d * math.exp(epsilon) + classes - d
@@ -122,7 +124,7 @@ def subset_selection(classes: int, epsilon: float) -> float:
 
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 5: precision times recall against the proof's e^ε s/(K-s), up to K = 10,000 times s."""
+    """Cases of Theorem 5: precision times recall against factor · e^ε s/(K-s), up to K = 10,000 times s."""
     for size, multiple, epsilon in itertools.product((1, 4, 20), (3, 10, 100, 10_000), (0.1, 1.0, 3.0)):
         classes = size * multiple
         upper = precision_times_recall(classes, size, epsilon)

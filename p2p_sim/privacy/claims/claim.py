@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOLERANCE = 1e-9
-"""Relative allowance for rounding: a claim that is exact has a ratio of one."""
+"""Relative allowance for rounding: where a claim is attained exactly the ratio is one up to rounding."""
 
 CLUSTERING = "Label differential privacy via clustering"
 VECTOR = "Vector approximation"
@@ -18,13 +18,14 @@ Where = Mapping[str, float]
 
 @dataclass(frozen=True)
 class ClaimCase:
-    """One evaluation of a claim. Its ratios are the slack of the claimed figure: above 1 it holds, below 1 it is
-    violated.
+    """One evaluation of a claim: by what factor the claimed value and the true one differ.
 
-    claimed: the printed figure. ratio_low: slack against an upper bound of the true value (exact, certified, or a
-    quadrature with its error): at least 1 shows that the claim holds here. ratio_high: slack against an attained value:
-    below 1 refutes the claim. where: parameters and values, the true one among them. size: orders counter-examples, the
-    smallest is shown.
+    A ratio is claimed over true for an upper bound, true over claimed for a lower one; above 1 the claim has slack.
+    claimed: the printed figure.
+    ratio_low: the ratio with a certified bound of the true value: at least 1 shows that the claim holds here.
+    ratio_high: the ratio with an attained value: below 1 refutes the claim.
+    where: parameters and values, the true one among them.
+    size: rank among counter-examples; the smallest is reported.
     """
 
     claimed: float
@@ -35,30 +36,31 @@ class ClaimCase:
 
 
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
-    """A case of a claim that a value is at most `claimed`.
+    """The case of a claim that a value is at most `claimed`.
 
     Args:
         true: attained value, a lower bound of what the claim speaks of.
-        upper: certified upper bound of it; the attained value itself where that is exact.
-        size: orders counter-examples.
+        upper: certified upper bound of it; None: the attained value is exact.
+        size: rank among counter-examples. where: parameters of the case.
     """
     low, high = (_ratio(claimed, value) for value in (true if upper is None else upper, true))
     return ClaimCase(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
 
 
 def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> ClaimCase:
-    """A case of a claim that a value, which is known exactly as `true`, is at least `claimed`."""
+    """The case of a claim that a value, whose exact value is `true`, is at least `claimed`; others as of `at_most`."""
     ratio = _ratio(true, claimed)
     return ClaimCase(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
 
 
 def _ratio(larger: float, smaller: float) -> float:
+    """larger / smaller, infinite where `smaller` is not positive."""
     return larger / smaller if smaller > 0.0 else math.inf
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the cases of a claim show together.
+    """What the cases of a claim show: whether it holds, with how much slack, and a counter-example if not.
 
     tightest, loosest: smallest and largest finite slack (claimed over true for an upper bound, the inverse for a lower
     one); below 1 where the claim fails. where: parameters of the tightest and of the loosest case. counterexample:
@@ -95,7 +97,7 @@ class Claim:
     belief: bool = False
 
     def check(self) -> Verdict:
-        """Evaluate every case, and give the verdict.
+        """Evaluate every case and return the verdict.
 
         Raises:
             ArithmeticError: no case could be evaluated, or none refutes the claim but one could not be shown to hold.
@@ -127,5 +129,5 @@ class Claim:
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
-    """A claim of the clustering paper."""
+    """A claim of the clustering paper; arguments as the fields of `Claim`."""
     return Claim(name, CLUSTERING, statement, cases, corrected)

@@ -19,19 +19,17 @@ RANDOM_DISTRIBUTIONS = 8
 
 
 def randomisation_matrix(q: Floats, beta: float) -> Floats:
-    """Q[y', y] = (1-β) 1{y' = y} + β q(y'), (K, K), for q (K,) and β in [0, 1)."""
+    """The label randomisation matrix Q[y', y] = (1-β) 1{y' = y} + β q(y'), (K, K), for q (K,) and β in [0, 1)."""
     return np.asarray((1.0 - beta) * np.eye(len(q)) + beta * q[:, None])
 
 
 def inverse_matrix(q: Floats, beta: float) -> Floats:
-    """Q⁻¹, in closed form, (K, K)."""
+    """Q⁻¹ in closed form, (K, K): the inverse of `randomisation_matrix(q, beta)`."""
     return np.asarray((np.eye(len(q)) - beta * q[:, None]) / (1.0 - beta))
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Distributions q (K,) to try: the uniform one, a certain one, one split in two, and random ones of several
-    concentrations.
-    """
+    """Label distributions (K,) on which claims are evaluated: uniform, certain, half and half, and random ones."""
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
     certain[0], halves[:2] = 1.0, 0.5
@@ -40,7 +38,7 @@ def distributions(classes: int) -> list[Floats]:
 
 
 class Randomisation(NamedTuple):
-    """Parameters of a matrix Q: K, β and q (K,)."""
+    """Parameters of a label randomisation matrix Q: K classes, β and the label distribution q (K,)."""
 
     classes: int
     beta: float
@@ -48,7 +46,7 @@ class Randomisation(NamedTuple):
 
 
 def _randomisations() -> Iterator[Randomisation]:
-    """The parameters of all matrices Q on which the lemmas are evaluated."""
+    """Yield the parameters of the matrices Q on which every lemma is evaluated."""
     for classes in CLASSES:
         for q in distributions(classes):
             for beta in BIASES:
@@ -56,25 +54,23 @@ def _randomisations() -> Iterator[Randomisation]:
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of a lemma on Q's least singular value, against a claimed lower bound, a function of K and β."""
+    """Cases of Lemma 1: the least singular value of Q against a claimed lower bound, a function of K and β."""
     for classes, beta, q in _randomisations():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of a lemma on the largest absolute column sum of Q⁻¹, against a claimed upper bound, a function of
-    K and β.
-    """
+    """Cases of Lemma 2: the largest absolute column sum of Q⁻¹ against a claimed upper bound in K and β."""
     for classes, beta, q in _randomisations():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of a lemma on the largest modified loss over all losses in [0, 1], against a claimed upper bound.
+    """Cases of Lemma 4: the largest modified loss against a claimed upper bound in K and β.
 
-    The largest is attained by losses of 0 and 1.
+    The largest is over all losses in [0, 1], and is attained with losses of 0 and 1.
     """
     for classes, beta, q in _randomisations():
         inverse = inverse_matrix(q, beta)

@@ -22,7 +22,7 @@ LARGE = tuple(
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + `constant`/x^a on a grid of x from 2 to 10⁸."""
+    """Cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + constant/x^a on a grid of x from 2 to 10⁸."""
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
             value = math.exp(sign * x**power * math.log1p(sign / x))
@@ -31,7 +31,7 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
 
 def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 9: exact brackets of ε against `bound`, a function of n, α, θ and δ, where it applies."""
+    """Cases of Lemma 9: the learner's exact ε against a claimed bound of (n, α, θ, δ), where that is not None."""
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
         if claimed is not None:
@@ -42,10 +42,7 @@ def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> I
 
 
 def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 3: exact brackets of ε with its α and δ, from the smallest n that it serves to a million.
-
-    factor: multiplies the claimed ε, for a control.
-    """
+    """Cases of Theorem 3: the learner's exact ε with its α and δ against `factor` times its ε, n up to a million."""
     for n, theta in ((12_000, 1.0), (30_000, 0.5), (100_000, 1.0), (1_000_000, 1.0)):
         claimed = theorem3(n, theta)
         if claimed is not None:
@@ -57,9 +54,7 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the proof of Theorem 3: its line (32) against Lemma 9 at ξ = 4√ln s, from which it is derived; δ against
-    1/s².
-    """
+    """Cases of Theorem 3's proof: Lemma 9's ε at ξ = 4√ln s against line (32), derived from it; its δ against 1/s²."""
     for n, theta in itertools.product((12_000, 10**5, 10**6, 10**8, 10**12), (1.0, 0.3, 0.1, 0.01)):
         claimed = theorem3(n, theta)
         if claimed is not None:
@@ -78,7 +73,7 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Table 1: Theorem 3's α at θ = ε and s = 1/(φε²) against 10 ln²(s) φ, which Õ(φ) would allow.
 
     Args:
-        power: of φ in the allowance; 1/2 for a control.
+        power: exponent of φ in what is allowed; 1/2 for a control.
     """
     for phi, epsilon in itertools.product((1e-5, 1e-8, 1e-12), (0.1, 0.5)):
         size = 1.0 / (phi * epsilon**2)
@@ -89,10 +84,7 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Cases of Table 1 with exact values: ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = `constant` · φ ln s, against ε.
-
-    As α is Õ(φ) there, the row's rate follows.
-    """
+    """Cases of Table 1: the exact ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = constant · φ ln s, against ε."""
     for phi, epsilon in ((1e-2, 0.5), (1e-3, 0.9), (1e-3, 0.25), (1e-4, 0.5), (1e-5, 0.5)):
         size = math.ceil(1.0 / (phi * epsilon**2))
         alpha = constant * phi * math.log(size)
@@ -103,8 +95,9 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """The law of what a peer sees, {(source, noisy label): probability}; the target is user 0, and the others hold
-    label 0.
+    """The law of what a peer sees: {(user whom she asks, noisy label): probability}.
+
+    label: of the target, user 0; the other n - 1 users hold label 0.
     """
     law = {}
     for source, bit in itertools.product(range(n), range(2)):
@@ -114,44 +107,44 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
-    """The law of what a learner sees of the target without an exchange, {(was it sent, noisy label): probability}."""
+    """The law of what a learner sees of the target if users submit their own noisy labels, without an exchange.
+
+    {(whether she submits, noisy label): probability}; label: the target's.
+    """
     return {(0, 0): 1.0 - theta, (1, label): theta * (1.0 - alpha), (1, 1 - label): theta * alpha}
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε) of two tabulated laws, the larger of both directions."""
+    """δ(ε): the hockey-stick divergence of two tabulated laws with the same keys, in the larger direction."""
     growth = math.exp(epsilon)
     forth = sum(max(0.0, value - growth * second[key]) for key, value in first.items())
     return max(forth, sum(max(0.0, value - growth * first[key]) for key, value in second.items()))
 
 
 def pure_epsilon(first: Law, second: Law) -> float:
-    """Pure ε of two tabulated laws without zeros: the largest log-ratio of probabilities."""
+    """The pure ε of two tabulated laws: the largest absolute log-ratio; both must have the same zeros."""
     return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
 
 
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that δ(0) of a peer's view is at most 1/s; factor: multiplies it, for a control."""
+    """Cases of Section 5.1: δ(0) of a peer's view against factor/s, s users in the cluster."""
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
         true = hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0)
         yield at_most(factor / n, true, None, n, s=n, alpha=alpha)
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that the pure ε of a peer's view is at most ln((1-α)/α); factor: multiplies it, for a
-    control.
-    """
+    """Cases of Section 5.1: the pure ε of a peer's view against factor · ln((1-α)/α)."""
     for n, alpha in itertools.product((2, 3, 10, 100), (0.01, 0.1, 0.4)):
         true = pure_epsilon(peer_law(n, alpha, 0), peer_law(n, alpha, 1))
         yield at_most(factor * math.log((1.0 - alpha) / alpha), true, None, n, s=n, alpha=alpha)
 
 
 def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
-    """Cases of the claim that without an exchange ε does not fall with the sampling rate θ: ε is what it is at θ = 1,
-    or more.
+    """Cases of Section 5.1: without an exchange, ε at sampling rate θ is claimed to be at least that at θ = 1.
 
     Args:
-        pure: ask for pure ε; otherwise for δ(ε₀/2), which does fall with θ.
+        pure: compare the pure ε; otherwise, as a control, δ(ε₀/2), which does fall with θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
         values = []

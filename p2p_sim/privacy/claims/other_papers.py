@@ -1,4 +1,4 @@
-"""The other papers: vector approximation, PLR (objective perturbation), stability-based histogram, histogram rule."""
+"""Claims of other papers: vector approximation, PLR (objective perturbation), two kinds of private histograms."""
 
 import itertools
 import math
@@ -16,10 +16,10 @@ Floats = NDArray[np.float64]
 
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of vector approximation's claim: ε of a vector of noisy bits, over all 2^K outputs and all pairs of labels.
+    """Cases: ε of a label that is released as K noisy bits, over all 2^K outputs and all pairs of labels.
 
     Args:
-        budget_share: part of ε that each bit gets; 1/2 in the paper.
+        budget_share: the share of ε that each bit gets; 1/2 in the paper.
     """
     for classes, epsilon in itertools.product((2, 3, 5, 8), (0.1, 1.0, 4.0)):
         outputs = np.array(list(itertools.product((0, 1), repeat=classes)))
@@ -30,14 +30,17 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
 
 
 class PlrParameters(NamedTuple):
-    """ε' (noise) and Δ (regularisation) of lines 1 to 6 of Algorithm 1 of the stacking paper."""
+    """Parameters of objective perturbation, lines 1 to 6 of the stacking paper's Algorithm 1.
+
+    noise_epsilon: ε', which sets the noise. extra_l2: Δ, the additional regularisation.
+    """
 
     noise_epsilon: float
     extra_l2: float
 
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
-    """Noise and additional regularisation as the stacking paper prints them.
+    """The noise parameter ε' and the additional regularisation Δ as the stacking paper prints them.
 
     Args:
         epsilon: ε. n: examples. strength: λ, above 0.
@@ -49,9 +52,10 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
 
 
 def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise_epsilon: float) -> Floats:
-    """Log-density of the released model at each of many models, (W,), up to a constant; g(w) = |w|²/2.
+    """Log-density of the model that objective perturbation releases, (W,), at W models and up to a constant.
 
-    It is that of the noise b(w) that makes w the minimiser, -ε'|b|/2, and the logarithm of det db/dw; b is a bijection.
+    b(w) is the noise for which w is the minimiser, a bijection. The log-density is -ε'|b|/2 plus ln det db/dw. The
+    regulariser is |w|²/2.
 
     Args:
         w: (W, d) models.
@@ -67,13 +71,13 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of PLR's claim: the largest log-density ratio of the released model over a grid of models, for neighbours
-    in one example.
+    """Cases: the largest log-density ratio of the released model for data that differ in one example, against ε.
 
-    Values on the grid are attained; the proof's bound is the certificate, so the case is taken as it is.
+    The largest is over a grid of models: a lower bound of the true one. So the cases can refute the claim; that it
+    holds beyond the grid rests on the paper's proof.
 
     Args:
-        budget: multiplies ε', for a control.
+        budget: factor of ε', for a control.
     """
     # models and examples: on a line, and in 16 directions of a plane
     radii = np.geomspace(1e-3, 1e3, 60)
@@ -96,18 +100,20 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> float:
-    """Probability that a cell is reported, as its noisy count reaches the threshold (2/ε) ln(2/δ) + 1; 0 if empty."""
+    """Probability that a stability-based histogram reports a cell with this count; 0 if the cell is empty.
+
+    It is reported if its noisy count reaches the threshold (2/ε) ln(2/δ) + shift.
+    """
     if count == 0:
         return 0.0
     return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the stability-based histogram's claim: exact δ(ε) of two cells when one example moves from one to the
-    other.
+    """Cases: exact δ(ε) of a stability-based histogram of two cells when one example moves between them.
 
-    Counts stay below the threshold, above which both densities are exponential: all that matters is whether a cell is
-    reported. At larger counts each cell's loss is at most ε/2, so that only a count of 1 that vanishes costs δ.
+    Counts stay below the threshold. Above it both densities of a noisy count are exponential, so that only whether a
+    cell is reported matters. At larger counts each cell's loss is at most ε/2: only a cell that becomes empty costs δ.
 
     Args:
         shift: the last term of the threshold, 1 in the paper.
@@ -128,9 +134,9 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the histogram rule's claim: ε of the decisions of two cells when one example moves or changes its label.
+    """Cases: ε of the histogram rule's decisions in two cells when one example moves or changes its label.
 
-    Each cell has its own noise.
+    Each cell's vote has its own Laplace noise.
 
     Args:
         noise: scale of the Laplace noise times ε, 1 in the paper.

@@ -20,14 +20,14 @@ FLIP_PROB = 0.1
 
 @dataclass(frozen=True)
 class BoundsRow:
-    """Every ε at one cluster size, for the learner, label adjacency.
+    """Several bounds of the learner's ε at one cluster size and δ, for comparison.
 
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
     epsilon_paper: Lemma 9; None where it does not apply.
-    epsilon_lower, epsilon_upper: the exact bracket.
-    epsilon_closed_form: the least ε for which the closed form promises that α suffices; at most ε₀.
+    epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
+    epsilon_closed_form: the least ε for which `sufficient_flip_prob` promises that α suffices; at most ε₀.
     epsilon_gaussian: the limit for large n.
-    epsilon_shuffled_lower: the noisy labels of all users, shuffled, if all others hold the same label (attained).
+    epsilon_shuffled_lower: ε of the noisy labels of all users, shuffled, if all others hold the same label.
     """
 
     cluster_size: int
@@ -45,7 +45,7 @@ class BoundsRow:
 def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
-    """One row for each size and rate, at δ = 1/n²; about 10 s for the default sizes."""
+    """One row for each cluster size and sampling rate, at δ = 1/n²; takes about 10 s for the default sizes."""
     rows = []
     for rate, n in itertools.product(rates, sizes):
         delta = 1.0 / n**2  # as small as Theorem 3 has it
@@ -68,7 +68,7 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε, by bisection, at which `sufficient_flip_prob` needs no more than the given α."""
+    """The least ε, by bisection up to ε₀, at which `sufficient_flip_prob` is at most α: the closed form's own bound."""
 
     def short(epsilon: float) -> bool:
         return sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob
@@ -77,7 +77,7 @@ def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: floa
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """μ of the Gaussian limit, μ = (1-2α) √(θ / ((1+θ) n α(1-α))): each bit is kept and n are shared by θn draws."""
+    """μ = (1-2α) √(θ / ((1+θ) n α(1-α))), which the learner's view approaches as a Gaussian mechanism for large n."""
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 
@@ -96,7 +96,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float:
-    """ε of randomised response, shuffled, if all others hold label 0; attained, so a lower bound over data sets.
+    """ε at δ of all n noisy labels, shuffled, if all others hold label 0: a lower bound over data sets.
 
     The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α); both directions.
     """

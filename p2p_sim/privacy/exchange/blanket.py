@@ -1,20 +1,21 @@
-"""A blanket of messages that say nothing of their senders, of which two kinds point either way and the rest neither.
+"""Upper bounds of δ from a *blanket*: messages that are drawn independently of their owner's label (Balle et al. 2019).
 
-n users, t submissions, each with the message of an independent uniform user. Every message belongs to the blanket with
-probability γ, whatever its owner's label: then it is drawn from a law that says nothing of her. Tell the learner
+There are n users and t submissions, each with the message of an independent uniform user. A message belongs to the
+blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of two kinds, which speak
+for one or the other label of the target, or of a kind that speaks for neither. Tell the learner
 
-- which submissions carry the same user's message: V different users are visited;
+- which submissions carry the same user's message: V different users are *visited*;
 - whose messages among the others' are not of the blanket, and which submissions carry them.
 
-Of D visited users the learner now knows neither who they are nor whether the target is among them. By counting, with
-V given, the target is one of them to not with odds D/γ : (n - V), and each of the D alike. So the likelihoods of the
-D messages under the target's two labels, beside those of D messages of the blanket, give
+Of D visited users the learner now knows neither who they are nor whether the target is among them. Given V, the odds
+that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be her. So the
+likelihoods of the D messages under the target's two labels, beside those of D messages of the blanket, give
 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
 where Y is `kinds`/γ times a message's worth if it belongs to the blanket, else 0, and has mean 1 - e^ε. A message of
-the blanket is worth `keep` with probability 1/kinds, `-lose` with 1/kinds, else `-rest`. How often each of the D is
-repeated says nothing more. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages, shuffled.
+the blanket is worth `keep` with probability 1/kinds, `-lose` with 1/kinds, else `-rest`. How often each of the D
+messages is repeated says nothing more. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages, shuffled.
 
 The bound grows with V: by Jensen's inequality Y_V is worth no less than its mean.
 
@@ -35,21 +36,20 @@ from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Float
 EXACT = 4096
 """Most users for whom the law of V is computed one submitter after another."""
 LOG_TAIL = -60.0
-"""Logarithm of the probability that each end of a window misses."""
+"""ln of the probability that either side of a window leaves out."""
 Blocks = tuple[tuple[int, float], ...]
 """(V, probability) with V ascending."""
 
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """The law of V, how many of some users have their label submitted at least once; in blocks, each counted at its
-    largest V.
+    """A law that is stochastically at least that of V, how many users' labels are submitted, in few values of V.
 
     Args:
-        users: of whom V counts those with a submitted label; at most `sources`.
-        sampling_rate: θ in (0, 1]. blocks: most blocks about the mean.
-        sources: users of whom each submission takes one's label.
-        trials: users who submit with probability θ each; None: as many as sources.
+        users: how many users are counted by V; at most `sources`.
+        sampling_rate: θ in (0, 1]. blocks: most values of V about its mean.
+        sources: how many users a submission's label may come from, each equally likely.
+        trials: how many users submit, with probability θ each; None: as many as `sources`.
     """
     trials = sources if trials is None else trials
     hit = sampling_rate / sources
@@ -74,7 +74,9 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
 
 @lru_cache(maxsize=16)
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
-    """Pr[V >= v] for v = 0..n+1, rounded up. One submitter after another meets a new user's label or none.
+    """Pr[V >= v] for v = 0..users + 1, rounded up, V how many of `users` have their label submitted.
+
+    Computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user.
 
     All terms are positive and each step is off by less than 6u; the sums of the tails add (n+1)u, underflow at most
     the smallest positive number a step and value.
@@ -92,8 +94,9 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v], by Pr[at least v submissions] and by Chernoff's bound, the smaller of the two.
+    """Upper bound of Pr[V >= v], V how many of `users` have their label submitted: V <= t, and Chernoff's bound.
 
+    hit: probability that one of the `trials` users submits a given user's label. rate: that she submits at all.
     Whether one user's label is submitted and whether another one's is are negatively associated (Dubhashi and Ranjan
     1998), so E e^(sV) <= (1 - q + q e^s)^users for s >= 0, q the probability of one: any s gives a bound.
     """
@@ -111,22 +114,20 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
 
 
 MOST = 400_000
-"""Terms of a sum, about: so many numbers of blanket messages are told apart that there are no more."""
+"""About how many terms a sum may have; limits the blocks into which the number of blanket messages is cut."""
 BLOCKS = 6, 48
-"""Fewest and most of these numbers if nobody says otherwise."""
+"""Default for the fewest and the most of these blocks for each V."""
 
 
 @dataclass(frozen=True)
 class Blanket:
-    """A random walk over messages of the blanket: the mean of its positive end bounds δ(ε).
+    """An upper bound of δ at one ε: the mean positive part of a random walk whose steps are the worths of messages.
 
     Args:
         users: n, at least 1, the target among them.
         share: γ in [0, 1], the probability that another user's message belongs to the blanket.
-        kinds: k, at least 2, one over the probability of each of the two kinds of messages that count; no whole number
-            is needed.
-        keep, lose, rest: a message of the first kind moves the walk by `keep`, one of the second by `-lose`, any other
-            by `-rest`; `lose` and `rest` are at least 0, and the mean is at most 0.
+        kinds: k, at least 2, one over the probability of each of the two kinds that count; no whole number is needed.
+        keep, lose, rest: a message of the three kinds is worth keep, -lose and -rest; lose and rest are at least 0.
         growth: e^ε - 1, rounded down, in units in which E Y = 1 - e^ε.
     """
 
@@ -139,11 +140,11 @@ class Blanket:
     growth: float = 0.0
 
     def delta(self, visited: Blocks | None = None, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε).
+        """The upper bound of δ(ε).
 
         Args:
-            visited: the law of V, how many users' labels are submitted; all users unless given. blocks: fewest and most
-                numbers of messages that are told apart.
+            visited: (V, probability) of the number of visited users; None: all users.
+            blocks: fewest and most blocks into which the number of blanket messages is cut.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
@@ -161,12 +162,12 @@ class Blanket:
 
 @dataclass(frozen=True)
 class _Walk:
-    """The terms of the sum over V, b and s, in what does not depend on ε: each of shape (terms,).
+    """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
 
-    both: s, the messages of the two kinds that count. total: b + 1, all messages of the blanket.
+    both: s, the messages of the two kinds that speak for a label. total: b + 1, all messages of the blanket.
     unseen: what is due for unseen users, in units of e^ε - 1. weights: the probability times k/(b+1).
-    slack: factor for the rounding of the whole sum. lost: probability that is left out of the laws of V and b.
-    tiny: probability that is left out of the law of s, times the k for which each of its messages may count.
+    slack: factor for the rounding of the whole sum. lost: probability left out of the laws of V and b.
+    tiny: probability left out of the law of s, times the largest weight of a message, about k = `kinds`.
     """
 
     both: Floats
@@ -180,7 +181,7 @@ class _Walk:
 
 @lru_cache(maxsize=8)
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
-    """The terms, for one V after another.
+    """The terms of the sum over V (`visited`), b and s for n = `users`, γ = `share` and k = `kinds`.
 
     Let b of the other V - 1 visited users belong to the blanket. With the due for unseen users, (n - V)(e^ε-1)γ/k in
     these units, the sum over b is E [ mean of b+1 worths - due/(b+1) ]_+ . The mean falls with b (in the convex order)
@@ -220,7 +221,7 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
 
 
 def _at_least(x: Floats, coins: Floats) -> Floats:
-    """Pr[Bin(coins, 1/2) >= x], for each x and its number of coins."""
+    """Elementwise Pr[Bin(coins, 1/2) >= x]: 1 where x is at most 0, 0 where x exceeds `coins`."""
     inside = (x > 0) & (x <= coins)
     safe = np.where(inside, x, 1.0)
     value = scipy.special.betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)

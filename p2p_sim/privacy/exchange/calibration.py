@@ -15,11 +15,11 @@ from p2p_sim.privacy.randomized_response import Crossing, local_flip_prob
 def calibrate_flip_prob(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> float:
-    """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
+    """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
     The maximum over data sets of δ at fixed ε does not increase in α (more flips are post-processing of the target's
-    bit and a mixture over the others' labels), so bisection is correct; every distinct cluster size is evaluated. The
-    search does not look for an α below 1e-6.
+    bit and a mixture over the others' labels), so bisection is correct. Every distinct cluster size is evaluated. α is
+    0 or at least about 1e-6.
 
     Args:
         sizes: of the clusters, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -39,10 +39,10 @@ def calibrate_flip_prob(
 def smallest_flip_prob(
     certified: Callable[[float, int], bool], sizes: Iterable[int], num_classes: int, epsilon: float
 ) -> float:
-    """The smallest α of three digits, at most that of randomised response alone, that is certified in every cluster.
+    """The smallest α of three digits at which a privacy target is certified in every cluster; 0 if noise is not needed.
 
     Args:
-        certified: whether the target is certified at (α, cluster size); it never stops being so as α grows.
+        certified: whether the target is certified at (α, cluster size); must stay true as α grows.
         sizes, num_classes: of the clusters, and K.
         epsilon: ε, which randomised response alone meets at (K-1)/(K-1+e^ε).
     """
@@ -54,17 +54,17 @@ def smallest_flip_prob(
 
 
 def _at(certified: Callable[[float, int], bool], size: int) -> Callable[[float], bool]:
-    """The question whether α is enough in clusters of one size, as a function of α alone."""
+    """`certified` at one cluster size, as a function of the noise alone."""
     return lambda noise: certified(noise, size)
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
-    """An ε₀ of three digits, at least ε and at most 100, at which the target is certified in every cluster.
+    """The largest ε₀ of the noisy labels, to three digits, at which a privacy target is certified in every cluster.
 
-    It is the largest if the target, once missed, is missed at every larger ε₀.
+    At least ε and at most max(ε, 100). It is certified; it is the largest only if every larger ε₀ misses the target.
 
     Args:
-        certified: whether the target is certified at (ε₀, cluster size); it is at every ε₀ up to ε.
+        certified: whether the target is certified at (ε₀, cluster size); must be true at every ε₀ up to ε.
         sizes: of the clusters.
     """
     local = max(epsilon, 100.0)
@@ -124,16 +124,18 @@ def best_sampling_rate(
 
 
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest number of three significant digits in (low, high] at which `certified` holds, by bisection on a
-    logarithmic scale.
+    """The smallest value of three digits in (low, high] that is certified; `high` itself if no smaller one is.
 
-    `high` is known to hold, and what holds at a value must hold above it.
+    Found by bisection on a logarithmic scale from max(low, 1e-6): `certified` must stay true as values grow.
     """
     return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """The two neighbouring numbers of three significant digits between which `goes_up` changes from true to false."""
+    """Two neighbouring values of three digits between which `goes_up` changes: `above` is true, `below` is false.
+
+    goes_up: true at `low` and false at `high`, which need no check; says where the search goes on.
+    """
     while True:
         # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit is rounding
         middle = math.sqrt(low * high)
@@ -145,9 +147,7 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
 
 
 def few_digits(flip_prob: float, num_classes: int) -> float:
-    """α rounded up to four digits, or to the fewest more with which it is no larger than (K-1)/K, the largest sensible
-    α.
-    """
+    """The flip probability rounded up to four digits, or to as many more as keep it at most (K-1)/K."""
     for digits in range(4, 18):
         rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
         if rounded <= (num_classes - 1) / num_classes:

@@ -1,8 +1,8 @@
 """What a coalition and the learner find out about a target whom no member asked.
 
-Of the n users, c are members. The N = n-c-1 others and the target are known only through what members fetched: K of
-them, distinct and uniformly drawn, have known noisy bits. Submissions of labels fetched from members say nothing, and
-the coalition can tell them; what remains is an exchange among n-c sources with Bin(n-c, θ(n-c)/n) submissions.
+Of the n users, c are members of the coalition. Of the N = n-c-1 others they know the noisy bits of K, whom they asked.
+The coalition recognises submissions that carry a member's label, and these say nothing. What remains is an exchange
+among n-c sources with Bin(n-c, θ(n-c)/n) submissions.
 """
 
 import math
@@ -17,14 +17,14 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
-"""Most sources for which all data sets and all that members can know are enumerated, for up to 4 members."""
+"""Most non-members for which δ is computed from all data sets and all that members can know; up to 4 members."""
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
-    """δ(ε) of a coalition with the learner over all data sets, given that no member asked the target.
+    """Bounds of the coalition's δ(ε) if no member asked the target, the largest over all data sets.
 
-    Small clusters are enumerated. In large ones, forgetting what the members fetched gives the lower value. The upper
-    one reveals the noisy bits of c others, and which submissions were fetched from them.
+    Small clusters are enumerated. In large ones the lower bound ignores what the members fetched. The upper bound lets
+    them know the noisy bits of c others, and which submissions carry these.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c.
@@ -37,15 +37,15 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
-    """Whether a cluster is so small that everything members can know is enumerated."""
+    """Whether the cluster is small enough to enumerate all that c members can know: δ is then exact to rounding."""
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
 class CoalitionExchanges(NamedTuple):
-    """The exchanges whose δ bracket that of a coalition in a large cluster.
+    """Two exchanges, as a learner sees them, whose δ bracket a coalition's in a large cluster.
 
-    forgotten: what members fetched is forgotten, for the lower end. revealed: of c others the noisy bits are known, for
-    the upper end; None if nobody remains.
+    forgotten: members forget what they fetched; its δ is a lower bound. revealed: they know the noisy bits of c others;
+    its δ is an upper bound. None if nobody else remains.
     """
 
     forgotten: ClusterExchange
@@ -53,7 +53,10 @@ class CoalitionExchanges(NamedTuple):
 
 
 def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
-    """The exchanges that bracket a coalition's δ in a large cluster of n users, c of them members."""
+    """The exchanges whose δ bracket that of c `members` of a large cluster, given that none asked the target.
+
+    flip_prob: α. sampling_rate: θ, rounded down for the lower bound and up for the upper one.
+    """
     sources, remaining = cluster_size - members, cluster_size - 2 * members
     forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
     if remaining < 1:
@@ -63,10 +66,10 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 
 
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
-    """An upper bound of a coalition's ε(δ) over all data sets, given that no member asked the target.
+    """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
-    The noisy bits of c others are revealed, and which submissions were fetched from them, as in `coalition_delta`; c
-    members cannot have asked more. It is ε₀ where nobody else is left.
+    The members are told the noisy bits of c others and which submissions carry these; by asking they learn at most as
+    many. The bound is ε₀ if no other user remains.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -76,10 +79,9 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """The law of how many different non-members the c members asked, given that none of them asked the target.
+    """Pr[K = k] for k = 0..min(members, others), K how many non-members the members asked, none the target.
 
-    Returns:
-        Pr[K = k] for k = 0..min(members, others).
+    others: non-members besides the target.
     """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
@@ -93,12 +95,11 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
-    """A coalition's δ(ε), given that no member asked the target: the largest over all data sets, summed over all that
-    members can know.
+    """Bounds of δ(ε) that differ by rounding alone, from all data sets and all that the members can know.
 
-    Its ends differ by rounding alone. A weight is a product of a known law (4u a member), a ratio of whole numbers and
-    two binomial probabilities on at most 5 values each; up to 75 of them are summed: 2e-13 is more than their relative
-    error.
+    n, alpha, theta: cluster size, flip probability, sampling rate. A weight is a product of a known law (4u a member),
+    a ratio of whole numbers and two binomial probabilities on at most 5 values each. Up to 75 of them are summed: 2e-13
+    is more than their relative error.
     """
     sources, others = n - members, n - members - 1
     rates = (share_of(theta, sources, n, up=up) for up in (False, True))
@@ -117,16 +118,17 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
 
 
 class Knowledge(NamedTuple):
-    """What members may know of the others' noisy bits: the possible worlds, and the probability of each, (worlds,)."""
+    """What members may know of the other users in one data set.
+
+    worlds: the other users as members then know them. weights: (len(worlds),) probability of each.
+    """
 
     worlds: list[OtherUsers]
     weights: Floats
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """What members can learn from those whom they asked, if `ones` of the non-members besides the target hold
-    label 1.
-    """
+    """All that members may learn by asking if `ones` of the n-c-1 other non-members hold label 1."""
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
     # K others are fetched by members, among them some with label 1, and some of their noisy bits are one

@@ -41,9 +41,7 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
 
 
 class _Target:
-    """The theorem's conditions (U0), (U1), (D0), (D1) and (S) for one cluster and target; names as in
-    `sufficient_flip_prob`.
-    """
+    """The conditions of the corrected Theorem 3 for one cluster and target; names as in `sufficient_flip_prob`."""
 
     def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
         self.n, self.theta, self.epsilon, self.log_inverse_delta = n, theta, epsilon, log_inverse_delta
@@ -56,8 +54,9 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Values of α to try: the solution of (U0), and the larger one of those of (U0) and (D0); infinite where there
-        is none.
+        """Two flip probabilities to try, ascending: the solution of (U0), and the larger of those of (U0) and (D0).
+
+        Infinite if there is no solution.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
@@ -66,11 +65,11 @@ class _Target:
         return [up * shrink, max(up * shrink, down)]
 
     def met(self, alpha: float) -> bool:
-        """Whether the theorem's conditions hold at α, so that the exchange is (ε, δ)-private there."""
+        """Whether all conditions of the theorem hold at α: then (ε, δ) is proved."""
         return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
-        """Whether (U0) and (U1), the conditions of one direction, hold at α."""
+        """Whether conditions (U0) and (U1) of `docs/theorem.md` hold at α: they prove one direction of δ."""
         n, s, gamma = self.n, self.s, self.gamma
         q = alpha * math.exp(self.epsilon)
         need = self.log_inverse_delta + 2.0 * self.epsilon
@@ -79,7 +78,7 @@ class _Target:
         return n * q * (1.0 - q) * gamma + flips >= need + gamma and far >= need
 
     def downwards(self, alpha: float) -> bool:
-        """Whether (D0) and (D1), the conditions of the other direction, hold at α."""
+        """Whether conditions (D0) and (D1) of `docs/theorem.md` hold at α: they prove the other direction of δ."""
         q = alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
         flips = self.n * alpha * self.eta_down
@@ -87,7 +86,10 @@ class _Target:
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
     def starved(self, alpha: float) -> bool:
-        """(S): the other direction needs more submissions than arrive, unless many labels are mixed."""
+        """Whether condition (S) holds at α, which proves the other direction in place of (D0) and (D1).
+
+        That direction then needs more submissions than arrive, unless many labels are mixed.
+        """
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
         c = 2.0 * need / (n * self.gamma)
@@ -97,11 +99,11 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ, for J = `ones` other users with label 1."""
+        """J(1 - J/n)Γ at J = `ones` expected noisy ones: what sampling contributes to the exponent."""
         return ones * (1.0 - ones / self.n) * self.gamma
 
 
 def _smaller_root(a: float, b: float, c: float) -> float:
-    """The smaller root x of x(a - bx) = c, rounded up; infinite if there is none."""
+    """The smaller root x of x(a - bx) = c, rounded up; infinite if there is no real root."""
     square = a * a - 4.0 * b * c
     return 2.0 * c / (a + math.sqrt(square)) * (1.0 + 1e-9) if square >= 0.0 else math.inf

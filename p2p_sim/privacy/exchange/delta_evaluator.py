@@ -1,4 +1,9 @@
-"""δ at given data sets of one cluster, and the ε at which it crosses a given δ."""
+"""δ at given data sets of one cluster, and the ε at which it crosses a given δ.
+
+Words of this and the neighbouring modules: *sources* are the users whose noisy bits submissions may carry. *ones* of a
+data set is m, how many users besides the target hold label 1; *noisy ones* (X) are those among them, with either label,
+whose noisy bit is 1. A *direction* is which label of the target the event speaks for.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,21 +27,22 @@ from p2p_sim.privacy.randomized_response import (
 )
 
 TABULATED = 4096
-"""Most possible submissions for which nothing is truncated."""
+"""Most possible submissions (trials) for which sums are taken in full."""
 SUMMED_IN_FULL = 64
-"""Most sources for which no sum is truncated at all."""
+"""Most sources for which sums are taken in full; they also need at most `TABULATED` trials."""
 LARGEST_TABLE = 1_000_000
-"""Values in the largest table that is made of one number of submissions; else tails are computed at cut-offs."""
+"""Most values of a table of the views for one number of submissions; above it δ is a difference of two tails."""
 _LEAST_TAIL = -740.0
-"""Smallest logarithm of a truncation: that of nearly the smallest positive number."""
+"""Smallest ln of a truncated probability; e^-740 is nearly the smallest positive number."""
 _PRECISION = 4e-10
-"""To which ε is found from tables, relative; with cut-offs it is 1e-5."""
+"""Relative precision of an ε that is found from tables; it is 1e-5 from tails."""
 Views = DirectViews | CutOffViews
 
 
 class Variances(NamedTuple):
-    """What hides a user's noisy bit in one submission: the variance of the choice of a peer (drawn), and of the peer's
-    flip (flipped).
+    """Variance that hides a user's noisy bit: from the random choice of peers (drawn) and from others' flips (flipped).
+
+    Both are per source; S times their sum is V, which the search for ε uses.
     """
 
     drawn: float
@@ -45,10 +51,9 @@ class Variances(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """A cluster as the learner sees it: the users who can be fetched, and how many submissions there are.
+    """The users whose noisy bits can be submitted, and the law of the number of submissions.
 
-    sources: S, users who can be fetched, the target among them. flip_prob: α. trials, rate: there are Bin(trials, rate)
-    submissions of their labels.
+    sources, flip_prob, trials, rate: as of `ClusterExchange`.
     """
 
     sources: int
@@ -57,21 +62,19 @@ class Sources:
     rate: float
 
     def world(self, ones: int) -> OtherUsers:
-        """What is unknown to the learner if `ones` of the other users hold label 1."""
+        """The other users of the data set in which `ones` of them hold label 1 and the rest label 0."""
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
 
     @property
     def exposed(self) -> Bracket:
-        """Probability that somebody submits the target's label."""
+        """Bounds of the probability that at least one submission carries the target's noisy label."""
         chance = some(self.rate / self.sources, self.trials)
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def variances(self, ones: int) -> Variances:
-        """p(1-p) S/t and α(1-α): how much a submission's peer, and its flip, hide if m = `ones` of the others hold
-        label 1.
+        """p(1-p) S/t and α(1-α), with p = α + (1-2α) m/S for m = `ones`: an estimate that only guides searches.
 
-        p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S times their sum: used for
-        searching alone.
+        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V being S times the sum of the two.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -80,11 +83,11 @@ class Sources:
 
 @dataclass(frozen=True)
 class DeltaEvaluator:
-    """Evaluates δ at given data sets, as a lower and an upper bound of a sum over the learner's views.
+    """Computes a lower and an upper bound of δ(ε) at given data sets, by a sum over the learner's views.
 
-    setting: the exchange. log_delta: logarithm of the δ of interest; what is left out of the sum is a small part of it,
-    and added to the upper bound. change: by what share δ may change within a block of numbers of submissions that are
-    summed as one; larger blocks are faster, and raise upper bounds.
+    setting: the exchange.
+    log_delta: ln of the δ of interest: sums are cut a small part below it, and what is cut widens the bounds.
+    change: by what share δ may change among numbers of submissions that are summed as one; larger is faster, coarser.
     """
 
     setting: Sources
@@ -92,19 +95,20 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """The learner's views of the data sets in which `ones` others hold label 1; of the first alone where tails are
-        computed.
+        """What the learner may see in the data sets with these m: one column each if `direct`, else the first alone.
+
+        The result is passed to `bounds`, for as many ε as are wanted.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
 
     @cached_property
     def direct(self) -> bool:
-        """Whether δ is summed over tables of all views; else it is computed from binomial tails at cut-offs."""
+        """Whether δ is summed from tables of all views; else it is a difference of two tail probabilities."""
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns of a table: values of X, about its mean if all others hold 0, or where majorities tell most of it
+        # columns of a table: values of X near its mean, taken at m = 0, or at half for a kernel other than g(p) = p
         most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
         mean = others * s.flip_prob if world.kernel is None else others / 2.0
         low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
@@ -117,9 +121,7 @@ class DeltaEvaluator:
 
     @cached_property
     def submissions(self) -> SubmissionCounts:
-        """The law of the number of submissions, cut off where the rest is negligible; in small clusters it is
-        complete.
-        """
+        """The numbers t of submissions at which δ is evaluated, with their weights; all t where sums are in full."""
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
             # δ may gain e^ε₀ times what is truncated; e^-14 = 1e-6 of δ is left for it
@@ -129,45 +131,45 @@ class DeltaEvaluator:
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ(ε) for each data set and direction: for each of `ends` an array (M, 2), of lower bounds for False
-        and upper ones for True.
+        """Bounds of δ(ε), each of shape (data sets, 2 directions); one array for each entry of `ends`.
+
+        Args:
+            views: from `views`. ends: which bounds, in order: False for the lower one, True for the upper one.
         """
         coefficients = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
         if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
         bounds = views.deltas(coefficients, ends)
         if True in ends:
-            # δ is no larger if one is told who fetched from whom: the chance of being fetched, times the local δ
+            # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone
             direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
             cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
             bounds = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
         return bounds
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
-        """Lower and upper bound of the largest δ(ε) over the data sets of some views, and over both directions."""
+        """Bounds of the largest δ(ε) over the data sets of `views` and both directions."""
         lower, upper = self.bounds(views, epsilon)
         return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
 
     def at(self, ones: int, epsilon: float) -> Bracket:
-        """Lower and upper bound of δ(ε) of one data set, in the direction in which it is larger.
-
-        ones: how many others hold label 1.
-        """
+        """Bounds of δ(ε) of the data set m = `ones`, in the direction that has the larger δ."""
         return self.deltas(self.views([ones]), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
-        """The data set with the largest δ among some, as the number of others with label 1.
-
-        It is compared just below ε, since δ may be 0 at ε itself.
-        """
+        """Which of the data sets m in `ones` has the largest δ just below ε; at ε itself all may be 0."""
         [upper] = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6), (True,))
         return ones[int(upper.max(axis=1).argmax())]
 
     def cross(self, ones: Sequence[int], delta: float, low: float, *, upper: bool) -> Crossing:
-        """Where the largest δ of these data sets crosses `delta` as ε grows, by its upper or by its lower bounds.
+        """Two neighbouring ε between which the largest δ of the data sets m in `ones` falls to `delta`.
 
-        The bound is above `delta` at the first end of the result and not at the second. Both are `low` where it is not
-        above there, or where `low` is infinite, and infinite where it is above everywhere.
+        Args:
+            low: smallest ε that is looked at. upper: whether the upper bound of δ is followed, else the lower one.
+
+        Returns:
+            `above`, where the bound is above `delta`, and `below`, where it is not. Both are `low` if it is not above
+            `delta` at `low`; both are infinite if it is above at every ε.
         """
         if math.isinf(low):
             return Crossing(low, low)
@@ -181,14 +183,14 @@ class DeltaEvaluator:
             return self._cross_tails(largest, delta, ones, low=low, high=high)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations; solved for z
+        # first guess: δ(ε) is about φ(z) μ / z², z = ε/μ, where a noisy bit shifts the view by μ standard deviations
         mu, z = (1.0 - 2.0 * s.flip_prob) / math.sqrt(max(s.sources * sum(s.variances(0)), 1e-3)), 3.0
         guess, slope = 1.0, -1.0
         if 0.0 < mu < math.inf:
             for _ in range(6):
                 z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - math.log(delta))))
             guess, slope = z * mu, -z / mu
-        # an ε at which δ was `delta` a moment ago is a better guess
+        # a `low` above 0 is the ε of another bound or data set: a better guess
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
         first = largest(guess)
         if first <= delta and (guess == low or largest(low) <= delta):
@@ -198,14 +200,16 @@ class DeltaEvaluator:
     def _cross_tails(
         self, largest: Callable[..., float], delta: float, ones: Sequence[int], *, low: float, high: float
     ) -> Crossing:
-        """The result of `cross` where an evaluation is expensive, by few evaluations of the curve `largest` between
-        `low` and `high`.
+        """As `cross`, for tails, where an evaluation is expensive: a search on a rough curve narrows [low, high] first.
+
+        Args:
+            largest: the bound of δ that is followed, as a function of ε (and, optionally, of other views).
         """
         if largest(low) <= delta:
             return Crossing(low, low)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # by quadrature first, then from a margin about that which holds for the full sum
+        # find ε by quadrature; then widen an interval about it until the full sums bracket `delta`; bisect in it
         rough = CutOffViews.of(self.setting.world(ones[0]), self.submissions, quadrature=True)
         near, margin = bisect(lambda e: largest(e, rough) > delta, low, high, 1e-6), 4e-6
         while True:
@@ -216,9 +220,7 @@ class DeltaEvaluator:
 
 
 def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
-    """The learner's views of the data sets in which `ones` others hold label 1: tables, or what tails are computed
-    from.
-    """
+    """What the learner may see in the data sets with these m: of all of them from tables, of the first from tails."""
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
         return DirectViews.of(worlds, evaluator.submissions, sparse=True)
@@ -226,14 +228,14 @@ def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
 
 
 _single_views = lru_cache(maxsize=16)(_views)
-"""Views of one data set, which are needed again at the next ε, at most some 10 MB each."""
+"""`_views` of one data set, cached for the next ε; at most some 10 MB each."""
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """Logarithm of a rough δ, a multiple of 8, by which it is chosen what is left out of sums.
+    """ln of a rough δ, rounded down to a multiple of 8: sums may then be cut a small part below it.
 
     Args:
-        attained: a lower bound of δ if sums are cut off for a δ of the given logarithm.
+        attained: computes a lower bound of δ with sums cut for the δ whose ln is its argument.
     """
     guess = -36.0
     for _ in range(6):

@@ -1,18 +1,18 @@
 """δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once.
 
 **Sums over some X only.** How far apart may the values of X be at which a sum over X is evaluated? Let X be the
-noisy ones among N others and E an event of the learner's view given t submissions, so that its probability is
+number of noisy ones among N others. Let E be an event of the learner's view given t submissions; its probability is
 Σ_x f(x), f(x) = Pr[X = x and E]. Summing h f(x) over multiples x of h only is off by Σ φ(2πj/h), j = 1..h-1, where
 φ(w) = E[e^(iwX); E]: the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
 
-Given who was fetched, E depends on the noisy bits of those users alone. Each of the others is not fetched with
-probability q = (1-1/S)^t, and a user who is not fetched multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw), of modulus
-r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], U being how many are not fetched. r^U is the probability that all
-members of a random set, which holds each user with probability 1-r, are fetched. A set of j users is fetched with
-probability at most (1-q)^j: if a further user is not fetched, each submission falls on the set with the larger
-probability j/(S-1), so the set is fetched no less often; therefore it is fetched no more often together with her than
-independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the
-h-1 terms has w = 2π/h.
+A user is *fetched* if a submission carries her label. Given who is fetched, E depends on the noisy bits of these users
+alone. A user is not fetched with probability q = (1-1/S)^t; she then multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw),
+of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], U being how many are not fetched. r^U is the probability
+that all members of a random set, which holds each user with probability 1-r, are fetched. A set of j users is fetched
+with probability at most (1-q)^j. If a further user is not fetched, each submission falls on the set with the larger
+probability j/(S-1), so the set is fetched no less often. Therefore the set is fetched no more often together with her
+than independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest
+of the h-1 terms has w = 2π/h.
 """
 
 import math
@@ -39,24 +39,26 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
 from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
-"""By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
+"""By how much less ln of what the windows of k miss is than of what others miss, as their columns are normalised."""
 _CELLS = 1_000_000
-"""Values of binomial probabilities that are computed together, about."""
+"""About how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""Sums for each k up to which columns are normalised by dividing the weights, whose underflow grows by as much."""
+"""Largest column sum, over the number of its values k, up to which the weights are divided by it and not the column.
+
+Underflow of the weights grows by this factor."""
 _TOGETHER = 150_000
-"""Values below which all submissions are taken together, however different their windows are."""
+"""Number of values below which all t are computed in one array, however different their windows are."""
 _BELOW = 16.0
-"""By so much the logarithm of what is skipped lies below that of a truncation."""
+"""By how much less ln of the error of summing some X only must be than ln of a truncated probability."""
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class OtherUsers:
-    """The users who can be fetched, each with probability 1/sources, as an observer knows them.
+    """The sources besides the target, as an observer knows them: the unknown bits that hide hers.
 
-    Besides the target, `zeros` and `ones` users hold label 0 and 1 and noisy bits that the observer does not know;
-    the noisy bits of the rest are known, and `known_ones` of them are one.
+    A submission carries the noisy bit of one of the S sources, each with probability 1/S. Of `zeros` others with label
+    0 and `ones` with label 1 the observer does not know the noisy bits; of the rest she does.
 
     Args:
         sources: S, at least 1 + zeros + ones + known_ones.
@@ -74,24 +76,22 @@ class OtherUsers:
     kernel: Kernel | None = None
 
     def shares(self, noisy: Floats) -> Shares:
-        """The probability that a submission is a one, and that it is a zero, for each number of noisy ones among the
-        sources.
-        """
+        """For each number `noisy` of noisy ones among all sources: Pr[a submission is 1] and Pr[it is 0]."""
         if self.kernel is None:
             return Shares(noisy / self.sources, (self.sources - noisy) / self.sources)
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, the noisy ones among all but the target, on a window; of every `step`-th value alone.
+        """The law of X, the noisy ones among all sources but the target, at the multiples of `step` near its mean.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among the
-        ones are counted, not those who keep their label, since 1-α would be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values left out have a probability of at most
+        6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
 
-        Rounding of a window about the mean costs less than `VALUE_ERROR`: products at k and k' share all roundings but
-        those between, 6u|k-k'|; normalising compares k with all k', each by its probability, with E|k'-mean| at most
-        the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of windows of L and L' values
-        keeps their relative errors and adds (min(L, L') + 1)u; by underflow each value gets at most 2L + 2L' + min(L,
-        L') times 2^-1074.
+        Rounding is less than `VALUE_ERROR` a value: products at k and k' share all roundings but those between,
+        6u|k-k'|. Normalising compares k with all k', each by its probability, with E|k'-mean| at most the standard
+        deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of windows of L and L' values
+        keeps their relative errors and adds (min(L, L') + 1)u. By underflow each value gets at most
+        2L + 2L' + min(L, L') times 2^-1074.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
         # flips among the ones, and among the zeros, with the relative error of either
@@ -122,11 +122,10 @@ class OtherUsers:
 
 @dataclass(frozen=True)
 class NoisyOnes:
-    """The law of X, the noisy ones among all but the target: its first value, and the probabilities of it and of those
-    a step apart.
+    """The law of X, the number of noisy ones among the sources but the target, on values a fixed step apart.
 
-    error: bound of the relative error of each probability. tiny: how many times the smallest positive number may be
-    missing from it by underflow.
+    first: the smallest value. probabilities: (J,) of it and of the next ones, a step apart.
+    error: relative error of each. tiny: its absolute error by underflow, in units of 2^-1074.
     """
 
     first: int
@@ -136,9 +135,9 @@ class NoisyOnes:
 
 
 class Spacing(NamedTuple):
-    """How far apart the values of X are that are summed, and what that may cost.
+    """How far apart the values of X are at which a sum over X is evaluated, and the error of doing so.
 
-    step: h, at least 1. skipped: by how much the probability of any event is off at this step, at most.
+    step: h, at least 1. skipped: largest absolute error of the probability of any event at this step.
     """
 
     step: int
@@ -146,11 +145,11 @@ class Spacing(NamedTuple):
 
 
 def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
-    """The largest step between values of X, about, at which no event's probability is off by more than exp(log_tail -
-    16).
+    """The largest step h of X at which the probability of any event is off by at most exp(log_tail - 16).
 
     Args:
-        world: who is unknown. submissions: the largest t. log_tail: logarithm of a truncation; -inf gives 1.
+        world: the users besides the target. submissions: the largest t.
+        log_tail: ln of the probability that truncations may leave out; -inf gives a step of 1.
     """
     requests = 1 if world.kernel is None else world.kernel.requests
     if requests is None or math.isinf(log_tail) or world.sources == 1:
@@ -176,11 +175,13 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
 
 @dataclass(frozen=True)
 class DirectViews:
-    """Likelihoods A and B (target's noisy bit 0 or 1) of shape (R, M): a row for each (submissions t, ones among them),
-    a column for each world; lower and upper (R,) are the weights of the row's t in the two sums.
+    """Tables of all that the learner may see, from which δ is summed: a row for each view, a column for each data set.
 
-    slack: charged for the relative error of A and of B. tiny: for what underflow adds to either.
-    lost, missed: probabilities that the windows cut off, of the views and of X.
+    A view is (t submissions, k ones among them). a, b: (R, M) its probability given t, if the target's noisy bit is 0
+    and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ.
+    slack: relative error of a and b. tiny: their absolute error by underflow.
+    lost: probability of views left out, added to the upper bound of δ.
+    missed: error of a sum of a or of b as values of X are left out; widens both bounds.
     """
 
     a: Floats
@@ -194,17 +195,17 @@ class DirectViews:
 
     @staticmethod
     def of(worlds: Sequence[OtherUsers], submissions: SubmissionCounts, sparse: bool = False) -> "DirectViews":
-        """Tabulate the views of worlds with the same number of sources; where t = 0 nothing is seen.
+        """Tabulate the views of these data sets, all with the same number of sources, for every t of `submissions`.
 
-        The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
-        which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j
-        its relative error is at most that of the kernel, (K+1) `VALUE_ERROR`, that of X, and (J+1)u for the sum;
-        underflow adds K + J times the number that X is charged, and 4JK times it where weights are divided by sums of
-        up to 4K.
+        There is no row for t = 0, where nothing is seen. The window of k leaves out less than 2 exp(log_tail), which is
+        `lost`. That of X leaves out `missed`, by which normalising makes the rest too large. A row is
+        Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j its relative error is at most that of the binomials,
+        (K+1) `VALUE_ERROR`, that of X, and (J+1)u for the sum. Underflow adds K + J times that of X, and 4JK times it
+        where weights are divided by sums of up to 4K.
 
-        If `sparse`, X is summed at multiples of h only, h times each, and as many users are unknown in all worlds: a
-        probability of any event is then off by what is skipped, and by h times what the window of X misses, which is
-        therefore chosen to miss 1/h of the above.
+        sparse: sum X at multiples of h only, h times each; all data sets must have as many users with unknown bits. A
+        probability is then off by what is skipped and by h times what the window of X leaves out. The window is
+        therefore chosen to leave out 1/h of the above.
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -235,13 +236,16 @@ class DirectViews:
     def deltas(
         self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
-        """Lower and upper bounds (M, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
+        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
 
         Args:
-            coefficients: keep and lose, both positive, lose known to a relative error of 1e-15.
+            coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
             ends: which bounds: False for the lower one, True for the upper one.
-            starts: (G,), the first row of each group of rows that is summed on its own, each row with weight one; the
-                first of them is 0, and bounds are (G, M, 2). None: all rows are one sum, with their weights.
+            starts: (G,) first rows of groups that are summed separately, with weight one; starts at 0. None: all rows
+                are one sum, with their weights.
+
+        Returns:
+            One array (M data sets, 2 directions) for each entry of `ends`, or (G, M, 2) with `starts`.
         """
         keep, lose, relative_error = coefficients
         bounds = []
@@ -256,7 +260,7 @@ class DirectViews:
                 gained -= q * less
                 np.maximum(gained, 0.0, out=gained)
                 directions.append(weights @ gained if starts is None else np.add.reduceat(gained, starts, axis=0))
-            # rounding of the sum, what windows and underflow may take away, and what is lost
+            # widen by rounding of the sum, by what the windows of X and underflow change, and by what is lost
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
             lost = self.lost if upper else 0.0
@@ -265,9 +269,7 @@ class DirectViews:
 
 
 class TableRows(NamedTuple):
-    """Likelihoods A and B of views, (rows, worlds), and for each row the index of its number of submissions, t_index
-    (rows,).
-    """
+    """Rows of the tables A and B, each (rows, data sets); t_index: (rows,) index of a row's t among all given t."""
 
     t_index: Ints
     a: Floats
@@ -275,9 +277,9 @@ class TableRows(NamedTuple):
 
 
 def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
-    """For each t in `counts`, the laws A and B of how many of t submissions are ones: (2, t + 1, worlds).
+    """For each t in `counts`, an array (2, t + 1, worlds): the probability of k = 0..t ones among t submissions.
 
-    A is the law if the target's noisy bit is 0, B if it is 1.
+    The first axis is the target's noisy bit, 0 or 1. worlds: the other users of each data set.
     """
     laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
@@ -288,10 +290,12 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """A and B for some of the t after another: a row for each k and, within it, for each of these t.
+    """Yield tables A and B for groups of the t in `counts`: a row for each k and, within it, for each t of the group.
 
-    A row is Σ_j Bin(k; t, j/S) Pr[X = j], or has the world's kernel in place of j/S; k runs over all that matter for
-    any of these t and j, and above t the probability is 0. B has j + 1 in place of j.
+    A row of A is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; B has j + 1 in
+    place of j. k runs over all values that matter for any t of the group; above t the probability is 0.
+
+    laws: the law of X for each data set, at multiples of `step`. world: gives S and the kernel, the same for all.
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(laws, key=lambda law: law.first).first
@@ -310,7 +314,7 @@ def _tables(
     last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail).last for t in counts])
     start, narrow = 0, max(1, _TOGETHER // noisy.size)
     while start < len(counts):
-        # as many t together as have windows alike, and as fit into the memory that is wanted
+        # group as many t as have similar windows of k and fit into `_CELLS` values
         most = max((5 * int(last[start] - first[start] + 8)) // 4, narrow // len(counts))
         end = start + 1 + _CELLS // (most * noisy.size)
         fitting = last[start + 1 : end] - first[start] < most

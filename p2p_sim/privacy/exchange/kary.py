@@ -1,12 +1,12 @@
 """The exchange with K-ary randomised response, for the learner.
 
-A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise, so it is a
-blanket (`blanket`) whatever the others' labels are: δ(ε) is at most
+A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise. The uniform
+ones hide the target's label whatever the others' labels are (`blanket`): δ(ε) is at most
 
     (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
 
-with V the users whose label is submitted, and Y = keep/α' or -lose/α' with probability α' = α/(K-1) each, 1 - e^ε with
-probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
+with V the number of users whose label is submitted. Y is keep/α' or -lose/α' with probability α' = α/(K-1) each,
+1 - e^ε with probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
 
 The lower end is that of one data set and of statistics that the learner can compute (`kary_lower_end`).
 """
@@ -34,10 +34,10 @@ from p2p_sim.privacy.randomized_response import (
 from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
 
 VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
-"""Most numbers of visited users that are told apart; these and those of blanket messages for a first search; how many
-of the numbers may be enough to say that a target is missed."""
+"""Blocks into which the law of V is cut; fewer blocks (of V, and of uniform labels) for a first search; how many of the
+likeliest blocks of V are summed first to see whether δ is too large."""
 ENUMERATED = 2_000_000
-"""Largest table of (noisy counts × released counts), and of noisy counts of each class, that is enumerated."""
+"""Most pairs of noisy and released class counts, and most noisy class counts, for which δ is enumerated exactly."""
 LARGEST_CLUSTER = 1_000_000
 
 
@@ -69,17 +69,20 @@ class KaryExchange(Accountant):
 
     @property
     def enumerable(self) -> bool:
-        """Whether the exact value can be computed in reasonable time."""
+        """Whether the cluster is small enough to compute δ(ε) exactly, by enumerating all class counts."""
         n, k = self.cluster_size, self.num_classes
         return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED and (n + 1) ** (k - 1) <= ENUMERATED
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): exact for small n and K, else attained by a data set, and a certified bound for every data set."""
+        """Bounds of the learner's δ(ε), the largest over all data sets and directions.
+
+        Small clusters are summed exactly. In others one data set attains the lower end; the upper end is proved.
+        """
         check_epsilon(epsilon)
         if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
             return Bracket(0.0, 0.0)
@@ -94,20 +97,18 @@ class KaryExchange(Accountant):
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def certified_delta(self, epsilon: float) -> float:
-        """Certified upper bound of δ(ε) for every data set, without computing the lower end."""
+        """The upper bound of `delta(epsilon)` alone, which is faster: the lower one is not computed."""
         check_epsilon(epsilon)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
             return self.delta(epsilon).upper
         return outward(0.0, min(self._blanket(epsilon), self._capped(epsilon))).upper
 
     def _capped(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) from the noise on the label alone: the probability that somebody submits it, times the
-        label's own δ(ε).
-        """
+        """Upper bound of δ(ε): Pr[somebody submits the target's label] times δ(ε) of the noisy label itself."""
         return self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
+        """Bounds of the smallest ε at which the learner's (ε, δ) holds for all data sets; at most ε₀."""
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
         # ε₀ where the noise alone is all that is known, 0 where δ(0) is small enough, else by search
@@ -127,7 +128,10 @@ class KaryExchange(Accountant):
         )
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for every data set. False may mean that it holds but could not be certified."""
+        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
+
+        A coarser upper bound, or a part of the sum, is computed first, as it often decides.
+        """
         check_epsilon(epsilon)
         check_delta(delta)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
@@ -141,39 +145,38 @@ class KaryExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """In words, how the bounds of this cluster are computed, for reports."""
         return "exact, over all data sets" if self.enumerable else "blanket of uniform labels, every data set"
 
     @property
     def _exposure(self) -> float:
-        """Probability that somebody submits the target's label, rounded up."""
+        """Probability that at least one submission carries the target's noisy label, rounded up."""
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) whatever the number of submissions: that of all noisy labels in random order."""
+        """Upper bound of δ(ε) for any number of submissions: that of all n noisy labels, shuffled."""
         return self._walk(epsilon).delta()
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound on δ(ε) by the privacy blanket: labels that are uniform, whoever sends them, hide the target's.
+        """Upper bound of δ(ε) from the uniform noisy labels that hide the target's.
 
         Args:
-            values, blocks: how many numbers of visited users, and of blanket messages, are told apart.
+            values: most blocks into which V, the number of users whose label is submitted, is cut.
+            blocks: fewest and most blocks of the number of uniform labels; more blocks give a sharper bound.
         """
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A lower bound of what `_blanket` gives, quickly: its terms for the likeliest numbers of visited users, none
-        of which is negative.
-        """
+        """The part of the sum `_blanket(epsilon)` over the likeliest values of V: never above the whole sum."""
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
-        """The law of how many users' labels are submitted, in `values` blocks at most about the mean."""
+        """(V, probability), V how many users' labels are submitted, in at most about `values` blocks, rounded up."""
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
-        """The privacy blanket of uniform labels at ε: its bound falls with γ, which is rounded down."""
+        """The bound of `blanket` for this exchange at ε; γ, the share of uniform labels, is rounded down."""
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
         growth = math.expm1(min(epsilon, LARGEST_EPSILON))
@@ -190,14 +193,15 @@ class KaryExchange(Accountant):
         )
 
     def _attained(self, epsilon: float) -> float:
-        """A lower bound of δ(ε): the divergence of some statistics of the learner's view at one data set."""
+        """A lower bound of δ(ε): that of one data set in which the learner sees only a statistic of her view."""
         laws = _statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)
 
 
 class ShuffledLabels(KaryExchange):
-    """Privacy of a label among K classes whatever the number of submissions: the learner gets all noisy labels in
-    random order.
+    """Privacy of a label among K classes for any number of submissions: the upper bound for all noisy labels, shuffled.
+
+    The lower bound is 0.
     """
 
     basis = "bound for shuffled labels, every data set"
@@ -205,9 +209,11 @@ class ShuffledLabels(KaryExchange):
     _exposure = 1.0  # somebody may well submit the target's label
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        """Upper bound of δ(ε), whatever `values` and `blocks` are: that of all noisy labels, shuffled."""
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:
+        """0: there is no sum of which a part could be taken."""
         return 0.0
 
     def _attained(self, epsilon: float) -> float:
@@ -216,9 +222,9 @@ class ShuffledLabels(KaryExchange):
 
 @dataclass(frozen=True)
 class FetchedLabels(KaryExchange):
-    """Privacy of a label among K classes for a known number of submissions, each fetched from one of n users.
+    """Privacy of a label among K classes where exactly t submissions each carry the noisy label of a uniform user.
 
-    An upper bound alone.
+    An upper bound; the lower one is 0.
 
     submissions: t, at least 0; may be more than n.
     """
@@ -242,7 +248,7 @@ _statistics = lru_cache(maxsize=64)(statistics)
 
 @disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
-    """ε(δ) where δ(0) is above δ and δ of the largest ε is not."""
+    """Bounds of ε at `delta`, by bisection; δ(0) must be above `delta`, and δ of the largest ε must not."""
     high = min(local_epsilon(exchange.flip_prob, exchange.num_classes), LARGEST_EPSILON)
     if exchange.enumerable:
         low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)

@@ -1,7 +1,7 @@
-"""Lower ends for the exchange with K classes: one data set and a statistic of the learner's view, by Fourier series.
+"""Lower bounds of δ for the exchange with K classes: one data set and a statistic of the view, by Fourier series.
 
-All others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ) submissions let k
-be those of x and k' those of x'. Any statistic d = w k - w' k' is a post-processing of the view, so its hockey-stick
+All others hold a third class z; the target's label changes from x to x'. Of the t ~ Bin(n, θ) submissions let k say x
+and k' say x'. Any statistic d = w k - w' k' is a post-processing of the view, so its hockey-stick
 divergence is a lower bound. Given the noisy labels, of which N are x and N' are x', each user adds independently w with
 probability θN/n, -w' with θN'/n, else 0:
 
@@ -26,23 +26,25 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.binomial_windows import UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf
 
 LOG_TAIL = -42.0
-"""Logarithm of the probability that each end of a window misses."""
+"""ln of the probability that either side of a window leaves out."""
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
 """(w, w') of the statistics that are tried."""
 MOST = 40_000_000
-"""Most products of noisy counts and frequencies for one statistic; there is no lower end by it beyond."""
+"""Most products of noisy counts and frequencies for one statistic; one that needs more is not computed."""
 LOG_NOTHING = -50.0
-"""Logarithm of a term of the series that is left out, and charged: twice for each value of the statistic, of which
-there are as many as the sum is divided by. If |1 + z| < 1/2, the term is below (0.51)^200 anyhow."""
+"""ln of the size below which a term of the series is left out. Each such term adds to the stated error.
+
+If |1 + z| < 1/2, the term is below (0.51)^200."""
 _DOUBT = 4.0
-"""By how much more is charged than was measured and proved of a value of the series."""
+"""Factor of the stated error of a value of the series over what was measured and proved."""
 Complex = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """The laws of a statistic of the learner's view if the target holds one label, and another; and the largest error
-    of a sum of probabilities.
+    """The law of a statistic of the learner's view under the target's two labels.
+
+    first, second: (M,) probabilities of its values under either label. error: largest error of a sum of some of them.
     """
 
     first: Floats
@@ -50,7 +52,7 @@ class Statistic:
     error: float
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), the larger of the two directions."""
+        """A lower bound of the learner's δ(ε): the hockey-stick divergence of the two laws, in the larger direction."""
         grow = math.exp(epsilon)
         sums = [
             float(np.maximum(p - grow * q, 0.0).sum())
@@ -60,8 +62,9 @@ class Statistic:
 
 
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The statistics whose laws can be computed in reasonable time, for a lower end of δ; none for fewer than three
-    classes.
+    """The laws of the statistics w k - w' k', (w, w') in `WEIGHTS`, for lower bounds of δ in a cluster of `users`.
+
+    Those that take too long are left out; the list is empty for two classes.
     """
     if num_classes < 3:
         return []
@@ -70,9 +73,7 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The laws of the statistic d = up·k - down·k', where k and k' count submissions of the target's two labels; None
-    where it takes too long.
-    """
+    """The law of d = up·k - down·k', k and k' being how many submissions say x and x'; None if it takes too long."""
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
     # M values, the statistic modulo M, that hardly any fall together; those that do lower the bound only
@@ -102,7 +103,7 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
 
 
 def _power(base: Complex, n: int) -> Complex:
-    """base^n for each entry, by repeated squaring; no entry exceeds one in size."""
+    """Elementwise base^n by squaring, for complex numbers of modulus at most one."""
     power = base.copy()
     for digit in f"{n:b}"[1:]:
         power *= power
@@ -112,8 +113,9 @@ def _power(base: Complex, n: int) -> Complex:
 
 
 class CountPairs(NamedTuple):
-    """Numbers (N, N') of noisy labels of two classes among the other users, (2, pairs); their probabilities (pairs,);
-    and the probability left out.
+    """The joint law of (N, N'), how many of the others' noisy labels are x and x'.
+
+    counts: (2, pairs) values. probabilities: (pairs,). missing: probability of the pairs left out.
     """
 
     counts: Floats
@@ -122,8 +124,9 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The law of the numbers of noisy labels of two classes among the others, each with probability α'; a class of
-    weight 0 is not counted.
+    """The law of (N, N') among the others, each of whose noisy labels is x or x' with probability α' = `flipped`.
+
+    A class whose weight (`up` for x, `down` for x') is 0 does not matter: its count is set to 0.
     """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)

@@ -25,15 +25,15 @@ from p2p_sim.privacy.where_bounds_hold import LEARNER
 
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
-"""Most users for which the law of the view is tabulated."""
+"""Most submissions for which `privacy_loss_pmfs` tabulates the view."""
 LARGEST_PAIR = 2048
-"""Most submissions for which one data set's laws of the view are made for compositions."""
+"""Most submissions for which `attained_pair` computes the laws of one data set's view."""
 _PAIR_TAIL = -50.0
-"""Logarithm of what those laws may miss."""
+"""ln of the probability that those laws may leave out."""
 
 
 class DataSets(Protocol):
-    """What brackets δ and ε of one exchange over all data sets of a cluster."""
+    """The exchange in one cluster as the learner sees it: bounds of its ε and δ over all data sets."""
 
     def epsilon(self, delta: float) -> Bracket: ...
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]: ...
@@ -42,7 +42,7 @@ class DataSets(Protocol):
 
 @dataclass(frozen=True)
 class OneCluster(Accountant):
-    """Base of accountants of the learner that bracket δ over all data sets of one cluster.
+    """Base of accountants that state bounds of the learner's ε and δ over all data sets of one cluster.
 
     cluster_size: n. flip_prob: α. sampling_rate: θ.
     """
@@ -56,10 +56,10 @@ class OneCluster(Accountant):
     @property
     @abstractmethod
     def setting(self) -> "DataSets":
-        """The exchange as the learner sees it, which brackets δ and ε."""
+        """The exchange as the learner sees it, which computes the bounds."""
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
+        """Bounds of the smallest ε at which (ε, δ) holds for all pairs of neighbouring data sets; δ in (0, 1)."""
         check_delta(delta)
         bracket = self.setting.epsilon(delta)
         return PrivacyBound(
@@ -73,7 +73,7 @@ class OneCluster(Accountant):
         )
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ(ε), bracketed, at each of the given ε."""
+        """For each ε, lower and upper bound of the learner's δ(ε) over all data sets; faster than one by one."""
         for epsilon in epsilons:
             check_epsilon(epsilon)
         return self.setting.profile(epsilons)
@@ -86,12 +86,12 @@ class OneCluster(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
         return local_epsilon(self.flip_prob)
 
 
 class ViewLaws(NamedTuple):
-    """Two laws of the learner's view, if the target's label is 0, and if it is 1.
+    """Two laws of the learner's view in one data set: if the target's label is 0, and if it is 1.
 
     Each is {(submissions t, ones among them k): probability}.
     """
@@ -108,8 +108,8 @@ class LabelExchange(OneCluster):
         cluster_size: n, users in the cluster, at least 2.
         flip_prob: α, 0 or in [1e-300, 1/2].
         sampling_rate: θ in [1e-300, 1].
-        rounds: R, exchanges with memoised noisy labels and fresh peers, at least 1; together they are one exchange with
-            t ~ Bin(Rn, θ) submissions; composition would be wrong here.
+        rounds: R, exchanges with the same noisy labels and fresh peers, at least 1. Together they are one exchange with
+            t ~ Bin(Rn, θ) submissions. They must not be composed as independent mechanisms: noise is not fresh.
     """
 
     requires = LEARNER
@@ -124,25 +124,25 @@ class LabelExchange(OneCluster):
 
     @property
     def setting(self) -> ClusterExchange:
-        """The exchange as the learner sees it."""
+        """The exchange as the learner sees it, all rounds together, which computes the bounds."""
         n = self.cluster_size
         return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
+        """Lower and upper bound of δ(ε): the largest hockey-stick divergence over all neighbouring data sets."""
         check_epsilon(epsilon)
         return self.setting.delta(epsilon)
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """In words, how the bounds of this cluster are computed, for reports."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> "ViewLaws":
-        """The laws of the learner's view under either label of the target.
+        """The laws of the learner's view under either label of the target, in one data set.
 
-        The likelihood ratio of the two tables determines δ(ε); dp-accounting takes their logarithms. Note that its
-        default `symmetric=True` looks at one direction only, and that both directions matter here.
+        The two tables determine δ(ε) there; dp-accounting takes the logarithms of their probabilities. Its default
+        `symmetric=True` looks at one direction only, and both directions matter here.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.
@@ -162,10 +162,10 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of (submissions, ones among them) for the target's two labels if all others hold label 0.
+        """The laws of (submissions t, ones among them) if all others hold label 0, for lower bounds of compositions.
 
-        Of each block of numbers of submissions the learner keeps as many as the smallest. None above `LARGEST_PAIR`
-        submissions.
+        None above `LARGEST_PAIR` submissions or without flips. Neighbouring t are merged: the learner is taken to see
+        only as many submissions as the smallest t of a block.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

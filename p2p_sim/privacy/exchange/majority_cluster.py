@@ -1,14 +1,15 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
-A data set is m, how many others hold label 1, up to half of them. Any of them attains the lower end. For the upper end
-let the noisy bits of b others be revealed; by choosing whom, what remains is, for every data set from m' to m' + b, an
-exchange in which m' of the other S - 1 - b hold label 1, with a kernel that one `dominating_kernel` dominates:
+A data set is m, how many of the other S - 1 users hold label 1; m up to half suffices. δ of any m is a lower bound. For
+the upper bound tell the learner the noisy bits of b others. We choose which. So for every data set from m' to m' + b an
+exchange remains in which m' of the other S - 1 - b hold label 1. A kernel gives the probability that a submission is a
+1; those of all these data sets are dominated by one `dominating_kernel`, p̃:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
 In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², at the share p of noisy
 ones. The kernel p̃ is steeper than g by a share of about ζ = b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is
-chosen by how much larger V is than needed: a heuristic, on which nothing that is certified rests.
+chosen by how much larger V is than needed: a heuristic, on which no certified figure depends.
 """
 
 import math
@@ -31,33 +32,34 @@ from p2p_sim.privacy.exchange.majority_kernel import (
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
-"""Share by which ε may be raised above that of the worst data set, so that fewer data sets need a look."""
+"""Relative increase of ε above that of the worst data set, so that fewer data sets need an evaluation."""
 EXHAUSTIVE = 256
-"""Most sources of whom every data set is evaluated."""
+"""Most sources for which every data set is evaluated."""
 _BATCH = 24
 """Most data sets that are evaluated together."""
 _LOOKS = 9
-"""Data sets among which the worst is looked for, in a large cluster."""
+"""How many evenly spaced data sets are searched for the worst one in a large cluster."""
 _WIDEST = 0.05
-"""Largest share of others that are revealed."""
+"""Largest share of the sources whose noisy bits are revealed."""
 _SMALLEST = 2000
-"""One over the share of others that are revealed at least, so that no more data sets than that are evaluated."""
+"""At least one in so many sources is revealed, so that no more data sets than this are evaluated."""
 _COARSE = 0.25
-"""By what share δ may change within a block of submissions where an upper end has room."""
+"""By what share δ may change among numbers of submissions that are summed as one, for upper bounds with room."""
 
 
 class BlockEvaluator(DeltaEvaluator):
-    """Evaluates one data set at few ε, for which binomial tails at cut-offs are faster than tables of all views."""
+    """An evaluator of δ that always uses tail probabilities: faster than tables for one data set at few ε."""
 
     direct = False
 
 
 @dataclass(frozen=True)
 class DataSetBlock:
-    """Data sets m = `first` to `last`, m the others with label 1, that are certified together.
+    """The data sets m = `first` to `last`, which are certified together.
 
-    ones: the m that are evaluated: all of them, or the first alone if `revealed` bits are known. evaluator: evaluates δ
-    of these. smallest: whether there is no smaller block to try.
+    ones: the m at which δ is evaluated: all of them, or the first alone if bits are revealed.
+    evaluator: computes δ at these. revealed: b, how many other users' noisy bits the learner is told.
+    smallest: whether no smaller block is tried if δ of this one is too large.
     """
 
     first: int
@@ -69,37 +71,35 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """The learner's views of the data sets that are evaluated."""
+        """What the learner may see in the data sets `ones`, computed once."""
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) that holds for all data sets of the block."""
+        """An upper bound of δ(ε) for every data set of the block."""
         [upper] = self.evaluator.bounds(self.views, epsilon, (True,))
         return float(upper.max())
 
 
 @dataclass(frozen=True)
 class MajoritySources(Sources):
-    """A cluster whose users submit majorities: who can be asked, how a submission depends on the noisy labels, how many
-    there are.
+    """An exchange in which a submission is a 1 with a probability that the `kernel` gives by the number of noisy ones.
 
     Args:
         sources, flip_prob, trials, rate: as of `ClusterExchange`.
-        kernel: the probability that a submission is a one, by the number of noisy ones.
-        requests: the most peers whom each submitter asks, for the probability that somebody asks the target; None: any
-            number.
+        kernel: of the submissions.
+        requests: most peers whom a submitter asks; None: any number. Bounds the chance that somebody asks the target.
     """
 
     kernel: Kernel
     requests: int | None
 
     def world(self, ones: int) -> OtherUsers:
-        """What is unknown to the learner if `ones` of the other users hold label 1."""
+        """The other users of the data set in which `ones` of them hold label 1 and the rest label 0."""
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
 
     @property
     def exposed(self) -> Bracket:
-        """Probability that somebody who submits asked the target; its upper end bounds δ."""
+        """Bounds of the probability that some submission depends on the target; the lower one is 0."""
         asks = 1.0
         if self.sources > 1 and self.requests is not None:
             asks = some(1.0 / self.sources, self.requests)
@@ -108,19 +108,12 @@ class MajoritySources(Sources):
 
 @dataclass(frozen=True)
 class MajorityCluster(MajoritySources):
-    """Brackets δ and ε of an exchange of majorities over all data sets of a cluster.
-
-    kernel: smooth, since its slope guides the search.
-    """
+    """The learner's δ and ε in one cluster whose users submit majorities, over all data sets."""
 
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """How much a submission's peers, and the flips, hide if m = `ones` of the others hold label 1: D S/t and
-        α(1-α).
-
-        D = g(1-g)/g'² at the mean share of noisy ones.
-        """
+        """D S/t and α(1-α), D = g(1-g)/g'² at the mean share of noisy ones for m = `ones`; only guides searches."""
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
@@ -128,7 +121,7 @@ class MajorityCluster(MajoritySources):
 
     @disk_cached
     def epsilon(self, delta: float) -> Bracket:
-        """ε(δ) over all data sets and both directions."""
+        """Lower and upper bound of the smallest ε at which the learner's (ε, δ) holds for all data sets."""
         local, log_delta = local_epsilon(self.flip_prob), math.log(delta)
         if local == 0.0:
             return Bracket(0.0, 0.0)
@@ -157,7 +150,7 @@ class MajorityCluster(MajoritySources):
         return Bracket(min(lower, local), min(upper, local))
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ at several ε, over all data sets and both directions."""
+        """For each ε, bounds of the learner's δ(ε), the largest over all data sets and both directions."""
         local = local_epsilon(self.flip_prob)
         inside = [epsilon for epsilon in epsilons if epsilon < local]
         if not inside:
@@ -181,7 +174,7 @@ class MajorityCluster(MajoritySources):
         return [brackets.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for all data sets."""
+        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified."""
         if epsilon >= local_epsilon(self.flip_prob) or delta >= 1.0:
             return True
         log_delta = math.log(delta)
@@ -193,10 +186,9 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """A bracket of δ whose upper end is raised, in large clusters, by about what raising ε by a share `ROOM` is
-        worth.
+        """δ with its upper bound raised in large clusters, so that fewer other data sets need an evaluation.
 
-        ln δ is about -ε² V/2. So fewer other data sets need a look.
+        Raised about as much as δ falls if ε grows by `ROOM`, since ln δ is about -ε² V/2.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -205,26 +197,26 @@ class MajorityCluster(MajoritySources):
 
     @cached_property
     def _half(self) -> int:
-        """The largest m, others with label 1, that needs a look: data sets above half mirror those below."""
+        """The largest m to evaluate: swapping the labels maps larger m onto smaller ones."""
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
-        """The mean share of noisy ones if `ones` of the others hold label 1."""
+        """The mean share of noisy labels that are 1 if `ones` of the others hold label 1 and the rest label 0."""
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """Which of some data sets has the largest δ just below ε, as the number of others with label 1."""
+        """The m with the largest δ just below ε: of all in a small cluster, of `_LOOKS` of them in a large one."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Certify all data sets up to half, block by block; False if a block that cannot be made smaller does not hold.
+        """Whether all data sets up to half are certified, block by block; False if a smallest block is not.
 
         Args:
-            log_delta: logarithm of the δ of interest. holds: whether a block is certified; else a smaller one is tried.
-            share: V that is needed, as a share of the smallest V of a data set.
+            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
+            share: the V that blocks need, as a share of the smallest V of a data set.
         """
         # all data sets before `first` are certified; `trust` is the part of b that is tried
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
@@ -244,9 +236,9 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """b: how many others' bits may be revealed, about, before V/S falls to what is needed at m = `ones`.
+        """Estimate of b, how many noisy bits may be revealed before V/S of m = `ones` falls to `needed`.
 
-        D may be divided by (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)).
+        Revealing b bits divides D by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)).
         """
         p = self._share(ones)
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -256,8 +248,9 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """The block of data sets `first` to `first` + `revealed`; None if too few bits are revealed or no kernel
-        dominates.
+        """The block of m = `first` to `first` + b, b = `revealed`; None if b is too small or no kernel dominates.
+
+        log_delta: ln of the δ of interest. smallest: as of `DataSetBlock`.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
@@ -292,7 +285,7 @@ class MajorityCluster(MajoritySources):
         )
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), by which it is chosen what is left out of sums."""
+        """ln of a rough δ(ε) of the worst data set: sums may be cut a small part below it."""
 
         def attained(guess: float) -> float:
             exact = DeltaEvaluator(self, guess)

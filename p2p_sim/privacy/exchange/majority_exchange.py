@@ -1,11 +1,15 @@
 """The accountant of an exchange in which users submit the majority of several peers' noisy labels.
 
 Each user asks k peers, k odd and perhaps drawn, and submits the majority of their noisy labels with probability θ. The
-mathematics stands in `majority_kernel` (what changes) and `majority_cluster` (all data sets).
+mathematics is in `majority_kernel` (how it differs from the label exchange) and `majority_cluster` (all data sets).
 
-**Other observers.** Whatever an observer sees is made from noisy labels, which are drawn once: ε₀ holds for all, and is
-exact for an eavesdropper (`Eavesdropper`). A peer who does not see the release knows the target's noisy label if she
-asked for it (`Peer`). Of a coalition see `majority_coalition`.
+**Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀ holds for
+every observer (`Eavesdropper` states it, also about a coalition or a peer); for an eavesdropper it is exact. A peer who
+does not see the release knows the target's noisy label if she asked for it: δ(ε) = q (1-α-αe^ε), q = E 1-(1-1/n)^k. Of
+c members of a coalition some asked the target with probability q = E 1-(1-1/n)^(ck). So for δ well below q the ε of the
+coalition is about ε₀.
+For larger δ one could reveal what the members, and the users who asked a member, received. If none of them asked the
+target, majorities with as many revealed noisy labels remain, which a `dominating_kernel` bounds.
 
 >>> from p2p_sim.privacy import MajorityExchange
 >>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)
@@ -30,10 +34,10 @@ LARGEST_CLUSTER = 1_000_000
 ELSEWHERE = "users submit the majority of several labels"
 """Why only the noise on a label is accounted for where anything can fail."""
 PeerWeights = tuple[tuple[int, float], ...]
-"""(k, probability) for each number of peers that a user may ask."""
+"""(k, probability) for each number k of peers that a user may ask."""
 Peers = int | Mapping[int, float] | PeerWeights
 _UNITY = 1e-9
-"""By how much probabilities of numbers of peers may miss one."""
+"""How far the sum of the probabilities of all k may be from one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class MajorityExchange(OneCluster):
 
     @property
     def setting(self) -> MajorityCluster | ClusterExchange:
-        """The exchange as the learner sees it; with one peer it is the label exchange's."""
+        """The exchange as the learner sees it, which computes the bounds; for k = 1 that of the label exchange."""
         n, weights = self.cluster_size, peer_weights(self.peers)
         if weights == ((1, 1.0),):
             return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
@@ -79,21 +83,21 @@ class MajorityExchange(OneCluster):
         )
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
+        """Lower and upper bound of δ(ε): the largest hockey-stick divergence over all neighbouring data sets."""
         return self.profile([epsilon])[0]
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """In words, how the bounds of this cluster are computed, for reports."""
         return "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
 
 
 class PluralityExchange(ShuffledLabels):
     """Privacy of one user's label among K classes where users submit the plurality of peers' noisy labels.
 
-    All that reaches the learner is made from the noisy labels of peers drawn uniformly, whoever they are, with ties
-    broken by a coin: a post-processing of all noisy labels, shuffled. So the bound is that of shuffled labels, at most
-    ε₀, for any numbers of peers and of submissions; the sampling rate does not matter.
+    The learner sees a post-processing of all noisy labels, shuffled: peers are drawn uniformly, and a coin breaks ties.
+    So the bound is that of shuffled labels, at most ε₀, for any numbers of peers and of submissions; the sampling rate
+    does not matter.
     """
 
     requires = PLURALITY
@@ -101,10 +105,10 @@ class PluralityExchange(ShuffledLabels):
 
 
 def peer_weights(peers: Peers) -> PeerWeights:
-    """(k, probability) for each number of peers, k ascending, from a number or a table.
+    """`peers` as (k, probability) pairs, k ascending, without those of probability 0.
 
     Raises:
-        ValueError: a k is even or out of range, or the probabilities do not sum to one.
+        ValueError: some k is even or too large, or the probabilities do not sum to one.
     """
     pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
     for k, weight in pairs:
@@ -122,13 +126,13 @@ def peer_weights(peers: Peers) -> PeerWeights:
 def calibrate_majority(
     sizes: Iterable[int], *, sampling_rate: float, peers: Peers, epsilon: float, delta: float
 ) -> float:
-    """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
+    """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
-    As for the label exchange δ does not increase in α: more flips are a post-processing of the target's bit and a
+    δ does not increase in α, as for the label exchange: more flips are a post-processing of the target's bit and a
     mixture over the others' labels.
 
     Args:
-        sizes: of the clusters, each at least 2. sampling_rate, peers: θ and k. epsilon, delta: the target.
+        sizes: of the clusters, each at least 2. sampling_rate: θ. peers: k or its law. epsilon, delta: the target.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)

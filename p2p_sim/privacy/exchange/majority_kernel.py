@@ -1,4 +1,4 @@
-"""A submission that is the majority of the noisy labels of several peers, by how many noisy labels are ones.
+"""Kernels: the probability that a submission is a 1, as a function of how many of all users' noisy labels are 1.
 
 A user asks k peers, k odd, uniformly with replacement, herself included. If N of the n noisy labels are ones, her
 submission is a one with probability g_k(N/n), g_k(p) = Pr[Bin(k, p) > k/2]; if k is drawn first, with a mixture g of
@@ -23,7 +23,7 @@ is a randomised one of p̃. A test "fewer than k ones" of p with power F(x) is t
 than the test of p̃ (randomised at its threshold, by Neyman and Pearson the best one) that has the same power at one of
 the two. Now δ is the largest of Σ_x ψ(x) F(x) over tests, ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1], which changes its
 sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃ whose power
-at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*, which makes the sum no smaller.
+at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at least as large.
 In the other direction the signs of ψ and the events are swapped.
 
 *Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with
@@ -42,22 +42,23 @@ import scipy
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 
 LARGEST_PEERS = 41
+"""Largest number k of peers that a user may ask."""
 _MARGIN = 1e-12
-"""Charged for the rounding of ratios of neighbours, which are good to some 1e-14."""
+"""Relative margin for the rounding of ratios p(x+1)/p(x), whose error is some 1e-14."""
 
 
 class Shares(NamedTuple):
-    """The probabilities that a submission is a one and that it is a zero, each for some numbers of noisy ones."""
+    """The probability that a submission is a 1 (ones) and that it is a 0 (zeros), for each number of noisy ones."""
 
     ones: Floats
     zeros: Floats
 
 
 class Kernel(ABC):
-    """The probability that a submission is a one, as a function of how many noisy labels of the cluster are ones.
+    """The probability that a submission is a 1, as a function of how many of the sources' noisy labels are 1.
 
-    requests: peers a submission depends on, at most; None where no choice of peers explains the kernel. error: bound of
-    the relative error of its values.
+    requests: most peers whose labels a submission depends on; None for a kernel that stands for no choice of peers.
+    error: relative error of the kernel's values.
     """
 
     @property
@@ -70,21 +71,20 @@ class Kernel(ABC):
 
     @abstractmethod
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        """The probabilities that a submission is a one and a zero, for each number of noisy ones among the sources."""
+        """For each number `noisy` of noisy ones among the sources: Pr[a submission is 1] and Pr[it is 0]."""
 
 
 class SmoothKernel(Kernel):
-    """A kernel g(x/S), x noisy ones of S sources; g does not decrease, and g(1-p) = 1 - g(p)."""
+    """A kernel g(x/S) that depends on the share of noisy ones alone; non-decreasing, with g(1-p) = 1 - g(p)."""
 
     @abstractmethod
     def slope(self, p: float) -> float:
-        """The derivative g'(p), about: it guides searches alone."""
+        """The derivative g'(p) at a share p of noisy ones; only guides searches."""
 
 
 @dataclass(frozen=True)
 class MajorityKernel(SmoothKernel):
-    """The kernel g(x/S) of majorities: g(p) is the probability that most of k peers' noisy labels are ones if a share p
-    is.
+    """The kernel of a user who asks k peers and submits the majority of their noisy labels, k drawn from a fixed law.
 
     Args:
         weights: (k, probability) with k odd and ascending, each probability above 0.
@@ -94,24 +94,25 @@ class MajorityKernel(SmoothKernel):
 
     @property
     def requests(self) -> int:
-        """The largest number of peers that a user may ask."""
+        """The largest number k of peers that a user may ask."""
         return self.weights[-1][0]
 
     @property
     def error(self) -> float:
-        """Bound of the relative error of g.
+        """Upper bound of the relative error of `shares`.
 
-        u for p or q, k times; two powers, 2u each; products and weights; u for each term of the sum.
+        It adds u for p or q, k times; 2u for each of two powers; products and weights; u for each term of the sum.
         """
         terms = sum((k + 1) // 2 for k, _ in self.weights)
         return (self.requests + terms + 16.0) * UNIT
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
+        """For each number `noisy` of noisy ones among the sources: g(x/S), and 1 - g(x/S) without cancellation."""
         p, q = noisy / sources, (sources - noisy) / sources
         return Shares(self.majority(p, q), self.majority(q, p))
 
     def majority(self, p: Floats, q: Floats) -> Floats:
-        """g(p), the probability of a majority of ones, for each p; q is 1-p, given so that it need not be rounded."""
+        """g(p), the probability that the majority of a user's peers submit 1; q = 1-p. Elementwise."""
         total = np.zeros_like(p)
         for k, weight in self.weights:
             for ones in range((k + 1) // 2, k + 1):
@@ -119,13 +120,16 @@ class MajorityKernel(SmoothKernel):
         return total
 
     def slope(self, p: float) -> float:
-        """g'(p) = Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2)."""
+        """The derivative g'(p) = Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2)."""
         return sum(w * k * math.comb(k - 1, k // 2) * (p * (1.0 - p)) ** (k // 2) for k, w in self.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class TabulatedKernel(Kernel):
-    """A kernel by its values at x = first, first + 1, ... noisy ones, which count as exact."""
+    """A kernel by its values at x = first, first + 1, ... noisy ones, which count as exact.
+
+    table: the probability that a submission is a 1 at each of these x.
+    """
 
     first: int
     table: Floats
@@ -133,6 +137,7 @@ class TabulatedKernel(Kernel):
     error = 2.0 * UNIT
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
+        """For each number `noisy` of noisy ones, in the table's range: Pr[a submission is 1] and Pr[it is 0]."""
         index = np.asarray(noisy, dtype=np.int64) - self.first
         if index.size and not 0 <= index.min() <= index.max() < len(self.table):
             raise ValueError(f"noisy = {noisy.min():g}..{noisy.max():g}: lies outside the table")
@@ -141,9 +146,9 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A kernel whose δ is at least that of g((r + x)/S) for every number r = 0..b of ones among b revealed bits.
+    """A kernel p̃ whose δ is at least that of p(x) = g((r + x)/S) for every r = 0..b; None if none is found.
 
-    It is valid for x = first..last noisy ones among the rest; None if there is no such kernel.
+    r: how many of b revealed noisy bits are 1. x: noisy ones among the sources that are not revealed.
 
     Args:
         kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.

@@ -1,12 +1,12 @@
 """Upper bounds of δ that hold for many clusters at once, from the smallest of them.
 
-Let all users be revealed but as many as the smallest cluster has, with their noisy bits and with which submissions were
-fetched from them. What is left of a larger cluster is the exchange of the smallest one with another number of
-submissions, t ~ Bin(n, θS/n). δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
-submissions from S sources, over all data sets. No table but that of the δ_t is needed, whatever θ and the sizes are.
+The smallest cluster has S users. In a larger one, of n users, tell the learner the noisy bits of all but S of them, and
+which submissions carry these. What remains is the exchange of the smallest cluster with another number of submissions,
+t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t is the largest δ over data sets for t submissions from S
+sources. The table of δ_t is all that is needed, whatever θ and the sizes are.
 
-Where that table is too large, clusters of similar sizes are taken together: δ_t does not decrease in t, and t is at
-most what Bin(n, θ) draws for the largest n among them (each of its submissions is left with probability S/n or more).
+Where that table is too large, clusters of similar sizes are taken together. δ_t does not decrease in t. So the exchange
+of the smallest of them with t ~ Bin(n, θ), n and θ the largest among them, has a δ at least as large as each.
 """
 
 import math
@@ -23,20 +23,22 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 _LARGEST = 64
-"""Most sources of which a table is made."""
+"""Most sources of the smallest cluster for which a table of δ_t is made."""
 _MOST = 256
-"""Most submissions that are tabulated."""
+"""Largest t of a table of δ_t."""
 _STEP = 32
-"""The numbers of submissions are rounded up to multiples of this, so that tables are found again."""
+"""The largest t of a table is rounded up to a multiple of this, so that cached tables are reused."""
 _TAIL = -36.0
-"""Logarithm of the probability of submissions that is left out, and charged."""
+"""ln of the probability of improbable t that may be left out; it is added to δ."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
-    """Certified δ at each ε that holds for all of these clusters; None where they are too large or too unlike.
+    """For each ε a certified δ that holds in every one of these clusters, from one table of the smallest.
+
+    None if the table would be too large, if α is 0 or if the clusters differ in α.
 
     Args:
-        settings: at least one, of one α. epsilons: at least 0.
+        settings: the clusters, at least one. epsilons: at least 0.
     """
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
@@ -47,7 +49,7 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     most = laws.weights.shape[1] - 1
 
     def largest(epsilon: float) -> float:
-        """Σ_t Pr[t] δ_t of the worst cluster, with the rounding of its sum and what is left out of the law of t."""
+        """Upper bound of the largest Σ_t Pr[t] δ_t(ε) over the clusters."""
         sums = laws.weights @ deltas_by_count(sources, flip_prob, most, epsilon)
         return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + laws.lost).max())).upper
 
@@ -55,10 +57,10 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
 
 
 def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ) is certified for all of these clusters; False may mean that it could not be.
+    """Whether (ε, δ) is certified for all of these clusters; False may mean that it holds but could not be certified.
 
     Args:
-        settings: of any sizes. epsilon, delta: ε at least 0, δ in (0, 1).
+        settings: the clusters, of any sizes. epsilon, delta: ε at least 0, δ in (0, 1).
     """
     order = sorted(set(settings), key=lambda setting: (setting.sources, setting.trials))
     if any(setting.flip_prob != order[0].flip_prob for setting in order):
@@ -77,8 +79,9 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
 
 
 class SubmissionLaws(NamedTuple):
-    """For each of several clusters Pr[t] for t = 0..most, (clusters, most + 1), and the probability left out
-    (clusters,); both rounded up.
+    """Laws of the number t of submissions that remain, one for each cluster.
+
+    weights: (clusters, most + 1) Pr[t] for t = 0..most. lost: (clusters,) probability left out. Both are rounded up.
     """
 
     weights: Floats
@@ -86,10 +89,7 @@ class SubmissionLaws(NamedTuple):
 
 
 def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> SubmissionLaws | None:
-    """For each cluster the law of the number of submissions that remain if all its users but `sources` are revealed.
-
-    None where there may be too many for a table of δ_t.
-    """
+    """For each cluster, the law of t once all users but `sources` are revealed; None if some t exceeds `_MOST`."""
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -107,7 +107,7 @@ def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> Submi
 
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """δ(ε) given t submissions, for t = 0..most, (most + 1,): the largest over all data sets and both directions."""
+    """Upper bounds (most + 1,) of δ_t(ε) for t = 0..most submissions, over all data sets and both directions."""
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
     [upper] = views.deltas(hockey_stick_coefficients(flip_prob, epsilon), (True,), starts)
@@ -116,10 +116,9 @@ def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -
 
 @lru_cache(maxsize=8)
 def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
-    """The learner's views of t = 1..most submissions, their rows sorted by t, in one table.
+    """Tables of the views of t = 1..most submissions, rows sorted by t, with a column for each m from 0 to half.
 
-    The weights are t - 1 in the lower sum and one in the upper. A column for each number m of others with label 1 up to
-    half of them; the rest are mirror images.
+    The weights are replaced: `lower` holds the row's t - 1, by which rows are grouped, and `upper` is one.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     index = np.arange(most, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Other observers than the learner, each with what it sees and the conditions of its figure.
+"""Accountants of other observers than the learner, each with what it sees and the conditions of its bounds.
 
 Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
 """
@@ -33,13 +33,13 @@ from p2p_sim.privacy.where_bounds_hold import INSIDERS, REALISED
 
 @dataclass(frozen=True)
 class Eavesdropper(Accountant):
-    """Reads every message on the links: each noisy label with its owner. Nothing is amplified.
+    """An observer who reads every message on the links: each noisy label with its owner. The noise alone protects.
 
     Args:
         flip_prob: α in [0, (K-1)/K].
         num_classes: K, at least 2.
-        observer: whom the statement is about: the eavesdropper, or another observer, who sees no more. Of another, the
-            lower end is 0.
+        observer: name of whom the bounds are about: the eavesdropper, or another observer, who sees no more. For
+            another one the lower bounds are 0.
     """
 
     requires = REALISED
@@ -51,35 +51,37 @@ class Eavesdropper(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the figure was computed: it is exact for an observer who reads every message, an upper bound for
-        others.
-        """
+        """In words, how the bounds are computed, for reports."""
         return "exact: the noisy label" if self._reads_all else "noise alone: nothing sharper is known"
 
     @property
     def _reads_all(self) -> bool:
+        """Whether the bounds are about the eavesdropper herself, for whom they are exact."""
         return self.observer == "eavesdropper"
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the noisy label itself."""
+        """Bounds of δ(ε) of the noisy label itself; equal up to rounding for an eavesdropper."""
         check_epsilon(epsilon)
         bracket = local_delta(self.flip_prob, epsilon, self.num_classes)
         return bracket if self._reads_all else Bracket(0.0, bracket.upper)
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of the noisy label of two classes, if the true label is 0 and if it is 1: they attain δ(ε)."""
+        """The laws of the target's noisy label under either true label, for lower bounds of compositions.
+
+        None for more than two classes, without flips, or for another observer than the eavesdropper.
+        """
         alpha = self.flip_prob
         if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
             return None
         return AttainedPair(np.array([1.0 - alpha, alpha]), np.array([alpha, 1.0 - alpha]), 1e-15)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) = ln((K-1)(1-α-δ)/α), at least 0."""
+        """Bounds of the smallest ε at which (ε, δ) holds: ln((K-1)(1-α-δ)/α), at least 0."""
         bound = invert(
             self.delta,
             delta,
@@ -96,8 +98,8 @@ class Eavesdropper(Accountant):
 class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
-    Where latencies depend on the link (distance, retries, load), the time may reveal whom a user asked, and only ε₀
-    holds. Where start times and latencies are independent of the peers asked, times reveal nothing more.
+    If latencies depend on the link (distance, retries, load), times may reveal whom a user asked, and only ε₀ holds.
+    If start times and latencies are independent of the peers asked, times reveal nothing more.
 
     Args:
         exchange: the exchange in one cluster.
@@ -111,16 +113,18 @@ class TimedLearner(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
+        """Bounds of δ(ε): the learner's if latencies are independent; else that of the noisy label, from 0."""
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
         check_epsilon(epsilon)
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
+        """Bounds of ε at δ: the learner's if latencies are independent; else that of the noisy label."""
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
         return invert(
@@ -134,21 +138,21 @@ class TimedLearner(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """In words, how the bounds are computed, for reports."""
         return self.exchange.basis if self.independent_latencies else "local noise: times may name the peer"
 
     @property
     def conditions(self) -> tuple[str, ...]:
+        """Conditions, in words, under which the bounds hold."""
         return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
 
 
 @dataclass(frozen=True)
 class Peer(Accountant):
-    """One curious user of the cluster; she sees the noisy labels of the peers whom she asked, but not the release.
+    """One curious user of the cluster: she sees the noisy label of the one peer whom she asked, but not the release.
 
     Args:
-        cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
-        peers: k, whom she asks, odd; or the probability of each k.
+        cluster_size: n, at least 2. flip_prob: α in [0, 1/2].
     """
 
     requires = INSIDERS
@@ -170,11 +174,11 @@ class Peer(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
         return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) = q max(0, 1-α-αe^ε): the peer asked the target with probability q = E 1 - (1-1/n)^k; 1/n for k = 1."""
+        """Bounds of δ(ε) = max(0, 1-α-αe^ε)/n, equal up to rounding: the peer asks the target with probability 1/n."""
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
         if local.upper == 0.0:
@@ -185,12 +189,13 @@ class Peer(Accountant):
         return outward(local.lower * asked * (1.0 - 2.0**-45), local.upper * asked * (1.0 + 2.0**-45))
 
     def epsilon(self, delta: float) -> PrivacyBound:
+        """Bounds of the smallest ε at which the peer's (ε, δ) holds, by inverting δ(ε)."""
         return invert(self.delta, delta, self.flip_prob, observer="peer", basis=self.basis, conditions=self.conditions)
 
 
 @dataclass(frozen=True)
 class Coalition(Accountant):
-    """`members` passive users of the target's cluster, pooled with the learner.
+    """An observer who pools what the learner sees with what c passive users of the target's cluster see.
 
     The members know their own noisy labels, whom they asked and what they got, and who asked them.
 
@@ -215,11 +220,11 @@ class Coalition(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the coalition with the learner, bracketed over all data sets."""
+        """Bounds of the coalition's δ(ε), the largest over all data sets, whether or not a member asked the target."""
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
@@ -232,15 +237,13 @@ class Coalition(Accountant):
         return outward(lower, upper)  # never more than if the message's owner is known
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified against the coalition. False may mean that it holds but could not be
-        certified.
-        """
+        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified."""
         check_delta(delta)
         check_epsilon(epsilon)
         return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) of the coalition with the learner, bracketed over all data sets."""
+        """Bounds of the smallest ε at which the coalition's (ε, δ) holds for all data sets."""
         check_delta(delta)
         bracket = _coalition_epsilon(self, delta)
         return PrivacyBound(
@@ -255,12 +258,13 @@ class Coalition(Accountant):
 
     @property
     def _met(self) -> float:
-        """Probability that some member asked the target."""
+        """Probability that at least one member asks the target."""
         return some(1.0 / self.exchange.cluster_size, self.members)
 
     def _met_exceeds(self, epsilon: float, delta: float) -> bool:
-        """Whether δ(ε) exceeds `delta` already by the chance that a member asked the target: a quick answer to most
-        questions.
+        """Whether Pr[a member asks the target] times δ(ε) of her noisy label exceeds `delta`: then (ε, δ) fails.
+
+        A quick test, which often decides without `delta(epsilon)`.
         """
         direct = local_delta(self.exchange.flip_prob, epsilon).lower
         return self._met * direct * (1.0 - 2.0**-40) > delta
@@ -268,12 +272,12 @@ class Coalition(Accountant):
 
 @disk_cached
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """ε(δ) of a coalition: small clusters by inverting δ(ε), large ones from the exchanges that bracket it."""
+    """Bounds of a coalition's ε at δ: by inverting δ(ε) in small clusters, from two bracketing exchanges in others."""
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
         return _large_coalition_epsilon(coalition, delta)
 
-    # δ is more than asked for where the members who asked the target suffice: no need to enumerate
+    # where the members who asked the target already exceed δ, the curve counts as 1 and nothing is enumerated
     def curve(epsilon: float) -> Bracket:
         return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
 
@@ -289,9 +293,9 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 
 
 def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """ε(δ) of a coalition in a large cluster, by bisection.
+    """Bounds of a coalition's ε at δ in a large cluster.
 
-    δ(ε) is at most Pr[a member asked the target] times the label's own δ(ε), plus what is known if nobody asked her.
+    δ(ε) is Pr[a member asked the target] times δ(ε) of her noisy label, plus Pr[none did] times δ(ε) given that.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -301,13 +305,16 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """What δ(ε), given that no member asked the target, may be, for δ to hold; rounded to the safe side."""
+        """The largest δ(ε) given that no member asked the target at which `delta` holds; rounded to the safe side."""
         direct = local_delta(alpha, epsilon)
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
     def zeros_above(setting: ClusterExchange, upper: bool) -> Callable[[float], bool]:
-        """Whether all others' holding label 0 is too much; its views are computed once."""
+        """A function of ε: whether δ of the data set in which all others hold label 0 is too large for `delta`.
+
+        upper: whether the upper bound of δ decides, else the lower one.
+        """
         evaluator = DeltaEvaluator(setting, log_delta)
 
         def above(epsilon: float) -> bool:
@@ -324,7 +331,7 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         most = unasked_delta(epsilon, True)
         return epsilon < local and (most <= 0.0 or not revealed.satisfies(epsilon, most, log_delta))
 
-    # from ε of all zeros up in growing steps, where another data set is worse, and back by bisection
+    # start at ε of all zeros; if another data set is worse, go up in growing steps, then back by bisection
     below, upper = cross(zeros_above(revealed, True), alpha)
     step = 1e-6
     while refused(upper):

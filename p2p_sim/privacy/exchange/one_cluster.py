@@ -1,23 +1,23 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
-A data set is m, how many others hold label 1; swapping the labels mirrors m above half. m = 0 is evaluated first, and
-is nearly always the worst. The others are held against it.
+The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
+in the code): how many of the other S - 1 hold label 1. Only m up to half of them matters: swapping the two labels maps
+the rest onto these. m = 0 is evaluated first, and nearly always has the largest δ.
 
-**The covering argument.** Let b others' noisy bits be revealed, and which submissions were fetched from them: δ does
-not fall. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S), of which m' of the other
-S - 1 - b hold label 1; by choosing whom to reveal, one m' serves every m from m' to m' + b:
+**The covering argument.** Tell the learner the noisy bits of b other users, and which submissions carry them. Knowing
+more, she has a δ at least as large. What remains unknown is an exchange among S - b sources with t ~ Bin(trials,
+rate (S-b)/S) submissions, in which m' of the other S - 1 - b users hold label 1. We choose which users to reveal. So
+one m' serves every data set from m' to m' + b:
 
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
-So (ε, δ) is certified for a `CoverBlock` of b + 1 data sets by one evaluation at m' (`check`), and for all if blocks
-reach from 1 to half (`_cover`): each starts at the first data set that is not certified yet. Which to try is a
-heuristic (`CoverPlan`), on which nothing that is certified rests; where revealing tells too much, b is 0, and ε is
-raised where it must be. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, with V = S times `Sources.variances`: what
-the choice of peers and their flips hide together. V grows with m up to half, so that b bits may be revealed before it
-falls to that of all zeros.
+So one evaluation at m' certifies (ε, δ) for a `CoverBlock` of b + 1 data sets (`check`). All data sets are certified
+if blocks reach from m = 1 to half (`_cover`). `CoverPlan` proposes b by a heuristic; what is certified does not depend
+on it. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of `Sources.variances`. V grows
+with m up to half: the larger m, the more bits may be revealed before V falls to that of m = 0.
 
-Above `EXHAUSTIVE` users this may take too many evaluations. Then b is at least `revealed` everywhere, at m = 0 too,
-which costs a factor of about 1 + b/(2S) in ε.
+Above `EXHAUSTIVE` sources this may take too many evaluations. Then at least `ClusterExchange.revealed` bits are
+revealed for every data set, m = 0 included. That raises ε by a factor of about 1 + b/(2S).
 """
 
 import math
@@ -32,26 +32,26 @@ from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, 
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Most sources for which ε is that of the worst data set, whatever that takes."""
+"""Most sources for which ε is that of the worst data set, however many evaluations this takes."""
 _EXPECTED = TABULATED
-"""Most expected submissions for which that is so."""
+"""Most expected submissions for which ε is that of the worst data set."""
 _ROOM = (0.004, 0.001, 0.0003)
-"""Shares by which ε of all zeros may be raised above `EXHAUSTIVE` users, so that the other data sets are below it."""
+"""Relative increases of ε of m = 0 that are tried in larger clusters, so that fewer other data sets need a look."""
 _LOOKS = 24
-"""Most evaluations, where ε may be larger, before b is; as many again may fail."""
+"""In larger clusters a cover with b as small as 0 is tried if fewer evaluations are expected; twice as many may be."""
 _BATCH = 24
 """Most data sets that are evaluated together."""
 _WORTH = 12
-"""To reveal more bits than this, or than 3% of them, is faster than to evaluate as many data sets together."""
+"""Bits are revealed only if b exceeds this or 3% of the sources; else data sets are evaluated together."""
 
 
 @dataclass(frozen=True)
 class CoverBlock:
-    """Data sets m to m + `revealed`, for each m that is evaluated, which are certified together.
+    """Data sets that are certified together: m to m + `revealed` for each m in `ones`.
 
-    ones: the m that are evaluated, 1 + `revealed` apart, so that their data sets follow one another without a gap.
-    revealed: b, others whose noisy bits are known. change: as in `DeltaEvaluator`. `NARROW` is for figures that are
-    stated; more is faster, and may fail where the target holds.
+    ones: numbers m of others with label 1 at which δ is evaluated; they are 1 + `revealed` apart.
+    revealed: b, how many other users' noisy bits the learner is told.
+    change: as in `DeltaEvaluator`: `NARROW` for reported figures; more for a quick look, a coarser upper bound.
     """
 
     ones: range
@@ -71,7 +71,7 @@ class PrivacyTarget(NamedTuple):
 
 
 Include = Callable[[CoverBlock], bool]
-"""Certifies a block that is no quick look, if it must by moving the targets; False where it refuses."""
+"""Whether a block whose `change` is `NARROW` is certified; may raise ε or δ of the targets until it is."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,20 @@ class ClusterExchange(Sources):
     """One exchange among users of a cluster, as the learner sees it.
 
     Args:
-        sources: S, users who can be fetched, the target among them; at least 1.
+        sources: S, users whose noisy bits can be submitted, the target among them; at least 1.
         flip_prob: α, 0 or in [1e-300, 1/2].
-        trials, rate: the number of informative submissions is Bin(trials, rate).
+        trials, rate: the number t of submissions that carry a source's noisy bit is Bin(trials, rate).
 
-    With α = 0, δ is for every ε the probability that somebody submits the target's label: it is nowhere larger if one
-    is told who fetched from whom, and if all others hold label 0, a submitted 1 is hers.
+    With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set exceeds it,
+    even if the learner is told whose label each submission carries. m = 0 attains it: a submitted 1 is the target's.
     """
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) over all data sets and both directions."""
+        """Lower and upper bound of the learner's δ(ε), the largest over all data sets and both directions."""
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """δ at several ε, over all data sets and both directions; truncations are chosen for the largest ε."""
+        """For each ε, bounds of δ(ε) over all data sets and both directions; sums are cut for the largest ε."""
         local = local_epsilon(self.flip_prob)
         if math.isinf(local):
             return [self.exposed] * len(epsilons)
@@ -104,12 +104,12 @@ class ClusterExchange(Sources):
         lower, targets = [0.0] * len(inside), zero.copy()
 
         def include(block: CoverBlock) -> bool:
-            """Raise δ to that of the block."""
+            """Raise δ of each target to the block's; never refuses."""
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
             for index, (epsilon, upper) in enumerate(targets):
                 delta = evaluator.deltas(views, epsilon)
-                # what is attained with bits revealed is not attained without
+                # a lower bound counts only if no bits are revealed
                 lower[index] = lower[index] if block.revealed else max(lower[index], delta.lower)
                 targets[index] = PrivacyTarget(epsilon, max(upper, delta.upper))
             return True
@@ -124,7 +124,7 @@ class ClusterExchange(Sources):
         return [brackets.get(e, Bracket(0.0, 0.0)) for e in epsilons]
 
     def attained_delta(self, epsilon: float) -> float:
-        """δ(ε) of the data set in which all others hold label 0: a lower bound over all data sets."""
+        """A lower bound of δ(ε) over all data sets: that of m = 0, where all others hold label 0."""
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or math.isinf(local):
             return 0.0 if epsilon >= local else self.exposed.lower
@@ -132,7 +132,7 @@ class ClusterExchange(Sources):
 
     @disk_cached
     def epsilon(self, delta: float) -> Bracket:
-        """ε(δ) over all data sets and both directions."""
+        """Lower and upper bound of the smallest ε at which the learner's (ε, δ) holds for all data sets."""
         local = local_epsilon(self.flip_prob)
         if local == 0.0:
             return Bracket(0.0, 0.0)
@@ -146,7 +146,7 @@ class ClusterExchange(Sources):
         if math.isinf(lower):
             return Bracket(local, local)
         upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True).below
-        # in large clusters ε is raised by a share first, so that V of the other data sets may be so much smaller
+        # in large clusters raise ε by `room`, so that the other data sets may have a V smaller by (1 + room)²
         share = 1.0
         if not self.tabulated:
             room = self._room(upper, delta)
@@ -154,7 +154,7 @@ class ClusterExchange(Sources):
         targets = [PrivacyTarget(upper, delta)]
 
         def include(block: CoverBlock) -> bool:
-            """Raise ε to that of the block."""
+            """Raise ε of the target to the block's; never refuses."""
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
             raised = evaluator.cross(block.ones, delta, upper, upper=True).below
@@ -171,17 +171,17 @@ class ClusterExchange(Sources):
             self._cover(targets, log_delta, include, least=self.revealed, limited=False)
         return Bracket(min(lower, local), min(targets[0].epsilon, local))
 
-    def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
-        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
+    def satisfies(self, epsilon: float, delta: float, cut_for: float | None = None) -> bool:
+        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
 
-        log_tail_of: logarithm of the δ by which it is chosen what is left out of sums; that of `delta` unless given.
+        cut_for: ln of the δ for which sums are truncated; None: of `delta`. One for many calls lets tables be reused.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
             return True
         if math.isinf(local):
             return self.exposed.upper <= delta
-        log_delta, targets = math.log(delta) if log_tail_of is None else log_tail_of, [PrivacyTarget(epsilon, delta)]
+        log_delta, targets = math.log(delta) if cut_for is None else cut_for, [PrivacyTarget(epsilon, delta)]
 
         def include(block: CoverBlock) -> bool:
             return self.check(block, log_delta, targets)
@@ -193,12 +193,12 @@ class ClusterExchange(Sources):
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
         if self._cover(targets, log_delta, include, share=share):
             return True
-        # above `EXHAUSTIVE` users once more, with so many bits revealed everywhere that few data sets need a look
+        # in larger clusters try once more, with enough bits revealed that few evaluations are needed
         fewer = not self.tabulated and include(self._zeros_revealed)
         return fewer and self._cover(targets, log_delta, include, least=self.revealed, limited=False)
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
-        """Whether every target (ε, δ) is certified for all data sets of a block."""
+        """Whether δ is certified at the ε of every target, for all data sets of a block; changes nothing."""
         evaluator = self._evaluator(block, log_delta)
         if len(block.ones) > 1 and not evaluator.direct:
             return False  # the views would be those of the first data set alone
@@ -207,16 +207,16 @@ class ClusterExchange(Sources):
 
     @property
     def tabulated(self) -> bool:
-        """Whether the exchange is so small that ε is that of the worst data set, and is not raised."""
+        """Whether the cluster is small enough that ε is that of the worst data set, at any cost of time."""
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
     def revealed(self) -> int:
-        """b: how many others' noisy bits are revealed for every data set, where fewer would take too long."""
+        """The least b in the last attempt at a large cluster: 1% of its sources, 2% above 20,000 of them."""
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """A share by which ε may be raised and stays below ε of all zeros with `revealed` known bits."""
+        """The relative increase of ε, from `_ROOM` or 0, that still costs less than revealing `revealed` bits would."""
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         for room in _ROOM:
@@ -227,14 +227,13 @@ class ClusterExchange(Sources):
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block that starts at the data set of all zeros, with `revealed` bits known."""
+        """The block evaluated at m = 0 with b = `revealed`: it certifies m = 0 to b."""
         return CoverBlock(ZEROS.ones, self.revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """What evaluates δ in the exchange that remains when a block's bits are revealed, its rate rounded up.
+        """The evaluator of δ in the exchange that remains when a block's b bits are revealed; its rate is rounded up.
 
-        In a quick look at an exchange in which everybody submits the rate stays 1: δ is no smaller, and there is one
-        number of submissions alone.
+        A quick look keeps a rate of 1: δ is then no smaller, and t has a single value.
         """
         remaining, rate = self.sources - block.revealed, self.rate
         if rate < 1.0 or block.change == NARROW:
@@ -251,14 +250,13 @@ class ClusterExchange(Sources):
         share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certify all data sets from m = 1 + `least` on, block by block; False if one fails, or if it takes too long.
+        """Whether all data sets from m = 1 + `least` to half are certified, block by block; False also if it gives up.
 
         Args:
-            targets: what quick looks are checked against; `include` may move them.
-            include: certifies a block for a stated figure, if need be by moving the targets; False where it refuses.
-            least: smallest b. share: V that is needed, as a share of that of all zeros.
-            limited: whether to give up above `EXHAUSTIVE` users or expected submissions. A last attempt must not be,
-                even where `least` is 0, in clusters of fewer than 100 users: what it returns is then stated.
+            targets: what quick looks are checked against; `include` may raise them.
+            least: smallest b of a block. share: the V that blocks need, as a share of that of m = 0.
+            limited: whether to give up after `CoverPlan.most_looks` evaluations in a large cluster. The last attempt
+                passes False: its caller reports the figure without looking at the result.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
@@ -281,15 +279,15 @@ class ClusterExchange(Sources):
         return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), by which it is chosen what is left out of sums."""
+        """ln of a rough δ(ε) of m = 0: sums may be cut a small part below it."""
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)
 
 
 @dataclass(frozen=True)
 class CoverPlan:
-    """Proposes blocks of data sets to certify. It decides how many evaluations are needed; no certificate rests on it.
+    """Proposes blocks to certify: a heuristic that decides how many evaluations are needed and nothing else.
 
-    exchange: whose data sets are certified. exact: evaluates blocks for stated figures, with `least` bits revealed.
+    exchange: whose data sets are certified. exact: the evaluator of blocks with b = `least` that are no quick look.
     least: smallest b. needed: V at which δ is about the target's.
     """
 
@@ -299,35 +297,35 @@ class CoverPlan:
     needed: float
 
     def blocks(self, first: int, trust: float) -> list[CoverBlock]:
-        """Blocks that start at m = `first`, to try one after another until one is certified; the quickest comes first.
+        """One or two blocks that cover the same data sets, the quicker first; the caller tries them in this order.
 
         Args:
-            first: from 1 to half. trust: the part of `revealable` that is revealed.
+            first: smallest m that is not certified yet. trust: share of `revealable` bits to reveal.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
-        # by b revealed bits: if the estimate is right, δ of m at S - b sources is below the target
+        # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target
         few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
         revealed = int(trust * self.revealable(first))
         if revealed > few:
             revealed = min(revealed, half - first)
-            # δ may change as much within a block of submissions as revealing changes it: ln δ by a share of b/S
+            # revealing changes ln δ by a share of about b/S; let blocks of submissions change it about as much
             change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
             return [CoverBlock(range(first, first + 1), revealed, change)]
-        # else data sets are evaluated together whose laws of X overlap: within 6 standard deviations of the flips
+        # else evaluate data sets together whose laws of X overlap: within 6 standard deviations of the flips
         apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
         flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
         overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
         batch = max(1, int(min(_BATCH, overlap)))
-        # up to where b is large enough, 1 + `least` apart; where tails are computed one by one
+        # as far as the m from which revealing is faster; a single m where δ is not computed from tables
         count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
         block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
-        # where V is larger than needed a quick look may be enough: ln δ differs by a share of 1 - needed/V
+        # where V is larger than needed, try a quick look first: ln δ has room for a share of 1 - needed/V
         larger = exchange.sources * sum(exchange.variances(first))
         change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """How many evaluations may be spent up to m = half; 0 where more than `_LOOKS` are expected."""
+        """Most evaluations of a cover up to m = `half`: twice `_LOOKS`, or 0 if `_LOOKS` or more are expected."""
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))
@@ -335,14 +333,14 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """How many others' bits may be revealed, about, before V of m = `ones` falls to what is needed."""
+        """Estimate of how many noisy bits may be revealed before V (see the module) of m = `ones` is `needed`."""
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
             return 0.0
         drawn, flipped = exchange.variances(ones)
         if exchange.rate < 1.0:
             return exchange.sources - self.needed / (drawn + flipped)
-        # t is fixed and stays when bits are revealed: with s sources left V = s (drawn s/S + flipped) is quadratic
+        # t is fixed and does not change when bits are revealed: with s sources left, V = s (drawn s/S + flipped)
         drawn /= exchange.sources
         sources = (math.sqrt(flipped**2 + 4.0 * drawn * self.needed) - flipped) / (2.0 * drawn)
         return exchange.sources - sources

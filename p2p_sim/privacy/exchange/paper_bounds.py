@@ -1,6 +1,6 @@
 """The clustering paper's own bounds on the learner's ε, for comparison with the exact value.
 
-Each is asked first whether it applies: a figure of a paper is stated only where all its conditions hold.
+A figure of the paper is stated only where all its conditions hold; otherwise the first condition that fails is named.
 """
 
 import math
@@ -35,7 +35,10 @@ class Lemma9:
     delta: float
 
     def applies(self, situation: Situation = IDEAL) -> Condition | None:
-        """The first condition of the lemma that fails in a situation; None where it applies."""
+        """The first condition of the lemma that fails, for reports; None if the lemma applies.
+
+        situation: what the exchange is like beyond n, α, θ and δ, such as faults and classes.
+        """
         fails = first_failure(PAPER, situation)
         if fails is not None:
             return fails
@@ -50,7 +53,7 @@ class Lemma9:
         return None
 
     def stated(self, situation: Situation = IDEAL) -> Stated:
-        """ε of the lemma, or the first condition that fails."""
+        """ε that the lemma states for the learner at δ, or the first condition that fails."""
         fails = self.applies(situation)
         if fails is not None:
             return Stated(None, fails)
@@ -60,7 +63,7 @@ class Lemma9:
 
     @property
     def _xi(self) -> float:
-        """ξ of the lemma: about by how many standard deviations it lets the number of positive noisy labels deviate."""
+        """ξ, which δ fixes: about how many standard deviations the lemma lets the positive labels deviate."""
         s, alpha = self.cluster_size, self.flip_prob
         return math.sqrt(-math.log(self.delta) * 4.0 * (alpha + 1.0 / s) * (1.0 - alpha) / alpha)
 
@@ -106,7 +109,13 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
 def theorem3_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """ε of Theorem 3 for a smallest cluster of s users at an α and a δ no smaller than its own, or what fails."""
+    """ε that Theorem 3 states where the smallest cluster has s users, or the first condition that fails.
+
+    It applies if α and δ are at least those of the theorem.
+
+    Args:
+        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what the exchange is like.
+    """
     fails = first_failure(PAPER, situation)
     if fails is not None:
         return Stated(None, fails)
@@ -121,8 +130,9 @@ def theorem3_stated(
 
 
 def worst_stated(figures: Iterable[Stated]) -> Stated:
-    """What a paper states of several clusters: the largest ε; or, if it does not apply to one of them, the condition
-    that fails there.
+    """One statement for several clusters: the largest ε, or what fails in the first cluster where no ε is stated.
+
+    figures: the paper's statement for each cluster.
     """
     statements = list(figures)
     failed = next((stated for stated in statements if stated.epsilon is None), None)

@@ -1,12 +1,13 @@
 """δ as a difference of two tail probabilities at one cut-off: for large clusters, one data set at a time.
 
-X is log-concave and the binomial kernel totally positive of order 2, so B(k)/A(k) increases in k and the best event is
-"at most k*" (target's label 0 against 1) or "at least k*" (1 against 0). The cut-off is found by bisection, the
-tails are sums over X of incomplete beta functions.
+Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
+X, the noisy ones among the others, is log-concave, and the binomial kernel is totally positive of order 2. So B(k)/A(k)
+increases in k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of
+label 1). The cut-off k* is found by bisection; the tails are sums over X of incomplete beta functions I.
 
-What is proved of rounding: that of X (`NoisyOnes.error`), of the sums, and of the argument x of an incomplete beta
-function I: x is off by u, and in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2,
-at most 40 sqrt(t) for s <= 700. What is measured: SciPy's error of I at given arguments, and that of ln B(k)/A(k).
+Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument x of I. The latter is
+off by u; in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2, at most 40 sqrt(t)
+for s <= 700. Measured: SciPy's error of I at given arguments, and the error of ln B(k)/A(k).
 """
 
 import math
@@ -24,26 +25,31 @@ from p2p_sim.privacy.randomized_response import Coefficients
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
 BETAINC_ERROR = 3e-12
-"""Charged for a relative error of the incomplete beta function (largest seen: 5e-13)."""
+"""Relative error that is allowed for in the incomplete beta function (largest seen: 5e-13)."""
 MISPLACED = 1e-12
-"""Charged, as a share of what is gained, for a cut-off where ln B(k)/A(k) only seems to pass the threshold: the terms
-between the right one and it are worth less than the error of the logarithm (largest seen: 2e-15) times their own
-part of it."""
+"""Relative error of δ's two terms that is allowed for in a cut-off k* that rounding of ln B(k)/A(k) has misplaced.
+
+The terms k between it and the right one change δ by less than the error of the logarithm (largest seen: 2e-15) times
+their probability."""
 _SMALLEST = 2.0**-1022
-"""Charged for an incomplete beta function that underflows: SciPy may return 0 below the normal numbers."""
+"""Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
 _AGREED = 1e-12
-"""Two quadratures whose nodes lie between each other's err on opposite sides; if they agree to this, so far as to be
-told from the full sum's by rounding only."""
+"""Largest difference of ln B(k)/A(k) between two quadratures up to which their cut-off is taken for the full sum's.
+
+The nodes of one lie between those of the other, so that their errors have opposite signs."""
 _NEVER = -1e30
+"""Stands for the logarithm of 0."""
 
 
 @dataclass(frozen=True)
 class CutOffViews:
-    """The learner's views of one data set, from which δ is computed as a difference of binomial tails at one cut-off.
+    """What the learner may see in one data set, as sums over its W values of X: the tails A and B at any cut-off.
 
-    X, the noisy ones but for the target's, has probabilities (W,). `share` holds X/S and (X + 1)/S, merged to (W + 1,)
-    where X is without gaps, else (2W,), and `rest` one minus these. `nodes` locate the cut-offs, `check` and `full`
-    settle them; tails are summed at `few` points if they are given.
+    weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
+    rest: 1 - share. nodes: locate a cut-off; check, full: confirm it where figures are reported.
+    submissions: the numbers t, with their weights. few: points at which tails are summed instead of at all X; or None.
+    slack: relative error of a tail. tiny: its absolute error by underflow.
+    missed: bound on the probability of what the truncated law of X leaves out; widens both bounds of δ.
     """
 
     weights: Floats
@@ -60,13 +66,13 @@ class CutOffViews:
 
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
-        """The views of one data set, ready for evaluation; with `quadrature` for searching alone, not for figures.
+        """The views of one data set, given by its other users `world`.
 
-        `quadrature` takes every h-th X only (trapezoid rule). Cut-offs are located by quadrature. Where a figure is
-        reported, and a second quadrature with nodes between does not agree, they are moved to where the full sum has
-        them.
+        Args:
+            quadrature: sum over every h-th X only (trapezoid rule): faster, for searching, not for reporting. Otherwise
+                a second quadrature checks each cut-off, and the full sum moves it where the two disagree.
         """
-        # X in full, with what is charged for each term of a sum over it
+        # X in full, and the relative error of a sum over it
         law = world.noisy_ones(submissions.log_tail)
         weights = law.probabilities
         noisy = law.first + np.arange(len(weights) + 1, dtype=np.float64)
@@ -109,11 +115,14 @@ class CutOffViews:
         )
 
     def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Lower and upper bounds (1, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
+        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
 
         Args:
-            coefficients: keep and lose, both positive, lose known to a relative error of 1e-15.
+            coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
             ends: which bounds: False for the lower one, True for the upper one.
+
+        Returns:
+            One array (1 data set, 2 directions) for each entry of `ends`.
         """
         keep, lose, relative_error = coefficients
         # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
@@ -137,8 +146,9 @@ class CutOffViews:
         return [bounds[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
-        """The cut-off: the smallest k of t submissions with ln B(k)/A(k) > threshold, t + 1 for none; `guess` is one
-        nearby.
+        """The cut-off among t submissions: the smallest k with ln B(k)/A(k) > threshold; t + 1 if there is none.
+
+        guess: the cut-off for a neighbouring t, from which the search starts; None: none is known.
         """
         cut = self.nodes.first_above(t, threshold, guess)
         if self.check is None or self.full is None:
@@ -148,9 +158,7 @@ class CutOffViews:
         return self.full.first_above(t, threshold, cut)
 
     def _tails(self, t: int, least: int, ones: bool) -> TailPair:
-        """The probabilities under A and B of at least `least` ones among t submissions, or of at least so many
-        zeros.
-        """
+        """Probabilities A and B of "at least `least` ones" among t submissions; of as many zeros if not `ones`."""
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
@@ -165,10 +173,10 @@ class CutOffViews:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Points of a quadrature over X: logarithms of the weights, of (X + 1/2)/S and of one minus it.
+    """A quadrature over X in logarithms, from which ln B(k)/A(k) is computed with little rounding.
 
-    Those of X/S and (X + 1)/S are kept as differences from these, so that what is large, and rounded most, is one and
-    the same number in A and in B.
+    weights: ln of Pr[X] times the step. share, rest: ln of (X + 1/2)/S and of 1 minus it, common to A and B.
+    down: what to add to share and rest for X/S, as A has it. up: what to add for (X + 1)/S, as B has it.
     """
 
     weights: Floats
@@ -179,6 +187,7 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
+        """The quadrature with these weights at these values of X, the noisy ones."""
         sources = world.sources
         if world.kernel is not None:
             return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
@@ -191,10 +200,10 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The points for any kernel, by its probabilities of a one (`share`) and a zero (`rest`) at X, `more` and
-        `less` at X + 1.
+        """The quadrature if a submission is a 1 with any probability: `share` at X and `more` at X + 1.
 
-        Common to A and B are ln `more` and ln `rest`; A differs by ln(share/more), B by ln(less/rest).
+        `rest` and `less` are 1 minus these. Common to A and B are ln `more` and ln `rest`; A differs by
+        ln(share/more), B by ln(less/rest).
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
@@ -203,7 +212,7 @@ class _Nodes:
         return _Nodes(weights, np.log(more), np.log(rest), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """ln B(k)/A(k): the logarithm of the likelihood ratio of k ones among t submissions."""
+        """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, noisy bit 1 of the target against 0."""
         # what A and B have in common, then the logarithms of their sums
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
@@ -212,7 +221,7 @@ class _Nodes:
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 
     def first_above(self, t: int, threshold: float, guess: int | None) -> int:
-        """Smallest k in 0..t+1 with ln B(k)/A(k) > threshold; t+1 stands for none."""
+        """The smallest k with ln B(k)/A(k) > threshold among t submissions, searched from `guess`; t + 1 if none."""
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
             # away from the guess in doubling steps, until the ratio is on the other side of the threshold

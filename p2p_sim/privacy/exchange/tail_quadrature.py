@@ -1,7 +1,7 @@
 """Sums Σ_x Pr[X = x] F(p(x)) of binomial tails F from few of their values, with a certified error.
 
-F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. In a piece [c-h, c+h] of the values of p it is
-interpolated at N Chebyshev points, so that the sum becomes one over the points of all pieces, whose weights are moments
+F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. The range of p is cut into pieces [c-h, c+h]. In
+each, F is interpolated at N Chebyshev points. The sum over x becomes one over these points, whose weights are moments
 of X and depend on neither k nor t. Since |F(z)| <= (|z| + |1-z|)^t for complex z = x + iy, and |z| + |1-z| is at most
 1 + y²/(2x(1-x)), |F| is at most M = exp(t y²/(2x(1-x))) within the ellipse whose half axes are h(ρ + 1/ρ)/2 and
 h(ρ - 1/ρ)/2; interpolation is then off by at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
@@ -16,17 +16,17 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 POINTS = 21
-"""N. The values' errors grow by less than 4, the Lebesgue constant."""
+"""N, Chebyshev points of a piece; interpolation enlarges an error of F by less than 4, its Lebesgue constant."""
 _WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0, 40.0)
-"""Half widths of pieces that are tried, in standard deviations of the share of ones among t; values of ρ."""
+"""Half widths h of pieces that are tried, in standard deviations of the share of ones among t; values of ρ tried."""
 _VALUES = 2e-11
-"""Charged, as a share of a piece's largest value, for errors of the values (3e-12, times 4) and of the weights."""
+"""Error allowed for in the values of F (3e-12, times 4) and in the weights, as a share of a piece's largest value."""
 
 
 class TailPair(NamedTuple):
     """The probability of one event if the target's noisy bit is 0 (a), and if it is 1 (b).
 
-    off: by how much either may be off, besides rounding of the terms.
+    off: absolute error of either by interpolation; 0 where none is used.
     """
 
     a: float
@@ -36,10 +36,10 @@ class TailPair(NamedTuple):
 
 @dataclass(frozen=True)
 class TailQuadrature:
-    """Sums Σ Pr[X = x] F(p(x)) from the values of a smooth F at few points p, (N, pieces).
+    """Points and weights with which the mean of a binomial tail F over X, or over X + 1, is a weighted sum of N values.
 
-    at, above: the points' weights for X and for X + 1. mass: the probability of X or X + 1 in a piece, (pieces,). off:
-    error of an interpolated value.
+    points: (N, pieces) values of p in (0, 1). at, above: their weights for X and for X + 1.
+    mass: (pieces,) probability of X or X + 1 in a piece, the larger. off: error of an interpolated value of F.
     """
 
     points: Floats
@@ -50,12 +50,11 @@ class TailQuadrature:
 
     @staticmethod
     def of(weights: Floats, share: Floats, submissions: int, log_off: float) -> "TailQuadrature | None":
-        """The points and weights for a law of X; None where they would save little, or where the error is not
-        certified.
+        """The points and weights with as few pieces as the allowed error permits; None if they would save little.
 
         Args:
-            weights: of X. share: p(x), ascending, of X and one more. submissions: the largest t.
-            log_off: logarithm of the error that is allowed.
+            weights: (W,) Pr[X]. share: (W + 1,) p(x), ascending, for each X and for the last X + 1.
+            submissions: the largest t. log_off: ln of the allowed error of an interpolated value.
         """
         low, high = float(share[0]), float(share[-1])
         deviation = math.sqrt(min(low * (1.0 - low), high * (1.0 - high)) / submissions)
@@ -71,9 +70,7 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The points of so many pieces, with the weights that interpolation gives them; off: the error of an
-        interpolated value.
-        """
+        """The quadrature with this number of pieces; arguments as of `of`, `off` as of the class."""
         # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
         centres = low + half * (2.0 * np.arange(pieces) + 1.0)
@@ -90,13 +87,16 @@ class TailQuadrature:
         return TailQuadrature(centres + half * np.cos(angles)[:, None], at, above, mass, off)
 
     def sums(self, values: Floats) -> TailPair:
-        """Σ Pr[X = x] F(p(x)) for X and for X + 1, of a tail F with these values at the points, (N, pieces)."""
+        """Means over X (a) and X + 1 (b) of the tail F, given its values (N, pieces) at `points`, with their error."""
         off = float(self.mass @ (self.off + _VALUES * values.max(axis=0)))
         return TailPair(float((self.at * values).sum()), float((self.above * values).sum()), off)
 
 
 def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:
-    """Logarithm of the error of interpolation, 4 M ρ^(1-N)/(ρ-1); infinite if the ellipses it needs leave (0, 1)."""
+    """ln of the interpolation error 4 M ρ^(1-N)/(ρ-1) on pieces of half width `half` that fill [low, high].
+
+    Infinite if an ellipse of parameter `rho` about a piece leaves (0, 1). submissions: t.
+    """
     beyond = half * ((rho + 1.0 / rho) / 2.0 - 1.0)
     least, largest = low - beyond, high + beyond
     if least <= 0.0 or largest >= 1.0:
