@@ -1,6 +1,6 @@
-"""How many peers k to ask: which k, or mixture of two, tells the learner a cluster's majority best at the same (ε, δ).
+"""How many peers to ask: which number, or mixture of two, passes a cluster's majority on most often at the same ε.
 
-The comparison uses public values only: sizes, θ, ε, δ, and how large a majority the learner is to recognise.
+All that is compared is public: sizes, θ, ε, δ, and how large a majority one wants to see.
 """
 
 import itertools
@@ -17,19 +17,19 @@ from p2p_sim.privacy.exchange.majority_exchange import Peers, calibrate_majority
 from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
 
 NUMBERS = (1, 3, 5, 7, 9)
-"""Numbers of peers k that are compared by default."""
+"""Numbers of peers that are compared by default."""
 PARTS = (0.25, 0.5, 0.75)
-"""In a mixture of two k, the shares of users who ask the smaller number, as they are tried."""
-_LIKELY = 1e-12
-"""Probability, on either side, of the numbers of submissions that are left out of an error."""
+"""Parts of a mixture of two numbers that ask the smaller one."""
+NO_ERROR = 1e-12
+"""Numbers of submissions less likely than this, together, are left out of an error, which then counts as none."""
 
 
 @dataclass(frozen=True)
 class PeersChoice:
-    """One choice of k, with the noise that it needs for (ε, δ) and the error that results.
+    """One way to ask peers, the noise that it needs, and how well it serves.
 
-    peers: (k, probability) pairs. flip_prob: the smallest α of three digits that is certified for (ε, δ).
-    error: probability that the submissions' majority is not the cluster's (`missed`).
+    peers: (k, probability) for each number of peers that a user may ask. flip_prob: the least α of three digits that
+    keeps to the target ε. error: the probability of `missed`.
     """
 
     peers: tuple[tuple[int, float], ...]
@@ -38,7 +38,7 @@ class PeersChoice:
 
     @property
     def requests(self) -> float:
-        """Mean number of peers whom a user asks."""
+        """How many peers a user asks, on average."""
         return sum(k * weight for k, weight in self.peers)
 
 
@@ -74,7 +74,6 @@ def best_peers(
 
 
 def _candidates(numbers: tuple[int, ...]) -> Iterator[Peers]:
-    """Each number of peers alone, then each mixture {k: probability} of two of them with shares from `PARTS`."""
     yield from numbers
     for pair in itertools.combinations(numbers, 2):
         for part in PARTS:
@@ -82,10 +81,11 @@ def _candidates(numbers: tuple[int, ...]) -> Iterator[Peers]:
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that the majority of submissions is not label 1, which a share `majority` of the users holds.
+    """Probability that most submissions of a cluster of `size` users are not its commoner label, a tie counting one
+    half.
 
-    Ties, and no submission at all, are decided by a coin. Given N noisy ones each of the Bin(n, θ) submissions is a 1
-    with probability g(N/n), g being the `kernel`.
+    Given N noisy ones each submission is a one with probability g(N/n); there are Bin(n, θ) submissions. majority: the
+    share of users who hold the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
@@ -99,9 +99,10 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 
 
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
-    """Probabilities (n + 1,) of N, how many noisy labels of a cluster are 1 if a share `majority` holds label 1.
+    """The law of how many of a cluster's n noisy labels are ones if a share `majority` of its users hold label 1,
+    (n+1,).
 
-    N = Bin(m, 1-α) + Bin(n-m, α), m = majority · n rounded.
+    With m such users it is Bin(m, 1-α) + Bin(n-m, α).
     """
     ones = round(majority * size)
     return np.convolve(
