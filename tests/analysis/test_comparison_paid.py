@@ -18,6 +18,7 @@ EPSILON = study.EPSILON
 BASE = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(**REDUCED["synthetic"])
 
 
+@pytest.mark.figures
 @pytest.mark.slow
 def test_every_mechanism_with_its_choices_paid_for(frame):
     table, prices, *figures = study.main(frame)

@@ -45,6 +45,17 @@ def test_the_bracket_holds_larger_enumerated_views(n, members):
         assert bracket.lower <= truth <= bracket.upper
 
 
+@pytest.mark.parametrize(("n", "peers"), [(3, 1), (3, 3), (4, 1)])
+def test_the_bracket_of_three_classes_holds_the_enumerated_view(n, peers):
+    """Ties are broken by a coin. Control: the bracket of twice the noise does not."""
+    epsilons = [0.0, 0.3, 1.0]
+    truths = majority_deltas(n, 1, 0.2, 1.0, peers=peers, epsilons=epsilons, classes=3)
+    for epsilon, truth in zip(epsilons, truths, strict=True):
+        bracket, noisier = (MajorityCoalition(n, alpha, 1, peers, 3).delta(epsilon) for alpha in (0.2, 0.4))
+        assert bracket.lower <= truth <= bracket.upper
+        assert truth > noisier.upper
+
+
 def test_enumeration_sees_a_member_who_is_said_to_ask_once():
     """Control: as if each member had asked one user instead of k."""
     assert outside_the_bracket(lambda n, c, k, alpha, e: MajorityCoalition(n, alpha, c, 1).delta(e)) != []

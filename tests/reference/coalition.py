@@ -46,41 +46,45 @@ def delta(laws: dict, n: int, members: int, epsilon: float) -> float:
 
 
 def majority_deltas(
-    n: int, members: int, alpha: float, theta: float, *, peers: int, epsilons: list[float]
+    n: int, members: int, alpha: float, theta: float, *, peers: int, epsilons: list[float], classes: int = 2
 ) -> list[float]:
-    """δ at each ε of a coalition among users who submit the majority of so many peers' noisy labels; the full view.
+    """δ at each ε of a coalition among users who submit the plurality of so many peers' noisy labels; the full view.
 
     Users' parts of the view are independent given all noisy labels. A member's part: her noisy label, whom she asked
-    and what she got, and whether she submitted. That of another: which members she asked, and what she submitted.
+    and what she got, and what she submitted. That of another: which members she asked, and what she submitted.
     """
-    noisy = list(itertools.product((0, 1), repeat=n))
+    noisy = list(itertools.product(range(classes), repeat=n))
 
-    def part(user: int, bits: tuple[int, ...], asked: tuple[int, ...]) -> tuple:
+    def part(user: int, labels: tuple[int, ...], asked: tuple[int, ...]) -> tuple:
         if user < members:
-            return bits[user], tuple(sorted((peer, bits[peer]) for peer in asked))
+            return labels[user], tuple(sorted((peer, labels[peer]) for peer in asked))
         return tuple(sorted(peer for peer in asked if peer < members))
 
     def user_law(user: int) -> np.ndarray:
-        """Pr[part | noisy labels], (2**n, parts)."""
+        """Pr[part | noisy labels], (classes**n, parts)."""
         rows = []
-        for bits in noisy:
+        for labels in noisy:
             row: dict[tuple, float] = defaultdict(float)
             for asked in itertools.product(range(n), repeat=peers):
-                submitted = int(2 * sum(bits[peer] for peer in asked) > peers)
-                for label, chance in ((submitted, theta), (None, 1.0 - theta)):
-                    if chance > 0.0:
-                        row[label, part(user, bits, asked)] += chance / n**peers
-            rows.append(row)
+                counts = np.bincount([labels[peer] for peer in asked], minlength=classes)
+                commonest = np.flatnonzero(counts == counts.max()).tolist()  # ties by a coin
+                for submitted in commonest:
+                    row[submitted, part(user, labels, asked)] += theta / len(commonest) / n**peers
+                row[None, part(user, labels, asked)] += (1.0 - theta) / n**peers
+            rows.append({seen: chance for seen, chance in row.items() if chance > 0.0})
         parts = sorted({seen for row in rows for seen in row}, key=str)
         return np.array([[row.get(seen, 0.0) for seen in parts] for row in rows])
 
     inside = [user_law(user) for user in range(members)]
-    outside = user_law(members)
-    rest = functools.reduce(_times, [outside] * (n - members))
+    rest = functools.reduce(_times, [user_law(members)] * (n - members))
+    error = alpha / (classes - 1)
     flips = np.array(
-        [[math.prod(alpha if a != b else 1 - alpha for a, b in zip(y, z, strict=True)) for z in noisy] for y in noisy]
+        [[math.prod(error if a != b else 1 - alpha for a, b in zip(y, z, strict=True)) for z in noisy] for y in noisy]
     )
-    pairs = [(y, y ^ (1 << (n - 1 - target))) for y in range(2**n) for target in range(members, n)]
+    # pairs of label vectors that differ in one user outside the coalition
+    differ = [[sum(a != b for a, b in zip(y, z, strict=True)) == 1 and y[:members] == z[:members] for z in noisy]
+              for y in noisy]  # fmt: skip
+    pairs = np.argwhere(differ)
     totals = np.zeros((len(epsilons), len(pairs)))
     for columns in itertools.product(*(law.T for law in inside)):
         laws = flips @ (math.prod(columns)[:, None] * rest)

@@ -33,8 +33,9 @@ from p2p_sim.privacy.randomized_response import invert, local_delta, local_epsil
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS
 
-AVERAGED = 64
-"""Most users of a cluster in which every number of known labels is weighed; in larger ones the largest counts."""
+AVERAGED, MOST_REQUESTS = 64, 1_000
+"""Most users of a cluster, and most requests of members, where every number of known labels is weighed; beyond these
+the largest number counts."""
 _ROUNDING = 1e-11
 """More than the relative error of q and of a law of F: some 4u for each of a few hundred requests."""
 
@@ -120,7 +121,7 @@ class MajorityCoalition(Accountant):
         others = self.cluster_size - self.members - 1
         requests = self.members * self.rounds * max(peer_weights(self.peers))[0]
         law = {min(requests, others): 1.0}
-        if self.cluster_size <= AVERAGED:
+        if self.cluster_size <= AVERAGED and requests <= MOST_REQUESTS:
             law = dict(enumerate(known_law(others, self.cluster_size, requests).tolist()))
         total = 0.0
         for fetched, chance in law.items():
