@@ -58,7 +58,11 @@ Task = tuple[str, str, int, int]
 
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
-    """Run everything; write rows, manifest, a table of means with 95% intervals, what clusterings cost, the figure."""
+    """Runs the exchange under each clustering of each data set; returns the files written.
+
+    These are rows and manifest, a table of means with 95% intervals, a table of the seconds and memory that each
+    clustering takes, and the figure.
+    """
     data = ["synthetic", "digits"] if frame.small else list(DATA)
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = []

@@ -179,7 +179,7 @@ class OppositeRows(Account):
         return np.asarray(np.average(deltas, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement, which holds for every δ, about organisations that learn."""
+        """The statement about rows against organisations that learn; it is of pure ε, so that it holds for each δ."""
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:

@@ -192,5 +192,7 @@ class NoisyLabelCurve(Account):
         return self.mechanism.randomizer.local_epsilon
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε of randomised response between two labels whose ε₀ is `rise` times as large."""
+        """What a leak would reach: δ at each ε of binary randomised response whose ε₀ is `rise` times that of the noisy
+        label.
+        """
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])

@@ -20,35 +20,40 @@ def require(method: str, right: bool, wanted: str) -> None:
 
 
 def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
-    """Whether it is an array of such numbers (as in `numpy.dtype.kind`) and of this shape; None: any length."""
+    """Whether a value is a NumPy array with this shape and one of these kinds of numbers.
+
+    Args:
+        kinds: letters of `numpy.dtype.kind`, such as "iu" for whole numbers. shape: lengths; None stands for any
+            length.
+    """
     if not (isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == len(shape)):
         return False
     return all(wanted is None or length == wanted for length, wanted in zip(value.shape, shape, strict=True))
 
 
 def described(value: Any) -> str:
-    """An array as its type and shape, anything else as its class."""
+    """A value as a message names it: of an array its type and shape, of anything else its class."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number, of Python or NumPy."""
+    """Whether a value is a finite number, of Python or NumPy."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def is_whole(value: Any, below: int) -> bool:
-    """Whether it is a whole number from 0 on and below a limit."""
+    """Whether a value is a whole number from 0 to `below` - 1, of Python or NumPy."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
 
 
 def misfit(derived: type, base: type) -> str:
-    """Which method does not take what the first method of its name takes, in a base; empty if all do.
+    """Says which method of a class cannot be called as that of its base can; empty if all can.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...
-    >>> class Found(Base):
+    >>> class Learner(Base):
     ...     def fit(self, features): ...
-    >>> misfit(Found, Base), misfit(Base, Base)
+    >>> misfit(Learner, Base), misfit(Base, Base)
     ('fit must take (self, features, weights)', '')
     """
     for name, method in inspect.getmembers_static(derived, inspect.isfunction):

@@ -71,7 +71,9 @@ class Extended(Config):
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
-    """The class of configuration classes that are called with the keys of a tree: a mistake is one `InputError`."""
+    """The metaclass of configuration classes: a class called with the keys of a tree reports all mistakes in one
+    `InputError`.
+    """
 
     def __call__(cls, *positional: Any, **tree: Any) -> Any:
         """Make a configuration from its keys, given as keywords."""
@@ -85,7 +87,9 @@ MOST_NAMED, MOST_FAULTS = 12, 100
 
 
 def refusal(error: ValidationError, model: type[Config]) -> InputError:
-    """The faults of a validation error: the first in one line, with the number of the others; and each in a line."""
+    """The error to raise for a validation error of Pydantic: its line is the first fault with the number of the others,
+    its list all faults.
+    """
     # a default that depends on a faulty key is no fault of its own
     faults = [fault for fault in error.errors(include_url=False) if fault["type"] != "default_factory_not_called"]
     lines = [_fault(fault, model) for fault in faults[:MOST_FAULTS]]
@@ -136,7 +140,10 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
 
 
 def _fields(model: type[Config], location: Sequence[int | str]) -> list[str]:
-    """The keys of the table at a place, where a kind follows the name of what has kinds; none if a plug-in has them."""
+    """The keys of the table at a place of a configuration, for hints; none if a plug-in defines them.
+
+    location: keys and indices that lead to the table; the name of something with kinds is followed by its kind.
+    """
     schema = _schema(model)
     nodes = [schema]
     for part in location:
@@ -150,7 +157,7 @@ def _fields(model: type[Config], location: Sequence[int | str]) -> list[str]:
 
 
 def _kinds(model: type[Config], path: list[str]) -> list[str]:
-    """The kinds that the table at a path may have."""
+    """The kinds that the table at a path of a configuration may have."""
     schema = _schema(model)
     nodes = [schema]
     for part in path:
@@ -167,7 +174,7 @@ def _kinds(model: type[Config], path: list[str]) -> list[str]:
 
 @cache
 def _schema(model: type[Config]) -> dict[str, Any]:
-    """The JSON Schema of a model, which takes longer to make than a file to check."""
+    """The JSON Schema of a configuration class, kept since making it takes longer than checking a file."""
     return model.model_json_schema()
 
 

@@ -11,7 +11,7 @@ LONGEST_LINE, LONGEST_QUOTE = 500, 100
 
 
 def needs(packages: str, extra: str) -> str:
-    """That packages are missing which an extra brings, as the end of a message.
+    """The end of a message that says which packages are missing and which extra installs them.
 
     >>> needs("Optuna", "tune")
     "needs Optuna: pip install -e '.[tune]' in the project's directory"
@@ -35,7 +35,7 @@ class InputError(Exception):
         self.mistakes = tuple(map(_one_line, mistakes or [message]))
 
     def within(self, where: object) -> "InputError":
-        """These mistakes as those of a file, which each line then names."""
+        """The same mistakes with the file, or place, `where` before each line."""
         return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
 
 
@@ -51,14 +51,14 @@ class RunFailed(Exception):  # noqa: N818
 
 
 def shortened(text: str) -> str:
-    """A text as a message quotes it: the beginning of a long one."""
+    """A text as a message quotes it: a long one is cut and ends in "..."."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
+    """The end of a message that suggests the valid choice nearest to a wrong name: "; did you mean ...?", or nothing.
 
-    Nearest by the whole name or, failing that, by the last part of a dotted one.
+    Names are compared whole or, failing that, by the last part of a dotted one.
 
     >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
     ('; did you mean network.loss?', '')
@@ -81,10 +81,10 @@ def is_a(value: object) -> str:
 
 
 def path_of(name: str, value: object) -> Path:
-    """The path that an argument names as text or as a path.
+    """A path, from an argument that gives it as text or as a path.
 
     Raises:
-        InputError: it is neither; `name` is the argument's.
+        InputError: the value is neither; `name` is the argument's.
     """
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name} {is_a(value)}: must be a path")
@@ -92,19 +92,19 @@ def path_of(name: str, value: object) -> Path:
 
 
 def optional_path(name: str, value: object) -> Path | None:
-    """The path that an argument names, or None where it is absent.
+    """A path, from an argument that gives it as text or as a path; None if the argument is None.
 
     Raises:
-        InputError: it is neither text nor a path.
+        InputError: the value is something else; `name` is the argument's.
     """
     return None if value is None else path_of(name, value)
 
 
 def count_of(name: str, value: Any, least: int) -> int:
-    """The whole number, of Python or NumPy, that an argument gives.
+    """A whole number of at least `least`, from an argument that gives it in Python's or NumPy's type.
 
     Raises:
-        InputError: it is none, or below `least`; `name` is the argument's.
+        InputError: the value is something else; `name` is the argument's.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -116,10 +116,10 @@ def count_of(name: str, value: Any, least: int) -> int:
 
 
 def axes_of_matplotlib(name: str, value: Any) -> Any:
-    """The Matplotlib axes that an argument gives to draw on, or None where new ones are to be made.
+    """The Matplotlib axes that an argument gives, checked; None if the argument is None.
 
     Raises:
-        InputError: it is something else; `name` is the argument's.
+        InputError: the value is something else; `name` is the argument's.
     """
     from matplotlib.axes import Axes
 

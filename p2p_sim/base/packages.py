@@ -36,7 +36,9 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
 
 
 def _named(distribution: Distribution | None) -> Iterator[str]:
-    """Dotted names of the modules that metadata name: top-level ones, and the files that were installed."""
+    """Dotted names of the modules that a package's metadata name: its top-level modules, and the files that were
+    installed.
+    """
     if distribution is None:
         return
     yield from (distribution.read_text("top_level.txt") or "").split()
@@ -49,9 +51,9 @@ def _named(distribution: Distribution | None) -> Iterator[str]:
 
 
 def _place_of(name: str) -> tuple[str, Path] | None:
-    """The first module or package with code along a dotted name, and its file or folder; nothing of it is imported.
+    """The first module or package with code along a dotted name, with its file or folder; None if there is none.
 
-    Several packages may share the namespace before it.
+    Nothing of it is imported. Several packages may share the namespace before it.
     """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):

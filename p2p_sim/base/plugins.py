@@ -44,7 +44,7 @@ class PlugInError(Exception):
 
 @dataclass(frozen=True)
 class Offer:
-    """What a package declares: a class for a kind of a group."""
+    """A class that an installed package declares as a kind of a group, such as a mechanism."""
 
     package: str
     version: str
@@ -118,7 +118,7 @@ def offer_of(group: str, kind: str) -> Offer | None:
 
 
 def maker_of(thing: object) -> Offer | None:
-    """Who offers something from the package that an object's class is of; None for the simulator's own classes."""
+    """The offer, of any kind, whose package an object's class comes from; None for the simulator's own classes."""
     package = type(thing).__module__.partition(".")[0]
     if package == "p2p_sim":
         return None
@@ -126,7 +126,7 @@ def maker_of(thing: object) -> Offer | None:
 
 
 def method_of(offer: Offer | None, owner: object, method: str) -> str:
-    """What a message about the result of a method begins with; empty where no plug-in is at fault.
+    """The beginning of a message about what a method of a plug-in returned; empty if the method is the simulator's own.
 
     >>> method_of(None, Config(), "graph")
     ''
@@ -212,7 +212,10 @@ class PlugIns:
         return makers[0].load(self.base) if makers else None
 
     def usable(self, own: Iterable[str]) -> Iterator[type[Config]]:
-        """All classes that can be used; of others a warning says why not."""
+        """Yields the classes of all plug-ins that can be used, and warns of each of the others with the reason.
+
+        own: kinds of the union itself.
+        """
         own = tuple(own)
         for kind in offers(self.group):
             try:
@@ -247,7 +250,9 @@ class PlugIns:
         return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))
 
     def _own(self, source: Any) -> tuple[type[Config], ...]:
-        """The classes of a union, or of one class; the base stands for those of the package."""
+        """The configuration classes that belong to the union without plug-ins; `source` is the annotated union or base
+        class.
+        """
         if self.package:
             return tuple(kinds_within(self.package, self.base).values())
         return get_args(source) or (() if source is self.base else (source,))

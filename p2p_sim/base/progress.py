@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def console(stderr: bool = False) -> "Console":
-    """A console of standard output, or of standard error; without colours and styles where NO_COLOR is set."""
+    """A Rich console on standard output or standard error, without colours and styles if NO_COLOR is set."""
     from rich.console import Console
 
     plain = bool(os.environ.get("NO_COLOR"))
@@ -27,14 +27,14 @@ _silent = False
 
 
 class Show(Protocol):
-    """What is called as work gets done."""
+    """A function that work calls to show how far it is."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
         """Show that `finished` of `total` are done, and then `more`; with `news`, a plain line is printed at once."""
 
 
 def silence() -> None:
-    """Leave the terminal to whoever started this process."""
+    """Shows no progress in this process from now on, since another one, which started it, has the terminal."""
     global _silent
     _silent = True
 

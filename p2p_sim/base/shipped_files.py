@@ -90,7 +90,7 @@ def is_shipped(path: Path) -> bool:
 
 
 def lacking(path: Path) -> str:
-    """What to install for a shipped file, in words: the example's package, where it is not installed; else nothing."""
+    """What must be installed before a shipped file can run: the package of its example; empty if nothing is missing."""
     if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
         return ""
     missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not installed(name))
@@ -113,13 +113,13 @@ def installed(package: str) -> bool:
 
 @cache
 def plug_in_of(example: Path) -> dict[str, str]:
-    """The kinds that the package of an example offers, each with the package's name."""
+    """The kinds that an example's package offers: kind -> name of the package, read from its pyproject.toml."""
     project = tomllib.loads((example / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {kind: project["name"] for kinds in project.get("entry-points", {}).values() for kind in kinds}
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is such a file, or a pipe; a name that no file can have names none."""
+    """Whether a path names a file or a pipe; no error if no file can have such a name."""
     try:
         return path.exists() and not path.is_dir()
     except (OSError, ValueError):

@@ -42,7 +42,7 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """The streams of one shard."""
+        """These streams with another home: the shard that is used if a call names none."""
         return replace(self, home=shard)
 
     def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:

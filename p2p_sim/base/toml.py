@@ -80,7 +80,7 @@ def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> 
 
 
 def _sets(wanted: str, key: str, value: Any) -> bool:
-    """Whether `key` = `value` sets the key that is wanted, on its own or in a whole table."""
+    """Whether setting `key` to `value` sets the key `wanted`, by itself or within a table."""
     if not f"{wanted}.".startswith(f"{key}."):
         return False
     for part in filter(None, wanted.removeprefix(key).split(".")):
@@ -130,7 +130,7 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def value_at(tree: Any, key: str) -> Any:
-    """The value at a dotted key; None if there is none."""
+    """The value at a dotted key of nested tables; None if there is none."""
     for part in key.split("."):
         tree = tree.get(part) if isinstance(tree, Mapping) else None
     return tree

@@ -26,10 +26,10 @@ def no_directory(path: Path) -> str:
 
 @contextmanager
 def writing(where: Path) -> Iterator[None]:
-    """What cannot be written, such as to a full disk, ends the run in one line.
+    """A context in which a failure to write, such as a full disk, ends the run in one line.
 
     Raises:
-        RunFailed: instead of an OSError.
+        RunFailed: in place of an OSError; it names `where`.
     """
     try:
         yield
@@ -40,7 +40,8 @@ def writing(where: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_made(directory: Path) -> Iterator[None]:
-    """A directory with its parents; if the work within fails, those that were made and are empty are removed again.
+    """A context in which a directory exists, with its parents; if the work fails, those made for it that are empty are
+    removed.
 
     Raises:
         OSError: it cannot be made.
@@ -63,7 +64,7 @@ def partial_of(path: Path) -> Path:
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[Path]:
-    """A file with the same ending that takes the place of another when it is finished, and is gone if it is not."""
+    """A context with a temporary path that replaces `path` when the work succeeds, and is removed when it fails."""
     partial = partial_of(path)
     try:
         yield partial

@@ -33,7 +33,9 @@ def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def finite(value: Any) -> Any:
-    """The value for JSON: plain numbers, infinities spelled out and NaN as null, at any depth."""
+    """A value that JSON can hold: plain numbers, infinities as the texts "inf" and "-inf", NaN as null, at any
+    depth.
+    """
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

@@ -141,7 +141,14 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
 
 
 def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
-    """The law of users who ask a neighbour, in blocks of users."""
+    """The fetch law of users who ask a random neighbour of an overlay: from whom each gets a label, with which
+    probability.
+
+    It is filled in blocks of users.
+
+    journey: message times and faults of the shard's network. late: (m,) whose submission came after the deadline; None:
+    nobody's.
+    """
     size = journey.shard.size
     edges = int(_degrees(overlay, users).sum())
     if edges > LARGEST_TABLE:

@@ -164,7 +164,11 @@ def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
 
 @lru_cache(maxsize=65_536)
 def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
-    """Accountant of `submissions` labels, of which no user is the source with probability above `cap`; cached."""
+    """Accountant, against the learner, of `submissions` labels, of which no user is the source with probability above
+    `cap`.
+
+    exposed: how many of them could have a given user as their source. It is cached.
+    """
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
 

@@ -286,7 +286,7 @@ class People(ABC):
         """True labels of a shard's users, (shard.size,) in 0..K-1."""
 
     def features_of(self, shard: Shard) -> NDArray[np.floating]:
-        """Features of a shard's users, (shard.size, d); without columns here, where users are drawn shard by shard."""
+        """Features of a shard's users, (shard.size, d); d is 0 unless a subclass has features."""
         return np.zeros((shard.size, 0))
 
     def rows_of(self, shard: Shard) -> NDArray[np.int32]:

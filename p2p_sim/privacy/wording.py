@@ -120,7 +120,10 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """In words, whom a statement protects and from whom; its conditions are to follow if it `promises` anything."""
+    """A phrase that says whom a statement protects and from whom; it ends in "if", for the conditions to follow.
+
+    A statement that promises nothing (see `promises`) gives a whole sentence that says why.
+    """
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
         why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"

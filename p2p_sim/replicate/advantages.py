@@ -105,7 +105,9 @@ def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
 
 
 def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
-    """What somebody thinks of users' labels who knows the law, or learned from held-out rows; None without either."""
+    """Beliefs about users' labels of somebody who knows the law, or learned from held-out rows; None if there is
+    neither.
+    """
     if people.law is not None:
         points = len(people.law.points)
         # users of a law have points, and of those drawn shard by shard the true labels are counted
@@ -126,7 +128,7 @@ def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
 
 @cached(LRUCache(8), key=lambda case, people, holdout: case.people_key, lock=Lock())
 def _public_model(case: Replicate, people: Population, holdout: Examples) -> Predictor:
-    """A logistic regression of the first held-out rows: of nobody whose label is to be guessed."""
+    """A logistic regression of the first held-out rows, none of which is a user whose label is to be guessed."""
     rows = slice(0, LARGEST_PUBLIC)
     labels = one_hot(holdout.labels[rows], people.num_classes)
     return LogisticRegressionConfig().fit(holdout.features[rows], labels)

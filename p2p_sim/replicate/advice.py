@@ -10,7 +10,7 @@ UNEVEN = 100.0
 
 
 def advice(case: Replicate) -> list[str]:
-    """What is likely not meant, a line each with a way out.
+    """Warnings about what a scenario's author probably does not mean, each in a line with a way out.
 
     Raises:
         InputError: the data cannot be read.
@@ -19,7 +19,9 @@ def advice(case: Replicate) -> list[str]:
 
 
 def _uneven(case: Replicate) -> list[str]:
-    """Features of very different scales, where something depends on scale."""
+    """A warning if features have very different scales and the clustering or the learner depends on scale; else
+    nothing.
+    """
     scenario = case.scenario
     learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
     depends = [name for name in (scenario.clusters.by_distance, learner) if name]

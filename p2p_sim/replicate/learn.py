@@ -79,7 +79,9 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
 
 
 def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
-    """What the private model predicts, beside the model without privacy where the learner has one."""
+    """What the private model predicts for the held-out rows, and what the model without privacy does if the learner has
+    one.
+    """
     learner = case.scenario.learner.seeded(case.streams)
     private = learned_from(case, people, mechanism, outcome)
     reference = None
@@ -138,7 +140,9 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
 
 
 def size_of(predictor: Predictor) -> int:
-    """Bytes of a model: some of scikit-learn's hold all that they learned from."""
+    """The size of a model in bytes, with all that it refers to: some of scikit-learn's hold all that they
+    learned from.
+    """
     arrays: list[pickle.PickleBuffer] = []
     rest = pickle.dumps(predictor, protocol=5, buffer_callback=arrays.append)
     return len(rest) + sum(array.raw().nbytes for array in arrays)
@@ -152,7 +156,10 @@ def size_of(predictor: Predictor) -> int:
     lock=Lock(),
 )  # fmt: skip
 def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
-    """The model without privacy; the last ones are kept, since other mechanisms are held against them as well."""
+    """The model that the case's learner makes of true labels.
+
+    The last few are kept, since the runs of other mechanisms are compared with the same ones.
+    """
     learner = case.scenario.learner.seeded(case.streams)
     if people.law is not None and learner.takes_counts:
         if truth is None and isinstance(people, Population):

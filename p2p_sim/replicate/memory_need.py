@@ -35,7 +35,7 @@ ASKED_FROM = 1_000_000
 
 
 def streams(scenario: Scenario) -> bool:
-    """Whether a row of the scenario can be had without holding the users.
+    """Whether a row of the scenario can be had without holding its users: they are drawn shard by shard.
 
     The population must be the synthetic law in its own clusters, labels hard and sent shard by shard over the complete
     overlay by users who are always online and follow the protocol, and the learner one that learns from counts. Errors

@@ -179,7 +179,7 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 
 
 def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNetwork:
-    """What happened in an exchange that was recorded."""
+    """Collects what happened on the network in an exchange that has run with its transcript."""
     mechanism: ProtocolMechanism | LabelExchangeMechanism
     protocol: str | None = scenario.mechanism.described or scenario.mechanism.kind
     if isinstance(completed.mechanism, ProtocolMechanism):
@@ -258,7 +258,7 @@ def _bytes(m: Messages, header: int, payload: int) -> Counts:
 
 
 def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
-    """Messages, or their weights, that each user sent or received."""
+    """Number of messages, or sum of their `weights`, that each user sent or received (n,)."""
     inner = m.receiver != LEARNER
     sent = np.bincount(m.sender, weights, users)
     received = np.bincount(m.receiver[inner], None if weights is None else weights[inner], users)
@@ -281,7 +281,9 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 
 
 def record(network: ObservedNetwork) -> dict[str, Any]:
-    """All numbers of the table as one record; times in seconds, None where there is none."""
+    """All numbers of the table that `p2p-sim network` prints, as one record; times in seconds, None if there is
+    none.
+    """
     arrived = np.isfinite(network.submitted_s)
     # quantiles are loads that some user had: no interpolation between two
     busiest, others = int(np.argmax(network.handled)), int(np.count_nonzero(~network.member))
@@ -319,10 +321,12 @@ def record(network: ObservedNetwork) -> dict[str, Any]:
 
 
 def books(users: int, counts: Row) -> Row:
-    """What became of every user, by the counts of an exchange in which each user asks for one label.
+    """Counts what became of the users of an exchange in which each user asks for one label.
 
     The four numbers add up to the users: those who got a label, whose last request expired or failed, who went offline
     for good while their request was open, and who never asked.
+
+    counts: of the transcript, as in a result row.
     """
     unanswered = counts["expired"] + counts["failed"] - counts["retries"] - counts["departed"]
     return {

@@ -92,7 +92,7 @@ def row_of(
 
 
 def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Row:
-    """What was asked for and what the population turned out to be."""
+    """The columns of a row that say what the scenario asks for and what its population turned out to be."""
     phi, basis = population_heterogeneity(population)
     return {
         "population": scenario.population.kind,
@@ -112,7 +112,8 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 
 
 def privacy(kind: str, accounted: Accounted) -> Row:
-    """Every ε in the worst cluster, and facts about the network as it turned out; None where there is none.
+    """The columns of a row about privacy: every ε of the worst cluster, and facts about the network as it turned out;
+    None where there is none.
 
     Args:
         kind: of the mechanism. accounted: its account of the run.
@@ -145,7 +146,7 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """What happened on the network; None where no messages were simulated."""
+    """The columns of a row about the network: messages, times, faults; None if no messages were simulated."""
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
         arrivals = Arrivals([] if outcome.arrival_s is None else [outcome.arrival_s])
@@ -162,7 +163,9 @@ def network(population: People, outcome: Outcome) -> Row:
 
 
 def organisations(facts: OrganisationFacts) -> Row:
-    """What organisations that exchange models have spent and got; lists are text, "organisation:value" each."""
+    """The columns of a row about organisations that exchange models: what each has spent and got, "organisation:value"
+    as text.
+    """
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
         "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(spent)),
@@ -176,7 +179,9 @@ def organisations(facts: OrganisationFacts) -> Row:
 
 
 def damage(risk: Risk, honest: Risk | None) -> Row:
-    """What adversaries cost the learner: the same replicate without them, and the difference."""
+    """The columns of a row about what adversaries cost the learner: figures of the replicate without them, and
+    differences.
+    """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
     exact = risk.excess_risk is not None and honest.excess_risk is not None

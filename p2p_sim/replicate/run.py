@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A case before anything is exchanged."""
+    """A case with users, mechanism and network, before anything is exchanged."""
 
     population: Population
     mechanism: Deployment
@@ -41,7 +41,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Completed:
-    """A case up to the release."""
+    """A case with what its users released, before it is accounted for and learned from."""
 
     population: Population
     mechanism: Deployment
@@ -184,7 +184,7 @@ def run(
 
 
 def prepare(case: Replicate) -> Prepared:
-    """Draw the users, calibrate the mechanism and open the network."""
+    """Draws the users of a case, chooses the mechanism's parameters for them, and makes their network."""
     scenario = case.scenario
     scenario.learner.check_installed()
     check_memory(scenario)
@@ -194,14 +194,14 @@ def prepare(case: Replicate) -> Prepared:
 
 
 class RunSurroundings(NamedTuple):
-    """What a case's users meet: the mechanism with its parameters fixed, and the network."""
+    """The mechanism with its parameters fixed, and the network, for the users of a case."""
 
     mechanism: Deployment
     network: Network
 
 
 def set_up(case: Replicate, people: People) -> RunSurroundings:
-    """Calibrate the mechanism for these users and open the network."""
+    """Chooses the mechanism's parameters for these users, and makes their network."""
     scenario = case.scenario
     setup = Setup(
         people.cluster_sizes,
@@ -221,7 +221,10 @@ def set_up(case: Replicate, people: People) -> RunSurroundings:
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
-    """Run a case up to the release; `record` keeps the transcript."""
+    """Runs a case up to what its users release.
+
+    record: whether the transcript of messages is kept.
+    """
     ready = prepare(case)
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, record)
@@ -243,7 +246,7 @@ def complete(case: Replicate, exchanged: Completed) -> Result:
 
 
 class MeasuredRun(NamedTuple):
-    """A release, measured. stated: its row and the statements of it. privacy: the learner's bound for each cluster."""
+    """What was measured of a release: its row with the statements in it, and the learner's bound for each cluster."""
 
     stated: StatedRow
     privacy: tuple[PrivacyBound, ...]

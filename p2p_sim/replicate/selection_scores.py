@@ -95,7 +95,9 @@ def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 
 def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
-    """Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/scale): the difference of two geometric numbers."""
+    """Draws noise Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale), as the difference of two geometric
+    numbers.
+    """
     if not scale > 0.0:
         raise InputError(f"noise_scale = {scale:g}: must be above 0")
     stop = -math.expm1(-1.0 / scale)

@@ -24,14 +24,14 @@ from p2p_sim.replicate.run import exchange, measure, set_up
 
 
 class _ByShard(Protocol):
-    """A mechanism whose configuration says `by_shard`."""
+    """A mechanism that can run shard by shard (its configuration sets `by_shard`)."""
 
     def release_on(self, opened: Network, population: People, *, part: tuple[int, int]) -> Outcome: ...
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """A case before anything is exchanged, of whose users nothing is held."""
+    """A case before anything is exchanged, whose users are drawn shard by shard and not held."""
 
     people: DrawnPeople
     mechanism: Deployment
@@ -51,7 +51,10 @@ def prepare_streamed(case: Replicate) -> Streamed:
 
 
 def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
-    """What the shards first to last - 1 leave behind, summed."""
+    """Runs some shards of a case; returns the sum of what they release.
+
+    part: first shard, and the one after the last.
+    """
     sums = _Sums(ready.people)
     mechanism = cast(_ByShard, ready.mechanism)
     with one_thread():

@@ -77,7 +77,9 @@ def _results(rows: Any) -> Results:
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """The swept keys: dotted ones, and `engine` or `seed` where they differ; those that change together as one."""
+    """The swept keys of rows: dotted columns, and `engine` or `seed` if they differ; keys that change together are in
+    one tuple.
+    """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
     axes: list[list[str]] = []

@@ -83,7 +83,10 @@ def _check_column(name: str, before: pd.DataFrame, after: pd.DataFrame) -> None:
 
 
 def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
-    """Rows with a column for every axis: swept, or the scenario's value, or repeated for every value opposite."""
+    """Rows with a column for every axis; a key that was not swept here has the scenario's value.
+
+    If the scenario has no such key, each row is repeated for every value on the other side.
+    """
     for axis in axes:
         if axis in results.keys:
             continue

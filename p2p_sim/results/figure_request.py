@@ -34,7 +34,7 @@ class FigureRequest:
 
 @dataclass(frozen=True)
 class Chosen(FigureRequest):
-    """A request with both axes."""
+    """A figure request in which both axes are named."""
 
     x: str = ""
     y: str = ""
@@ -149,7 +149,11 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 
 def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFrame) -> str | None:
-    """Of the free axes, the one along which a measured x moves most; None if x is text, an axis, or follows one."""
+    """The swept axis along which the points of a line follow each other if x is measured: the free one along which x
+    moves most.
+
+    None if x is text, an axis, or depends on an axis.
+    """
     if any(x in axis for axis in results.axes) or not is_number(table[x]):
         return None
     varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
@@ -159,7 +163,10 @@ def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFra
 
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
-    """Whether an axis is fixed, or shown by one of the columns: itself, or one that says the same in other words."""
+    """Whether a swept axis needs no line of its own in a figure.
+
+    It does not if it has one value, is one of the columns, or goes one to one with one of them.
+    """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
     )
@@ -172,7 +179,7 @@ def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along an axis while the other free axes are fixed."""
+    """How far x moves along a swept key while the other free axes are fixed: the largest range."""
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]
     if not others or finite.empty:

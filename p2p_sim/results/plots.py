@@ -146,7 +146,11 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Excess risk with the forms that theory fits to it, and each line's slope."""
+    """Draws excess risk with the forms that theory fits to it, and each line's slope.
+
+    Raises:
+        InputError: y is no excess risk, or x no key for which a form is known.
+    """
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
     if request.facet:
@@ -178,7 +182,9 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
-    """How the excess risk falls with n by Theorem 4, and how its distance from the exact floor does as measured."""
+    """A sentence on how the excess risk falls with n by Theorem 4, and how its distance to the exact floor falls in the
+    measurements.
+    """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
         distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])

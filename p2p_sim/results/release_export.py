@@ -114,5 +114,5 @@ def _write(frame: pd.DataFrame, path: Path) -> int:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """A column that NumPy reads back without pickling."""
+    """A column as an array that NumPy can read back without pickling."""
     return values if values.dtype.kind in "biuf" else values.astype("U16")

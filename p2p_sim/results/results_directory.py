@@ -113,7 +113,9 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_axis(axis: dict[str, Any]) -> None:
-    """Refuse an axis but of keys (text), values (lists, one entry a key) and, if any, a label for each of these."""
+    """Raises an error unless an axis in a manifest has keys (texts), values (lists with one entry for each key) and, if
+    any, a label for each value.
+    """
     if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
         raise ValueError("an axis has no keys or no values")
     if not all(isinstance(key, str) for key in axis["keys"]):

@@ -46,7 +46,7 @@ Key = tuple[str, int]
 
 
 class Line(NamedTuple):
-    """A whole line of a file of rows: where it begins and how long it is, in bytes, and the row in it."""
+    """One complete line of a file of rows: its first byte, its length in bytes, and its row."""
 
     offset: int
     length: int
@@ -340,7 +340,7 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
 
 
 def _is_row(row: object) -> bool:
-    """Whether a line holds cells, of a point and a replicate."""
+    """Whether a value read from a line is a row: a mapping of cells with a point and a replicate."""
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False
     if not 0 <= row["replicate"] < 2**31 or any(isinstance(cell, dict | list) for cell in row.values()):

@@ -44,7 +44,7 @@ def read_terms(directory: Path) -> dict[str, Terms]:
 
 
 def _whole(terms: Terms) -> bool:
-    """Whether every column says either why it does not apply, or under which conditions it holds."""
+    """Whether terms are complete: for each column the conditions of its figure, or why there is none."""
     return all(
         "text" in column["not_applicable"]
         if "not_applicable" in column

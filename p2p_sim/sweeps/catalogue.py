@@ -122,7 +122,7 @@ def catalogue(paper: str | None = None) -> list[Entry]:
 
 
 def is_here(need: str) -> bool | None:
-    """Whether something of `Entry.needs` is here; None where that is not known before a run."""
+    """Whether a data set, extra or plug-in of `Entry.needs` is installed or found; None if only a run can tell."""
     if need.startswith(DATA_SET):
         directory = data_directory()
         directories = () if directory is None else (directory,)
@@ -183,7 +183,9 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
 
 
 def _needs(path: Path, tree: Tree) -> Iterator[str]:
-    """What one scenario needs."""
+    """What a scenario of a shipped file needs before it can run: data sets, extras and plug-ins, as in
+    `Entry.needs`.
+    """
     kind = tree.get("population", {}).get("kind")
     if kind in data_sets():
         yield f"{DATA_SET}{kind}"

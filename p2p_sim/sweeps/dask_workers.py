@@ -97,7 +97,9 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
 
 @functools.cache
 def _one_thread() -> None:
-    """For good: the limit that each replicate sets and lifts is shared by all threads of a worker."""
+    """Limits this process to one numerical thread for good; a limit that each replicate sets and lifts would be shared
+    by all threads of a worker.
+    """
     from threadpoolctl import threadpool_limits
 
     import p2p_sim.replicate.run  # noqa: F401
@@ -240,7 +242,7 @@ def _lost(address: str) -> RunFailed:
 
 
 class _Flight:
-    """Batches that are with the cluster in one run."""
+    """The batches of one run that were handed to the cluster and have not come back."""
 
     def __init__(self, plan: DaskWorkers, client: Any, queue: TaskQueue, perform: Perform) -> None:
         from distributed import as_completed
@@ -253,7 +255,9 @@ class _Flight:
         self._alone = False
 
     def fill(self) -> bool:
-        """Hand out batches up to the limit, suspects one by one at the end; whether anything is in the air."""
+        """Hands out batches up to the limit, those that may have killed a worker last and one by one; returns whether
+        any is out.
+        """
         limit = _IN_FLIGHT * max(self._threads, 1)
         while not self._alone and len(self._air) < limit and (batch := self._queue.fresh()):
             self._submit(batch)
@@ -270,7 +274,7 @@ class _Flight:
         self._arrivals.add(future)
 
     def landed(self) -> list[list[Done]]:
-        """Wait for results; what landed is replaced before anybody looks at it."""
+        """Waits for results and returns them; new batches are handed out before."""
         self._look()
         while not self._arrivals.has_ready():
             time.sleep(0.002)
@@ -280,7 +284,7 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Now and then, see that the scheduler and any worker are there."""
+        """Checks from time to time that the scheduler and at least one worker are there."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return

@@ -150,13 +150,13 @@ class LocalProcesses:
 
 
 def at_a_time(workers: int) -> Executor:
-    """So many replicates of a run at a time: with 1, here, one after another."""
+    """What runs `workers` replicates of a run at a time: this process if it is 1, else worker processes."""
     return LocalProcesses(workers, alone_s=ALONE_S) if workers > 1 else Serial()
 
 
 @dataclass
 class _Hired:
-    """A worker, and the batch that it was given last, until the result is here."""
+    """A worker process, and the batch that it works on; no batch once the result is here."""
 
     worker: Worker
     ready: bool = False
@@ -165,7 +165,7 @@ class _Hired:
 
 
 class _Crew:
-    """The workers of one run."""
+    """The worker processes of one run, and which batch each of them has."""
 
     def __init__(self, plan: LocalProcesses, queue: TaskQueue, perform: Perform) -> None:
         self._plan, self._queue, self._perform = plan, queue, perform
@@ -212,7 +212,10 @@ class _Crew:
                 self.hire(at_once=True)
 
     def _next_here(self) -> Batch | None:
-        """What to run here: a new batch, or one that waits for a worker that is not ready; None if one is, or dead."""
+        """The batch that this process runs next; None if a worker is ready, or has died.
+
+        It is a new one, or one that waits for a worker that is not ready.
+        """
         with self._lock:
             if wait(list(self._workers), 0):
                 return None

@@ -136,7 +136,7 @@ class SweepPlan:
         return (self.scenario(point) for point in self._examples())
 
     def _examples(self) -> Iterator[Point]:
-        """The first point, and each other value of each axis in its company."""
+        """Yields the first point, and then, for each other value of each axis, the first point with that value."""
         yield self.point((0,) * len(self.axes))
         for index, axis in enumerate(self.axes):
             for step in range(1, len(axis.steps)):
@@ -149,7 +149,7 @@ class SweepPlan:
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """A replicate of each population with the user's own files that occurs along an axis."""
+        """One replicate for each population along the axes that reads the user's own files."""
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
@@ -202,7 +202,9 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
 
 
 def _unquoted(changes: Mapping[str, Any]) -> str:
-    """A hint for keys of [set] whose dots TOML reads as tables, each of which replaces a whole table of the base."""
+    """A hint if [set] of a sweep file has dotted keys without quotes: TOML reads them as tables, which replace whole
+    tables of the base.
+    """
     for key, value in changes.items():
         if isinstance(value, Mapping) and value and "kind" not in value:
             return f'; [set] replaces the whole table {key}: write a single key in quotes, "{key}.{next(iter(value))}"'
@@ -237,7 +239,7 @@ def make_plan(
 
 
 def _like(value: Any, current: Any) -> Any:
-    """A number of a range as a whole one where the base scenario has a whole number."""
+    """A value of a range, as a whole number if the base scenario has a whole number there."""
     if isinstance(value, float) and math.isfinite(value) and isinstance(current, int) and not isinstance(current, bool):
         return round(value)
     return value

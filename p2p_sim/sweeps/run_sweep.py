@@ -82,9 +82,9 @@ class SweepResult:
 
 @dataclass
 class _Driver:
-    """What is missing of a plan, batch by batch, and where it stands.
+    """The replicates that a plan still lacks, in batches, and how far the plan is.
 
-    cold: results still to come from workers that had to load libraries; times: seconds of the latest replicates.
+    cold: results still to come from workers that had to load libraries. times: seconds of the latest replicates.
     """
 
     plan: SweepPlan
@@ -96,13 +96,15 @@ class _Driver:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def tasks(self) -> Iterator[Task]:
-        """Missing replicates: everybody's first, everybody's second, and so on."""
+        """Yields the replicates that are not on disk: the first of every point, then the second of every point, and so
+        on.
+        """
         for replicate, identity in itertools.product(range(self.plan.replicates), self.plan.identified):
             if not self.session.store.has(identity, replicate):
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """One replicate of one point as plain values; points of the last thousand are not made again."""
+        """The task of one replicate of one point, as plain values; those of the last thousand points are kept."""
         whole = self.points.get(identity)
         if whole is None:
             if len(self.points) > 1000:
@@ -124,7 +126,7 @@ class _Driver:
             yield batch
 
     def note(self, results: Sequence[Done]) -> None:
-        """Count what came back."""
+        """Counts results that came back, and the seconds that they took."""
         failed = sum(result.row is None for result in results)
         self.progress.failed += failed
         self.progress.finished += len(results) - failed
@@ -222,7 +224,7 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """A sweep as its manifest says it; empty for a run, of which the scenario says all."""
+    """What a manifest says of a sweep besides its base scenario: axes and figures; nothing of a run."""
     if not plan.axes:
         return {}
     axes = [

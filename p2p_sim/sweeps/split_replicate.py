@@ -22,19 +22,19 @@ PARTS_PER_WORKER = 2
 
 @dataclass(frozen=True)
 class ShardsTask(Task):
-    """The share `index` of `count` of a replicate's shards."""
+    """A task that runs one of `count` shares of a replicate's shards, the one with number `index`."""
 
     index: int = 0
     count: int = 1
 
     @property
     def whole(self) -> Task:
-        """The replicate."""
+        """The task of the whole replicate."""
         return Task(self.point, self.replicate, self.scenario, self.folder, self.data_dir)
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """The users of a replicate, held only where they must be."""
+    """The case of a task, ready to run; its users are held only if they must be."""
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 
@@ -94,7 +94,7 @@ class SplitShards:
 
 
 def _whole(task: Task, shares: list[Done]) -> Done:
-    """The replicate from all its shares, in their order, or the error of one."""
+    """The result of a replicate from the results of all its shares, in their order; a failed share makes it fail."""
     for share in shares:
         if share.error is not None:
             return replace(share, task=task, row=None)

@@ -61,7 +61,7 @@ class Axis(Config):
 
     @property
     def steps(self) -> list[tuple[Any, ...]]:
-        """The values, one for each key."""
+        """The steps along the axis, each a tuple with a value for each key."""
         # twelve digits, so that a value in between is written as its author would write it
         if self.linear is not None:
             return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]

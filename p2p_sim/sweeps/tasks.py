@@ -43,7 +43,7 @@ class Task:
 
     @property
     def case(self) -> "Replicate":
-        """The replicate.
+        """The replicate that the task runs.
 
         Raises:
             RunFailed: it uses plug-ins whose code is not the same here.
@@ -112,7 +112,7 @@ def perform(batch: Batch) -> list[Done]:
 
 
 def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
-    """What a function gives for a task, its row and the terms, or its error in one line."""
+    """The result of a task: what `compute` returns, a row and its terms, or the error that it raises, in one line."""
     begin = time.perf_counter()
     try:
         row, terms = compute(task)
@@ -127,9 +127,9 @@ def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
 
 
 def sent(result: Done) -> Done:
-    """A result as another process can take it: a fault whose traceback says something has it as a note.
+    """A result in a form that can be sent to another process: a fault's traceback, which cannot, becomes a note.
 
-    A plug-in's fault is named here, since the traceback, which tells whose it is, stays behind.
+    A plug-in's fault is named here, since only the traceback tells whose it is.
     """
     fault = result.fault
     if fault is None:
@@ -146,7 +146,7 @@ def sent(result: Done) -> Done:
 
 
 def one_line(fault: BaseException, longest: int = 300) -> str:
-    """What went wrong, in one line; in a plug-in, where."""
+    """An exception in one line of at most `longest` characters; of a plug-in that raised it, with the place there."""
     if not isinstance(fault, InputError) and (named := plug_in_fault(fault)) is not None:
         return named[:longest]
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]

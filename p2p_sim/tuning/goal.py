@@ -73,13 +73,17 @@ class Goal:
         return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
     def loss(self, replicates: Sequence[Measured]) -> float:
-        """What is made small: ε, or the mean score with its sign."""
+        """The number that a search makes as small as possible: ε, or the mean score with the sign that makes less
+        better.
+        """
         if self.accuracy is not None:
             return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
         return -self.score(replicates) if SCORES[self.column] else self.score(replicates)
 
     def violation(self, replicates: Sequence[Measured]) -> float:
-        """By how much the condition fails, above 0 where it does; ε is the largest over replicates, never a mean."""
+        """By how much the replicates of a setting miss the goal's condition, 0 or less if they meet it; ε is their
+        largest, never a mean.
+        """
         if self.accuracy is not None:
             excess = self.accuracy - self.score(replicates)
         else:

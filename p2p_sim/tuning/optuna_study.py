@@ -66,7 +66,11 @@ class Trials:
             raise InputError(f"{path}: damaged ({error})") from None
 
     def begin(self, number: int) -> Trial:
-        """The trial of a number, or the next one, chosen and noted as running; `number` is at most that of the next."""
+        """The trial with this number; if there is none yet, the next one, whose settings are chosen and noted as
+        running.
+
+        number: at most that of the next trial.
+        """
         if number < len(self.all):
             return self.all[number]
         first = number - number % self._space.batch  # results of this trial's own batch are not looked at
@@ -191,12 +195,16 @@ def _ordered(dimension: Dimension) -> bool:
 
 
 def _to_optuna(dimension: Dimension, value: Any) -> Any:
-    """A value as the distribution of its dimension has it."""
+    """A value of a dimension in the form that Optuna's distribution has: of a list of numbers the index in ascending
+    order.
+    """
     return sorted(dimension.values).index(value) if dimension.values and _ordered(dimension) else value
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:
-    """A value of a dimension; of a continuous range with six digits, so that tables and files show all of it."""
+    """A value of a dimension from what Optuna drew; of a continuous range with six digits, so that tables and files
+    show all of it.
+    """
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
     if dimension.whole:

@@ -62,7 +62,7 @@ class PrivateSearchPlan:
 
     @cached_property
     def calibrated(self) -> tuple[Scenario, ...]:
-        """The candidates with the noise of a run."""
+        """The candidates, each with noise for the ε of one run."""
         return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
     def runs(self, seed: int, replicate: int = 0) -> list[int]:
@@ -261,5 +261,5 @@ def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perf
 
 
 def _ended(trial: Trial, row: Row) -> Trial:
-    """A run as a finished trial; it is the better, the larger its private score."""
+    """The trial of a run that is on disk; its loss is the negative private score."""
     return replace(trial, state="finished", loss=-row[PRIVATE], violation=0.0, replicates=1)

@@ -132,7 +132,7 @@ def perform_judged(batch: Batch) -> list[Done]:
 
 
 def _unless_begun(store: Store, journal: Path) -> None:
-    """Remove the journal of a search of which no replicate could be run."""
+    """Removes the journal of a search if none of its replicates could be run."""
     if not store.stored:
         journal.unlink(missing_ok=True)
 
@@ -167,7 +167,7 @@ def _values_of(key: str, trials: list[Trial]) -> list[list[Any]]:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """How near the trials, of which some were measured, come to a goal that none meets, and by what."""
+    """The end of a message: how near the trials that were measured come to a goal that none meets, and by what."""
     goal, close = tuning.goal, [*best(ended), *nearest(ended)][0]
     rows = runs.rows(close, range(tuning.searched + tuning.base.replicates))
     replicates = [goal.measured(row) for row in rows]

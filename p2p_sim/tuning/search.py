@@ -48,7 +48,7 @@ class Search:
         return self.trials.all[:wanted]
 
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """The trials of a batch with their results, in their order.
+        """Runs a batch of trials until each has ended; returns them with their results, in their order.
 
         Trials that ended before are measured again from what is on disk, since later trials are compared with them.
         """
@@ -80,7 +80,7 @@ class Search:
         return replace(trial, state=state, loss=loss, violation=violation, replicates=len(replicates))
 
     def _rungs(self) -> list[range]:
-        """Replicates that are run before the next look at a trial: all, or 2, 4, 8 and so on."""
+        """Ranges of replicates, after each of which a trial is judged: all at once, or the first 2, 4, 8 and so on."""
         if not self.early or self.replicates <= FIRST_LOOK:
             return [range(self.replicates)]
         ends = [FIRST_LOOK]

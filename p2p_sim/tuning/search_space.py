@@ -133,7 +133,7 @@ def read_search(path: Path) -> Space:
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """What is not a table, by its dotted key."""
+    """The values of nested tables that are not tables, by their dotted keys."""
     leaves = {}
     for key, value in tree.items():
         leaves.update(_leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})

@@ -125,7 +125,9 @@ class TrialRuns:
             self._rows[row["scenario"], row["replicate"]] = row
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
-        """Some replicates of some trials; those of trials that have ended are read and not run."""
+        """The score and ε of some replicates of some trials, by trial; missing ones are run, except those of trials
+        that ended.
+        """
         points = {trial.number: self._point(trial) for trial in trials}
         # two trials of the same settings are one point, which the later one runs
         owner = {point.point: trial for trial in trials if (point := points[trial.number]) is not None}
@@ -152,7 +154,7 @@ class TrialRuns:
         return [row for row in rows if row is not None]
 
     def _point(self, trial: Trial) -> Task | None:
-        """The trial's scenario as a task; None where it is no scenario."""
+        """The trial's scenario as a task of its first replicate; None if its settings make no valid scenario."""
         if trial.number not in self._points:
             data_dir = self.tuning.data_dir
             try:

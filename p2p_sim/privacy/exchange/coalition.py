@@ -128,7 +128,11 @@ class Knowledge(NamedTuple):
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """All that members may learn by asking if `ones` of the n-c-1 other non-members hold label 1."""
+    """All that c members may learn of the other users by asking them, with probabilities, if no member asked the
+    target.
+
+    ones: how many of the n-c-1 others, who are neither members nor the target, hold label 1.
+    """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
     # K others are fetched by members, among them some with label 1, and some of their noisy bits are one

@@ -267,10 +267,13 @@ def _window(count: int, first: float, second: float) -> Floats:
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Both laws on a grid: the probability of a ratio e^loss between two points goes to both, so that its totals
-    remain.
+    """Both laws on a grid of log-ratios: the probability of a ratio e^loss between two points goes to both, so that its
+    totals under both laws remain.
 
     The point above gets (e^(loss - kg) - 1)/(e^g - 1), kg the point below.
+
+    law: probability of each log-ratio `loss` under the first law. grid: g. lost: what each law has where the other has
+    nothing.
     """
     used = law > 0.0
     if not used.any():  # all users show the law itself, but for less than can be represented

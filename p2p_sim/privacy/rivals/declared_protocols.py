@@ -192,7 +192,9 @@ class ShuffledByWalks(Accountant):
         return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the shuffled labels plus (1 + e^ε) D, for walks that end nearly uniformly."""
+        """δ(ε) of the shuffled labels plus (1 + e^ε) D, D bounding how far the walks' ends are from uniform (total
+        variation).
+        """
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         extra = (1.0 + float(np.exp(epsilon))) * self.distance

@@ -53,7 +53,8 @@ class _Line:
     """The line in the plane of (q₀, q₁), the clipped noisy shares, on and below which q̃₁ <= s; it has a bend at q₀ =
     1-s.
 
-    a: (J, 1), the true shares of label 1. s: (1, S), the values.
+    a: (J, 1), J true shares of label 1. s: (1, S), S values. scale: b of the Laplace noise on each share. threshold: τ,
+    the least share after clipping.
     """
 
     a: Floats
@@ -78,8 +79,9 @@ class _Line:
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """Pr[τ < q₀ < 1 and q₁ is on or below the line], (J, S), summed over pieces on which both densities are
-        exponentials.
+        """Pr[τ < q₀ < 1 and q₁ is on or below the line], (J, S), for each true share and each value s.
+
+        It is summed over the pieces of q₀ on which the densities of q₀ and q₁ are exponentials.
         """
         # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
