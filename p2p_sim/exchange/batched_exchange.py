@@ -100,7 +100,7 @@ class ShardExchange(ExchangeRun):
         return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
-        """Hand messages of one kind (m,), at their times in seconds, to what handles their event."""
+        """Passes messages of one kind (m,), with their times in seconds, to the method for their event."""
         # the inverse of `message_kind`
         rest, event = divmod(kind, 8)
         rest, copy = divmod(rest, COPIES)
@@ -222,7 +222,9 @@ class ShardExchange(ExchangeRun):
         *,
         own: bool = False,
     ) -> None:
-        """A question has its label; whoever asks one peer passes it on."""
+        """Notes the labels (m,) that users got for a question, or were left with (`own`); of one peer, each passes hers
+        on.
+        """
         if self._questions is None:
             if self._contents is not None and label is not None:
                 self._contents.held[users] = label
@@ -270,7 +272,7 @@ class ShardExchange(ExchangeRun):
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int) -> Actor:
-        """One who asks everybody of her cluster, one after another while she is online, as a process of its own."""
+        """An adversary who asks everybody of her cluster, one after another while she is online, as a SimPy process."""
         # `moment`: when the next probe is due, or she is back to send it
         bounds, every = self._shard.offsets, self._every_s
         cluster = int(np.searchsorted(bounds, prober, side="right"))
@@ -342,7 +344,9 @@ class ShardExchange(ExchangeRun):
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Of columns (m,) of messages, the rows whose receiver is online; the others are counted as undelivered."""
+        """Rows of messages' columns (m,) whose receiver is online (m,; None: all are); the others are counted as
+        undelivered.
+        """
         if online is None:
             return columns
         self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))

@@ -31,10 +31,12 @@ Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
-    """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out.
+    """Yields the exchanges after all their submissions have passed the learner's link, in order of arrival.
+
+    Duplicates that the network made do not take part.
 
     Args:
-        queue: finished exchanges, at least one. bandwidth_bps: rate of the learner's link, bits a second.
+        queue: finished exchanges, at least one. bandwidth_bps: rate of the learner's link, bits per second.
     """
     journey = queue[0][0].journey
     arrivals = [exchange.arrivals for exchange, _ in queue]

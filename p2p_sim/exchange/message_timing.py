@@ -165,7 +165,9 @@ class MessageTiming:
         hop: int = 0,
         ends: Ends | None = None,
     ) -> InTransit:
-        """A leg's messages, sent at the given times; `ends` are sender and receiver where it matters who they are."""
+        """The messages of one leg that users (m,) send at given times; ends: sender and receiver, if it matters who
+        they are.
+        """
         draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
             leg=leg, attempt=attempt, copy=copy, hop=hop, user=users, sent_s=sent, ends=ends, draw=draw, law=self._law
@@ -186,7 +188,9 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Whether the network made a copy of a message: `messages` are odd copies, at the first hop."""
+        """Whether the network made each of these copies, (m,); `messages` have an odd number and are at their first
+        hop.
+        """
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
@@ -202,9 +206,9 @@ class MessageTiming:
         return first
 
     def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[Trip]:
-        """The way of an attempt's requests and replies, a trip for each copy of a reply.
+        """Yields the way of an attempt's requests and replies, one trip for each copy of a reply.
 
-        Without a path, peers are taken to be online and to answer, at distance 0.
+        If no path is given, peers count as online, as answering, and as at distance 0.
         """
         sent = self.sent(users, attempt)
         limit = sent + self.timeout_s(attempt)
@@ -233,9 +237,10 @@ class MessageTiming:
         return times
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
-        """Whether a submission reaches a learner without a queue if its label was there at the given times.
+        """Whether the submissions of users (m,) reach a learner without a queue, if they have their labels at the given
+        times.
 
-        In time, but for users (m,) of the shard whose submission is `late`: theirs must come after the deadline.
+        late: (m,) whose submission must come after the deadline to count here; None: all must come in time.
         """
         c = self.config
         batch_s = c.batch_time_s
@@ -262,7 +267,9 @@ class MessageTiming:
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
-        """The random numbers of messages at an address (leg, copy, hop) and attempt, for a purpose such as latency."""
+        """The random numbers, by user, of messages at an address (leg, copy, hop) and attempt, for a purpose such as
+        latency.
+        """
         key = (f"{purpose}-{address}", attempt)
         if key not in self._uniforms:
             self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)

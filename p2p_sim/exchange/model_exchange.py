@@ -59,7 +59,7 @@ class AskingPairs(NamedTuple):
 
 
 class Deliveries(NamedTuple):
-    """Messages that were delivered: pairs (d,), which pairs they belong to; time_s (d,), when, seconds."""
+    """Messages that were delivered: pairs (d,), the indices of their pairs, and time_s (d,), when, in seconds."""
 
     pairs: Pairs
     time_s: Floats
@@ -104,7 +104,7 @@ def exchange_models(
 
 
 class _ModelRun:
-    """The requests of all pairs as they go on: what came of those made so far, by pair."""
+    """The requests of all pairs while they go on, with what has become of those made so far."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _ModelRun:
             self.ledger.counts["departed"] += int(np.count_nonzero(np.isinf(sent[open_])))
 
     def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
-        """Requests of these pairs and what they bring back."""
+        """Sends the requests of some pairs in one attempt, and notes the models that come back."""
         limit = np.full(self.asker.size, np.inf)
         limit[pairs] = sent + self.config.timeout_s(attempt)
         for copy in range(self.copies):
@@ -212,7 +212,7 @@ class _ModelRun:
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """Where an attempt's messages at an address take their random numbers from, by purpose."""
+        """A function from a purpose to the random numbers of an attempt's messages at an address."""
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:

@@ -31,12 +31,15 @@ LARGEST_WALKS = 20_000_000
 
 @dataclass(frozen=True)
 class Uniform:
-    """Everybody who answers is as likely as any other of the cluster."""
+    """The fetch law if each user who answers is as likely a peer as any other of her cluster."""
 
 
 @dataclass(frozen=True)
 class Capped:
-    """No peer of user i has a probability above caps[i], (m,); of those who submitted nothing it is 0."""
+    """A fetch law of which only a cap is known: no peer of user i has a probability above caps[i], (m,).
+
+    The cap is 0 for users who submitted nothing.
+    """
 
     caps: Floats
 
@@ -55,9 +58,9 @@ class FetchTable:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Not worked out, for a reason: only the noise on each label is certain.
+    """A fetch law that was not worked out, for a reason: only the noise on each label is sure to protect.
 
-    anything: what arrived may depend on labels, too, so that not even an empty set of submissions is taken for silence.
+    anything: what arrived may depend on labels, too, so that even an empty set of submissions may tell something.
     """
 
     reason: str
@@ -95,13 +98,14 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """One over the number of peers who could have answered, at least.
+    """For each user (m,), a cap on the probability of any of her peers: 1 over the number who could have answered, at
+    least.
 
-    With a peer drawn afresh for every attempt, a peer's probability is a weighted mean, over the attempts, of 1 over
-    those who could have answered it; with the same peer asked again, those who could have answered any attempt share
-    it. An entry of a gossip view may be asked in several attempts. Of a submission after the deadline it is less clear
-    which replies it could have come from, since an earlier one would have made it in time: 1, unless every attempt has
-    one reply and a peer of its own.
+    If each attempt draws a peer anew, a peer's probability is a weighted mean, over the attempts, of 1 over those who
+    could have answered it; if the same peer is asked again, those who could have answered any attempt share it. An
+    entry of a gossip view may be asked in several attempts. Of a submission after the deadline it is less clear which
+    replies it could have come from, since an earlier one would have made it in time: its cap is 1, unless every attempt
+    has one reply and a peer of its own.
     """
     # sizes: of how many equally likely peers at least the label is that of one
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
@@ -124,7 +128,9 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
-    """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
+    """For each user (m,), how many of her cluster could have answered an attempt of hers, by one of its messages, at
+    least.
+    """
     availability = cast(Availability, journey.availability)  # where all are always online, the law is uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
@@ -198,7 +204,10 @@ def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
 def _edge_weights(
     journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
 ) -> Floats:
-    """Edge by edge: what would have become of every request to a neighbour; weights that are not normalised."""
+    """For each edge of users, the weight that its neighbour has as the peer who answered, not normalised.
+
+    It follows from what would have become of every request to this neighbour.
+    """
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
     weight, open_, has_answered = np.zeros(asker.size), np.ones(users.size), np.zeros(asker.size, dtype=np.bool_)
@@ -216,8 +225,11 @@ def _edge_weights(
 
 
 def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
-    """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
-    late, lost on the way to the learner or not: nothing that happens to it depends on the neighbour."""
+    """The law of the labels that members of the coalition get, (m, m): a uniform neighbour who answers.
+
+    It holds for each label a member gets, submitted or not, in time or too late: nothing that happens to it depends on
+    the neighbour.
+    """
     members = np.flatnonzero(journey.roles.member).astype(np.int32)
     row, peer = _edges(overlay, members)
     answers = ~journey.roles.silent[peer]
@@ -230,7 +242,7 @@ def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.
 
 
 def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scipy.sparse.csr_array":
-    """A (size, size) table from entries in the order of their rows, their columns and how many each row has."""
+    """A sparse table (size, size) from its weights and columns, row by row, and the number of entries in each row."""
     weight, column, counts = entries
     width = np.int32 if weight.size < 2**31 else np.int64
     start = np.concatenate([[0], np.cumsum(counts)]).astype(width)
@@ -238,13 +250,13 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
 
 
 def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
-    """Everybody's uniform choice among her neighbours, (m, m)."""
+    """The transition matrix (m, m) of a random walk: each user's uniform choice among her neighbours."""
     weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
     return _table((weight, overlay.indices, overlay.degrees), overlay.num_users)
 
 
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
-    """Where the walks end: powers of the transition matrix, rows of those who submitted."""
+    """The fetch law of users who ask by random walks: where the walks end, by powers of the transition matrix."""
     size = journey.shard.size
     step = _step(overlay)
     rows = scipy.sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
@@ -291,7 +303,7 @@ class NetworkRecord:
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """One entry for all users of a cluster of whom the same is known; the users must have one law."""
+        """The record with one entry for all users of a cluster of whom the same is known; all must have one law."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
         # an entry's kind: the number of its cluster, followed by a bit for each flag

@@ -123,7 +123,9 @@ class ProcessExchange(SingleMessages):
         return self.clock.process(self._asking(user))
 
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
-        """Ask; wait for a reply or for the time-out; ask again, fall back on one's own label, or give up."""
+        """The process of one question: ask, wait for a reply or the time-out, then ask again, use one's own label, or
+        give up.
+        """
         rule = self._config.on_timeout
         # her attempts are numbered through all that she asks: each number has random numbers of its own
         earlier = self._number(user, "request", rule.attempts)
@@ -215,13 +217,15 @@ class ProcessExchange(SingleMessages):
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """How often a user has done something before: which of the random numbers for it is the next."""
+        """How often a user has drawn for a purpose before, which is the index of her next random number for it; counts
+        the draw.
+        """
         before = self._times_before[user, purpose]
         self._times_before[user, purpose] = before + numbers
         return before
 
     def online(self, user: int) -> simpy.Event:
-        """An event at once if a user is online, else when she comes back, if ever."""
+        """An event for a process to wait for: now if the user is online, else when she comes back, if ever."""
         back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
@@ -307,7 +311,9 @@ class ProcessExchange(SingleMessages):
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
     def _probing(self, prober: int) -> Steps:
-        """Ask all users of the cluster, one after another; whoever is offline waits."""
+        """The process of an adversary: she asks all users of her cluster, one after another, and waits for those who
+        are offline.
+        """
         moment = 0.0
         for user in self._cluster(prober):
             if user == prober:

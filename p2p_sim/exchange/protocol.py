@@ -145,7 +145,7 @@ class Me:
         return self._exchange.wait(seconds)
 
     def online(self) -> simpy.Event:
-        """An event at once if she is online, else when she comes back, if ever."""
+        """An event to wait for: now if she is online, else when she comes back, if ever."""
         return self._exchange.online(self.number)
 
     def ask(self) -> simpy.Event:
@@ -191,7 +191,8 @@ class LabelExchangeProtocol(Protocol):
 
 
 def majority(replies: list[Reply]) -> Reply:
-    """The first reply with the commonest label; own: whether any of all is one's own.
+    """The reply that a user submits of several: the first with the commonest label; `own` if any reply is her own
+    label.
 
     Peers are drawn independently from one law, so that of labels that came equally often the first one is a fair coin.
     """

@@ -131,7 +131,7 @@ class Message(ABC):
         return None
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """What the learner is told for payloads (m, ...): these."""
+        """What the learner is told for payloads (m, ...): here the payloads themselves."""
         return payload
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
@@ -142,7 +142,7 @@ class Message(ABC):
         return None
 
     def alone(self, epsilon: float) -> Bracket:
-        """At most δ(ε) of a payload seen with its owner."""
+        """An upper bound on δ(ε) of a payload whose owner is known, as a bracket."""
         return self.shuffled(1).delta(epsilon)
 
     def attained(self, delta: float) -> float:
@@ -150,20 +150,20 @@ class Message(ABC):
         return 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """How much more often somebody guesses the label right who sees the payload with its owner, at most.
+        """An upper bound on how much more often somebody who sees the payload with its owner guesses the label right.
 
-        To whoever does not see it, all K labels are equally likely.
+        Before that, all K labels are equally likely to her.
         """
         return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 
     def shuffled(self, users: int) -> ShuffledMessages:
-        """What protects a label from whoever gets the payloads of so many users without their owners."""
+        """The accountant of a label against an observer who gets the payloads of so many users without their owners."""
         return ShuffledMessages(users, self.local_epsilon, self.total_variation, self.caveats)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """What protects a label from the learner in a cluster of n users if nothing fails; θ: sampling rate."""
+        """The accountant of a label against the learner in a cluster of `size` users, if nothing fails."""
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """What protects a label where so many submissions were fetched from so many users of unknown payloads."""
+        """The accountant of a label if so many submissions were fetched from so many users of unknown payloads."""
         return replace(self.shuffled(sources), submissions=submissions)

@@ -72,7 +72,7 @@ class SingleMessages(ExchangeRun):
         self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
 
     def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
-        """Hand a message over, if its receiver is online."""
+        """Hands a message to its receiver by calling `arrive`, if she is online; else it counts as undelivered."""
         if receiver is None or self.is_online(receiver):
             arrive(payload)
         else:

@@ -30,7 +30,7 @@ class Arrivals:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add(self, arrivals: "Arrivals") -> None:
-        """Count more arrival times, too."""
+        """Adds the arrival times of another record to this one."""
         self.times += arrivals.times
         self._merge(arrivals.values, arrivals.counts)
         if sum(piece.size for piece in self.times) > EXACT:

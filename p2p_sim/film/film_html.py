@@ -101,7 +101,7 @@ def _page(film: Film) -> str:
 
 
 def _protects(statement: PrivacyBound) -> str:
-    """Whom the statement protects, and from whom; its conditions follow."""
+    """A phrase that says whom the statement protects and from whom; its conditions follow on the page."""
     if math.isinf(statement.epsilon_upper):
         return f"Nothing here protects a label from the learner, because no finite ε is known ({statement.basis})."
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -120,7 +120,7 @@ def _subtitle(film: Film) -> str:
 
 
 def _sample(film: Film) -> str | None:
-    """What is left out, or None."""
+    """A sentence on which users the film leaves out; None if it shows all."""
     if film.timeline is None:
         return None
     clusters, every, users = film.places.cluster, len(film.network.cluster_sizes), film.users.size
@@ -142,7 +142,7 @@ def _worst(film: Film) -> dict[str, Any]:
 
 
 def _drawn(film: Film) -> str:
-    """What the lines of the picture are."""
+    """A sentence on what the lines of the picture are."""
     if film.network.overlay is None:
         return "Every user may ask every user of her cluster, drawn as a disc."
     if len(film.places.edges):
@@ -151,7 +151,7 @@ def _drawn(film: Film) -> str:
 
 
 def _symbol(state: int, label: int) -> str:
-    """The symbol of a user who did this and may hold a label."""
+    """The name of the symbol for a user, by what she did (`state`) and the label that she holds, below 0: none."""
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
@@ -182,13 +182,13 @@ def _discs(film: Film) -> list[dict[str, Any]]:
 
 
 def _lines(film: Film) -> str:
-    """The overlay's edges as one path."""
+    """The overlay's edges as one path of SVG."""
     where = film.places.user.round().astype(int)
     return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 
 
 def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
-    """The messages on their way at a moment: from where to where they have come."""
+    """The messages on their way at a moment, each as a line from its sender to the place that it has reached."""
     return [
         {"kind": kind, **{name: round(value, 1) for name, value in zip(("x0", "y0", "x", "y"), line, strict=True)}}
         for kind, *line in flying(film, at_s)

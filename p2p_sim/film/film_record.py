@@ -151,7 +151,7 @@ def ends(film: Film) -> dict[str, Floats]:
 
 
 def _last(times: Floats) -> float:
-    """The last moment that is not never; 0 if there is none."""
+    """The largest finite time; 0 if there is none."""
     return float(times[np.isfinite(times)].max(initial=0.0))
 
 
@@ -224,7 +224,9 @@ def _chosen(network: ObservedNetwork, most: int) -> Integers:
 
 
 def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
-    """Users of one cluster: from one of them on, those with whom messages were exchanged, step by step."""
+    """Users of one cluster, at most `most`: `begin`, those who exchanged messages with her, then those who did with
+    these, and so on.
+    """
     cluster = network.cluster(begin)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     sent = network.trace.sent
@@ -318,7 +320,7 @@ Flight = tuple[int, float, float, float, float]
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """What each user of a film did until a moment (u,), the keys of `story.DID`."""
+    """For each user of a film, what she had last done by a moment (u,): a key of `story.DID`."""
     network, fates, users = film.network, film.fates, film.users
     state = np.where(fates.first_s[users] <= at_s, 1, 0)
     state[fates.failed_s[users] <= at_s] = 4

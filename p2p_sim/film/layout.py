@@ -86,7 +86,7 @@ def _angles(share: Floats) -> Floats:
 
 
 def _ellipse(angles: Floats, radii: Floats) -> Floats:
-    """Discs that touch the stage's border from inside, in some directions."""
+    """Centres and radii of discs that touch the stage's border from inside, in the given directions."""
     across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
     return np.column_stack([WIDTH / 2 + across * np.cos(angles), HEIGHT / 2 + down * np.sin(angles), radii])
 
@@ -112,7 +112,9 @@ def _edges(overlay: Overlay, users: Integers) -> Integers:
 
 
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) -> Floats:
-    """Places (p, 2) within the unit disc: a square's own ones, a drawn graph, or a sunflower."""
+    """Places (p, 2) of a cluster's users in the unit disc: their own places, or by a drawing of the graph, or a
+    sunflower's seeds.
+    """
     if overlay is not None and overlay.position is not None:
         return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
     steps = np.arange(users.size)
@@ -130,7 +132,9 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) ->
 
 
 def _evened(points: Floats) -> Floats:
-    """Places spread evenly over the unit disc: each keeps its direction, and its rank by distance from the middle."""
+    """Points of the unit disc spread evenly over it: each keeps its direction, and its rank by distance from the
+    middle.
+    """
     points = points - points.mean(axis=0)
     rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
     angle = np.arctan2(points[:, 1], points[:, 0])

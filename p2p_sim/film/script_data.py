@@ -169,7 +169,7 @@ def _ticks(times: Floats, film: Film) -> list[int]:
 
 
 def _digits(film: Film) -> int:
-    """Decimal places of a time: a thousandth of the run can be told."""
+    """The number of decimal places with which a thousandth of the run's length can be seen."""
     return max(0, 3 - math.floor(math.log10(film.end_s)))
 
 

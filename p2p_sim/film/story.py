@@ -139,7 +139,9 @@ def at_most(value: float) -> str:
 
 
 def peers_of(network: ObservedNetwork) -> Integers:
-    """Whose noisy label each user of a run holds (n,): the first that came in time, or her own; -1: nobody's."""
+    """For each user of a run (n,), whose noisy label she holds: that of the first reply in time, or her own; -1:
+    nobody's.
+    """
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
     peer = np.full(network.num_users, -1)
@@ -148,7 +150,9 @@ def peers_of(network: ObservedNetwork) -> Integers:
 
 
 def protagonist(film: Film) -> int:
-    """The user whose story has most to show; a line below weighs more than all lines after it."""
+    """The user whose label the opening follows: the one with most to show, by a list of criteria, the first weighing
+    most.
+    """
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
     replies = m.select(m.kind == REPLY)
@@ -215,7 +219,7 @@ def _drawn(label: int) -> int:
 
 
 def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
-    """Her true label, and the coin α."""
+    """The steps of the opening about her true label and the coin α."""
     true, noisy, alpha = int(network.labels.true[user]), int(network.labels.noisy[user]), network.labels.flip_prob
     begin = Markup("<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer.")
     begin = begin.format(USER, user, mark_of(true))
@@ -229,7 +233,7 @@ def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
 
 
 def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
-    """Her request, the reply, the coin θ, and what the learner got from her."""
+    """The steps of the opening about her request, the reply, the coin θ, and what the learner got from her."""
     network, fallback = film.network, bool(film.network.own[user])
     whom = "user of her cluster" if network.overlay is None else "neighbour"
     if math.isinf(film.fates.first_s[user]):

@@ -146,7 +146,10 @@ class ClusterAndFeaturesConfig(Learner):
 
 @dataclass(frozen=True)
 class _Moved:
-    """Predictions of a model, times the factors (n, K) of the nearest user, by the features of all users (n, d)."""
+    """A predictor: a model's probabilities times the class factors (n, K) of the nearest user's cluster.
+
+    features: (n, d) of all users, among whom the nearest is looked for.
+    """
 
     model: Predictor
     users: NDArray[np.floating]

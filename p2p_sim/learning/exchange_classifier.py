@@ -146,7 +146,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """What learns, fitted; where nothing or one class alone was passed on, a constant."""
+        """The fitted estimator; a constant if no label, or one class alone, was passed on."""
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
 

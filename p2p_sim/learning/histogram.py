@@ -99,7 +99,7 @@ class HistogramConfig(Learner):
 
 @dataclass(frozen=True)
 class _Cubes:
-    """Sums of weights (m + 1, K) in the cubes of a table (m,); the last row is of all other cubes."""
+    """A predictor by sums of weights (m + 1, K) in the cubes of a table (m,); the last row is for all other cubes."""
 
     config: HistogramConfig
     cubes: Cubes
@@ -107,7 +107,9 @@ class _Cubes:
     sums: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Positive parts of the sums, normalised; the leading class leads, and 0 where all are equal."""
+        """Class probabilities (n, K): the positive parts of the cube's sums, normalised; equal sums give the first
+        class.
+        """
         cells = self.cubes.cells(self.config._scaled(features))
         cell = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
         share = np.maximum(self.sums[cell], 0.0) + 1e-12

@@ -154,7 +154,7 @@ class Learner(Config):
 
     @property
     def depends_on_scale(self) -> bool:
-        """Whether what is learned depends on the scales of the features; taken for granted if nothing else is said."""
+        """Whether what is learned depends on the scales of the features; True unless a learner says otherwise."""
         return True
 
     def check_installed(self) -> None:
@@ -188,7 +188,7 @@ class ValueLearner(Learner):
 
     @property
     def knows_clusters(self) -> bool:
-        """Whether it learns from clusters as such, and does not take their labels for users' own."""
+        """Whether a cluster's labels are learned as the cluster's, and not as each user's own."""
         return False
 
     @abstractmethod

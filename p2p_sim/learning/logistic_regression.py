@@ -57,7 +57,8 @@ class LogisticRegressionConfig(PenalisedLogisticConfig):
 
 
 def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:
-    """What is learned from labels of one class, or from none: that class, or nothing.
+    """A predictor for labels that have one class, which it always predicts, or none: then all classes are equally
+    likely.
 
     Args:
         present: (0 or 1,) the classes that occur. num_classes: K.
@@ -215,8 +216,10 @@ class SoftLogisticRegressionConfig(Learner):
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
-    """Σ ln Σ e^s over the rows, each of so many labels, and the probabilities times these; a single column is a score
-    against one of 0."""
+    """Sum over the rows of (number of labels) · ln Σ_s e^s, and the class probabilities times the number of labels.
+
+    scores: (m, K); a single column is the score of one class against a score of 0. labels: (m,) labels of each row.
+    """
     if scores.shape[1] == 1:
         each, p = np.logaddexp(0.0, scores), 0.5 * (1.0 + np.tanh(0.5 * scores))
     else:

@@ -145,7 +145,9 @@ def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
-    """The population with the law, or the holdout, of some clusters alone, as far as it says whose rows they are."""
+    """The population with the law, or the held-out rows, of some clusters alone, if it is known which rows are
+    theirs.
+    """
     law, holdout = population.law, population.holdout
     if law is not None:
         of = np.isin(law.cluster, clusters)
@@ -232,7 +234,7 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
 
 
 def _summed(population: People, kind: str, parts: Sequence[Floats]) -> tuple[Sequence[str], Sequence[Floats]]:
-    """The groups of a kind, and the sums over each of them, (G,), of several arrays (m, K)."""
+    """The names of the groups of a kind, and for each of several arrays (m, K) its sums over the groups, (G,)."""
     if kind == CLASS:
         return [str(k) for k in range(population.num_classes)], [part.sum(axis=0) for part in parts]
     grouping = cast(Population, population).groupings[kind]

@@ -17,7 +17,7 @@ UNBIASED: tuple[ReleaseKind, ...] = ("hard", "signed")
 
 
 class UnbiasedLearner(Learner):
-    """What learners share that learn from weights whose mean under each true label is its indicator."""
+    """The base of learners that use weights whose mean, under each true label, is that label's indicator."""
 
     uses_noise_law: ClassVar[bool] = True
     accepts: ClassVar[tuple[ReleaseKind, ...]] = UNBIASED
@@ -35,7 +35,7 @@ class UnbiasedLearner(Learner):
 
 
 class FittedToLabels(Learner):
-    """What logistic regressions share that know the noise; without privacy they are plain logistic regression."""
+    """The base of logistic regressions that know the noise; on true labels they are plain logistic regression."""
 
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""

@@ -150,7 +150,9 @@ def _count(cluster_offsets: NDArray[np.int64]) -> int:
 
 
 def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
-    """What the clusters' common errors add to the accuracy at most, and its variance; of so many users (C,) each."""
+    """A bound on what the clusters' common errors add to the accuracy, with its variance; `users`: (C,) of each
+    cluster.
+    """
     if evidence.drift is None:
         return _Bound(0.0, 0.0)
     share, used = users / users.sum(), users > 0

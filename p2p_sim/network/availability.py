@@ -87,7 +87,9 @@ class Availability:
         return int(np.diff(self.indptr).max(initial=0)).bit_length()
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
-        """Each user's first period that ends after her time; her number of the next user's first if none does."""
+        """Index of each user's first period that ends after her time; if there is none, of the first period of the next
+        user.
+        """
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
         for _ in range(self._halvings):

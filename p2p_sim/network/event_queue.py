@@ -31,7 +31,9 @@ class Moment(simpy.Event):
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment; a delay would not do, since now + (time - now) is not always `time` to the last bit."""
+    """SimPy's environment with events at absolute times, since now + (time - now) is not always `time` to the
+    last bit.
+    """
 
     def enter(self, event: simpy.Event, time: float, order: int) -> None:
         """Queue an event that has its value already."""

@@ -76,7 +76,7 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """These messages with random numbers of other purposes, which begin with a prefix."""
+        """The same messages with random numbers of their own: `prefix` stands before each purpose."""
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
@@ -225,7 +225,7 @@ class Faults:
 
 
 def _name(fault: NetworkFault, effect: str) -> str:
-    """What a message begins with: the package and the method of a plug-in, and the key."""
+    """The beginning of an error message: the package and method of a plug-in, and the scenario's key."""
     return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"
 
 

@@ -159,7 +159,9 @@ class NetworkConfig(Config):
 
     @model_serializer(mode="wrap")
     def _without_an_empty_list(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Networks without further faults keep the identity that they had before there were any."""
+        """Leaves an empty list of further faults out of the tree, so that such networks keep the identity they had
+        before the key.
+        """
         tree: dict[str, Any] = handler(self)
         if not self.in_transit:
             tree.pop("in_transit", None)
@@ -181,7 +183,7 @@ class NetworkConfig(Config):
 
     @property
     def hops(self) -> int:
-        """Messages from the one who asks to the one who answers."""
+        """Number of messages that carry a request from the user who asks to the one who answers."""
         return self.peers.length if isinstance(self.peers, RandomWalk) else 1
 
     @property
@@ -272,7 +274,7 @@ class Network:
 
     @property
     def horizon_s(self) -> float:
-        """Up to when users switch on and off, seconds: hardly anything happens later."""
+        """The time until which users switch on and off, in seconds; hardly any message is sent later."""
         c = self.config
         waits = sum(c.timeout_s(attempt) for attempt in range(c.on_timeout.attempts)) if c.request_timeout_s else 0.0
         pauses = (

@@ -59,7 +59,7 @@ class CompleteOverlay(WithoutFile):
     kind: Literal["complete"] = "complete"
 
     def build(self, source: OverlayInput) -> None:
-        """No overlay: the cluster is all that need be known."""
+        """Returns None: no graph is needed if every user may ask every user of her cluster."""
 
 
 class _Generated(WithoutFile, ABC):
@@ -85,7 +85,7 @@ class _Generated(WithoutFile, ABC):
         return side_by_side([from_pairs(size, graph.edges, graph.position) for size, graph in drawn])
 
     def _at_fault(self, method: str) -> str:
-        """What a message begins with: the package and the method of a plug-in, and the key."""
+        """The beginning of an error message: the package and method of a plug-in, and the scenario's key."""
         return f"{method_of(offer_of(OVERLAYS, self.kind), self, method)}network.overlay.kind = {self.kind!r}: "
 
     @abstractmethod
@@ -268,7 +268,7 @@ def radius_of(share: float) -> float:
 
 
 def _everybody(size: int) -> Pairs:
-    """Every pair of different nodes, (m, 2): the edges of the complete graph."""
+    """All pairs of different nodes, (m, 2), which are the edges of the complete graph."""
     return np.stack(np.triu_indices(size, k=1), axis=1)
 
 

@@ -179,7 +179,7 @@ def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along a swept key while the other free axes are fixed: the largest range."""
+    """How far x moves along a swept key while the other free axes are fixed: the mean range."""
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]
     if not others or finite.empty:
