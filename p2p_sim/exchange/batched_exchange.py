@@ -222,9 +222,7 @@ class ShardExchange(ExchangeRun):
         *,
         own: bool = False,
     ) -> None:
-        """Notes the labels (m,) that users got for a question, or were left with (`own`); of one peer, each passes hers
-        on.
-        """
+        """Notes labels (m,) that came for a question of each user, or her own; of one peer, she passes it on."""
         if self._questions is None:
             if self._contents is not None and label is not None:
                 self._contents.held[users] = label
@@ -344,9 +342,7 @@ class ShardExchange(ExchangeRun):
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Rows of messages' columns (m,) whose receiver is online (m,; None: all are); the others are counted as
-        undelivered.
-        """
+        """Rows of messages' columns (m,) whose receiver is online (m,); the others count as undelivered."""
         if online is None:
             return columns
         self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))
