@@ -109,7 +109,10 @@ def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compute the table and both panels of the figure, and run the sweep on digits."""
+    """Runs the study of users who ask several peers: a table of ε and error, a figure of two panels, a sweep on digits.
+
+    Returns the files written.
+    """
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     table = frame.each(figures, [(way, *setting) for way in PEERS for setting in SETTINGS])

@@ -50,7 +50,7 @@ class CertifiedFigure:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Write a certificate for each figure, and a table of what each certificate claims."""
+    """Writes a certificate for each ε of `figures`, and a table of what each certifies; returns the files."""
     wanted = {_name(figure): figure for figure in figures(frame.small)}
     frame.out.mkdir(parents=True, exist_ok=True)
     texts = frame.each(_certificate, [(figure.exchange, figure.delta, figure.target) for figure in wanted.values()])

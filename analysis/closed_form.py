@@ -53,7 +53,11 @@ class Target:
 
 
 def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
-    """Draw targets, of each regime and δ with at most so many users; write α*, the smallest α and their ratio."""
+    """Compares the closed form α* with the smallest sufficient α for random targets; returns the files written.
+
+    Args:
+        targets: how many are drawn for each regime and δ. largest: the largest number of users in a target.
+    """
     wanted = [t for cell in itertools.product(REGIMES, DELTAS) for t in itertools.islice(_of(*cell, largest), targets)]
     return [frame.table("table.csv", frame.each(_line, wanted))]
 

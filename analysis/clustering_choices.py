@@ -15,7 +15,7 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run the sweeps and write their points as one table."""
+    """Runs the sweeps over choices of the clustering paper's mechanism; returns the table of their points."""
     columns = ("population", "mechanism", EPSILON, GUESS, "epsilon_upper")
     measures = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
     return [frame.points({Path(file).stem: frame.sweep(file, REDUCED) for file in SWEEPS}, columns, measures)]

@@ -29,7 +29,7 @@ REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run all panels, draw the figure and write the table."""
+    """Runs all panels of the clustering paper's Figure 1; writes figure and table, returns the files."""
     tables, panels = {}, []
     for name, title in PANELS.items():
         tables[name] = frame.sweep(f"{NAME}/{name}.toml", _reduced(name))

@@ -147,10 +147,12 @@ CHOICES = (DEFAULT, PAID, FREE)
 
 
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
-    """Run all panels; write rows, the table, and the figures with paid and with free choices.
+    """Compares the mechanisms with every choice paid for; returns the files written.
+
+    They are the rows, the table of all points, and one figure each with paid and with free choices.
 
     Args:
-        frame: where. replicates: of each point, those that choose included.
+        frame: where the study runs and writes. replicates: of each point; those that choose count, too.
     """
     count = CHOOSING + 2 if frame.small else replicates
     panels = REDUCED if frame.small else CHANGES

@@ -156,10 +156,12 @@ KEYS = ("mechanism", EPSILON)
 
 
 def main(frame: Frame, replicates: int = 9) -> list[Path]:
-    """Run all panels, draw the figure, and write the points and the comparisons of the leaders.
+    """Compares the mechanisms, each with the best of its learners; returns the files written.
+
+    They are the figure, the table of all points, and the leaders' differences to their rivals.
 
     Args:
-        frame: where. replicates: of each point, those that choose included.
+        frame: where the study runs and writes. replicates: of each point; those that choose count, too.
     """
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES

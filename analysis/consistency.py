@@ -72,7 +72,12 @@ class Classified(NamedTuple):
 
 
 def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
-    """Measure, and write rows, manifest, table and figures; for tests, at other n and with other replicates."""
+    """Measures how excess risk falls as n grows, by rule and law; writes rows, manifest, table and figures, returns the
+    files.
+
+    Args:
+        frame: where the study runs and writes. sizes: values of n. replicates: of each point; None: as published.
+    """
     tasks = [
         (study, law, n, replicates or (REPLICATES if n <= 100_000 else FEWER))
         for n in sorted(sizes, reverse=True)  # the longest first

@@ -33,7 +33,9 @@ HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run both sweeps, draw the figure, and write all points and the claims with their verdicts."""
+    """Runs the sweeps about LabelDP-Pro and PATE at reduced size; writes figure, points, and claims with verdicts,
+    returns the files.
+    """
     tables, claims = {}, []
     for name in PANELS:
         swept = frame.swept(f"{NAME}/{name}.toml", REDUCED)

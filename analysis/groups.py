@@ -73,7 +73,9 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Run all panels, draw the figure and write the table."""
+    """Measures what each group of users loses to privacy, on two data sets; writes figure and table, returns
+    the files.
+    """
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
     corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)  # Bonferroni: all verdicts hold together with 95%
     table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")

@@ -19,7 +19,11 @@ REDUCED = ("replicates=2", "population.users=2000")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run both sweeps, draw a panel for each φ and write the table."""
+    """Measures excess risk against the clusters' heterogeneity φ; writes a figure with a panel for each φ and the
+    table.
+
+    Returns the files.
+    """
     files = ("clustering-mechanisms.toml", "clustering-exchange.toml")
     table, panels = pd.concat([frame.sweep(file, REDUCED) for file in files], ignore_index=True), []
     for phi in table[PHI].unique():  # a panel each

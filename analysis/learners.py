@@ -30,7 +30,9 @@ DRAWN = (PLAIN, "forward", "clusters and features")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run all panels, draw the figure and write two tables: all points, and the gaps."""
+    """Compares learners on the same releases; writes the figure, all points, and the gaps between learners, returns the
+    files.
+    """
     tables, gaps = {}, []
     for name in PANELS:
         swept = frame.swept(f"{NAME}/{name}.toml", REDUCED[name])

@@ -48,7 +48,7 @@ AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compute every table and write it."""
+    """Computes every table of privacy figures that the guides quote; returns the files."""
     # the whole study's arguments of each table, and those of a test
     tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
         "brackets": (brackets, [SIZES], [SIZES[:1]]),

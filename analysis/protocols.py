@@ -213,10 +213,11 @@ def gains(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Write both tables and draw the gains in accuracy.
+    """Compares protocols without a server at equal noise and at equal ε; writes two tables and a figure, returns the
+    files.
 
     Args:
-        frame: where. replicates: of each point.
+        frame: where the study runs and writes. replicates: of each point.
     """
     ways = (*ASKED, PUSH, GOSSIP)
     trials = 40_000 if frame.small else TRIALS

@@ -188,7 +188,7 @@ def _status(command: list[str]) -> int:
 
 
 def main() -> int:
-    """Run the review; 1 if a verdict is not as published."""
+    """Runs the review and writes its page; returns the exit status, 1 if a verdict is not as published."""
     parser = argparse.ArgumentParser(description="Runs a referee's hour and writes one page.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "review", help="where the page goes")
     out = parser.parse_args().out

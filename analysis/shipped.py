@@ -24,7 +24,9 @@ MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run two scenarios and two sweeps, and write their points and what is fitted to them."""
+    """Runs two shipped scenarios and two shipped sweeps; writes their points and what is fitted to them, returns the
+    files.
+    """
     tables, fits = {}, []
     for name, (file, smaller) in RUNS.items():
         scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if frame.small else ())

@@ -54,7 +54,10 @@ REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run the synthetic study, and the images where PyTorch and the data are; draw the figures, write the tables."""
+    """Runs the vector approximation paper's experiments: synthetic data, and images if PyTorch and the data are here.
+
+    Writes figures and tables, and returns the files.
+    """
     tables = {name: frame.sweep(f"{NAME}/{name}.toml", REDUCED) for name in SPREADS}
     bounds = {name: _bounds(name, table, frame) for name, table in tables.items()}
     images = {} if frame.small or frame.data_dir is None else _images(frame)

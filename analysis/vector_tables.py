@@ -18,7 +18,7 @@ REDUCED = (
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run the sweeps and write their points as one table."""
+    """Runs the sweeps behind the tables of docs/label-mechanisms.md; returns the table of their points."""
     columns = ("mechanism", EPSILON, CLASSES, "epsilon_upper", "epsilon_local")
     measures = ("accuracy", "nonprivate_accuracy", "heterogeneity")
     return [frame.points({Path(file).stem: frame.sweep(file, REDUCED) for file in SWEEPS}, columns, measures)]

@@ -48,7 +48,9 @@ Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compute the advantages of all points, draw the figure and write the table."""
+    """Computes how much more often labels are guessed right at each point; writes the figure and the table, returns the
+    files.
+    """
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():

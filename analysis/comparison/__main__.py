@@ -124,7 +124,7 @@ MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run all panels, draw the figure and write the table."""
+    """Compares the mechanisms on all data sets; writes figure and table, returns the files."""
     tables = {name: _panel(name, frame) for name in (REDUCED if frame.small else PANELS)}
     # a mechanism has one colour in all panels, by the text of its line
     lines = [

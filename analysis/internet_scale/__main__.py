@@ -59,11 +59,11 @@ CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * s
 def main(
     frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
 ) -> list[Path]:
-    """Measure, fit, extrapolate; write rows, manifest, tables and figures.
+    """Measures time, memory and figures as n grows, fits laws and extrapolates them; returns the files written.
 
     Args:
-        sizes: values of n, ascending, multiples of 1,000. replicates: of each.
-        studies: drawn from the law, for the coverage of fits.
+        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: of each.
+        studies: how many are drawn from the law, to see how often the fits' intervals hold.
     """
     run((next(iter(NETWORKS)), CLUSTER, 0))  # imports and caches
     tasks = [

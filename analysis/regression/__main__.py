@@ -77,7 +77,10 @@ class RegressionTask:
 
 
 def main(frame: Frame, replicates: int = 20) -> list[Path]:
-    """Run all points; write losses, means, paired differences and the figure."""
+    """Compares mechanisms for labels that are numbers; writes losses, means, paired differences and the figure.
+
+    Returns the files.
+    """
     methods, epsilons, spreads, loss_epsilons = METHODS, EPSILONS, SPREADS, LOSSES
     if frame.small:
         methods = (DEBIASED, UNBIASED, EXCHANGED + DEBIASED, EXCHANGED + DEBIASED + KNOWING)

@@ -61,7 +61,9 @@ Chosen = dict[str, dict[str, dict[str, float]]]
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
-    """Run everything, write rows, manifest, tables and figures; a small study takes stand-ins for the data.
+    """Runs the stacking paper's methods on its data; writes rows, manifest, tables and figures, returns the files.
+
+    A small study takes stand-ins for the data.
 
     Raises:
         InputError: no directory of data files is named.
