@@ -12,7 +12,9 @@ from p2p_sim.sweeps.tasks import Executor, Serial
 
 
 def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Executor:
-    """The replicates of a scenario: one per core at a time, of a large scenario as many as fit into memory."""
+    """What runs the replicates of a scenario: one per core at a time, or of a large scenario as many as fit into
+    memory.
+    """
     _check(workers, split)
     if split is not None:
         return _split(_processes(workers), scenario)
@@ -20,14 +22,16 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Execu
 
 
 def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str | None) -> Executor:
-    """The points of a sweep: here, or on a cluster."""
+    """What runs the points of a sweep: this machine, or the Dask cluster at the address `dask`."""
     _check(workers, split, dask)
     chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)
     return chosen if split is None else _split(chosen, plan.base)
 
 
 def for_tune(scenario: Scenario, workers: int | None, dask: str | None) -> Executor:
-    """The replicates of a search: here, as those of a scenario, or on a cluster."""
+    """What runs the replicates of a search: this machine, as for a scenario, or the Dask cluster at the address
+    `dask`.
+    """
     if dask is None:
         return for_run(scenario, workers, None)
     _check(workers, None, dask)

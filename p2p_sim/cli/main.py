@@ -129,10 +129,10 @@ def run(
 def _exports(
     scenario: "Scenario", export: Path | None, transcript: Path | None
 ) -> dict[Path, "Callable[[Scenario, Path, Path | None], int]"]:
-    """What writes the files of --export and --transcript, and returns the number of their lines.
+    """For each file of --export and --transcript, the function that writes it and returns the number of its lines.
 
     Raises:
-        InputError: a file cannot be written, or the scenario has not what belongs there; before anything runs.
+        InputError: a file cannot be written, or the scenario releases nothing that belongs there; before anything runs.
     """
     if export is None and transcript is None:
         return {}
@@ -285,7 +285,12 @@ def check_bounds(
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
-    """What a valid scenario or sweep file is, and what its own data hold; warnings go to standard error."""
+    """Lines about a valid scenario or sweep file: its identity, and what its own data hold; warnings go to standard
+    error.
+
+    Raises:
+        InputError: the file is not valid.
+    """
     from p2p_sim.base.toml import read_toml
     from p2p_sim.replicate.advice import advice, examined
     from p2p_sim.replicate.replicate import Replicate
@@ -306,7 +311,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 
 def _failure(error: Exception) -> str | None:
-    """Why a run failed, in one line; None where that is a fault of the simulator or a traceback is wanted."""
+    """The reason for a failed run in one line; None if it is a fault of the simulator, or a traceback is wanted."""
     from p2p_sim.base.plugins import plug_in_failure
 
     if isinstance(error, RunFailed):

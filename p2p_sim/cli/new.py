@@ -235,7 +235,11 @@ def _toml(value: Any) -> str:
 
 
 def _target(name: str) -> Path:
-    """The file of a new scenario."""
+    """The path of a new scenario, NAME.toml in the current directory.
+
+    Raises:
+        InputError: the name cannot be used, or the file exists.
+    """
     path = Path(f"{name.removesuffix('.toml')}.toml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", path.stem) or path.name != str(path):
         raise InputError(f"NAME {name}: letters, digits, dots, dashes and underscores, the first a letter or a digit")
@@ -245,7 +249,7 @@ def _target(name: str) -> Path:
 
 
 def _paths(tree: Any) -> Iterator[str]:
-    """The values of all keys `path`."""
+    """Yields the values of all keys called `path` in nested tables."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key == "path" and isinstance(value, str):

@@ -121,11 +121,11 @@ ResultsDir = Annotated[
 
 
 class Note(UserWarning):
-    """A message on standard error as it stands, without the word "warning"."""
+    """A warning that is printed as it stands, without the word "warning"."""
 
 
 def _hush(quiet: bool) -> bool:
-    """Switch warnings off for the rest of the command, if --quiet is set."""
+    """Switches warnings off for the rest of the command if --quiet is set; returns the option's value."""
     if quiet:
         warnings.simplefilter("ignore")  # until `main` ends
     return quiet
@@ -153,7 +153,7 @@ Quiet = Annotated[
 
 
 def one_of(*names: str) -> Callable[[], list[str]]:
-    """Completes a shell's command line with one of some values."""
+    """A function that offers the given values when a shell completes an option."""
     return lambda: list(names)
 
 
@@ -164,7 +164,7 @@ def check_data_dir(data_dir: Path | None) -> None:
 
 
 def check_figure(path: Path) -> None:
-    """Refuse a file for a figure that cannot be one."""
+    """Raises an error unless a figure can be written to a path: its ending is one of .png, .pdf and .svg."""
     check_file("--figure", path, (".png", ".pdf", ".svg"))
 
 

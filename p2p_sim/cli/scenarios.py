@@ -22,7 +22,9 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The file that a command's argument means; says so where it is one of p2p-sim's own, found by its name."""
+    """The file that a command's argument names; says on standard error which, if it is one of p2p-sim's own found by
+    name.
+    """
     path = find_scenario(name, sweep)
     if path != name and is_shipped(path):
         warnings.warn(f"{name.as_posix()}: comes with p2p-sim ({path})", Note, stacklevel=2)
@@ -151,7 +153,9 @@ def cite(
 
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
-    """The scenario of a file; of a sweep, some whose parts are those of all its points."""
+    """The scenario of a file as a list of one; of a sweep, scenarios that together use all kinds that its
+    points use.
+    """
     from p2p_sim.base.toml import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):

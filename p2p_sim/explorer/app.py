@@ -83,7 +83,7 @@ class Explorer:
 
     @property
     def routes(self) -> list[Route]:
-        """Addresses, after the token."""
+        """The addresses that the explorer answers, without the token, each with its function."""
         # computed in a thread of this process; the questions of LANES, which may take minutes, in processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
@@ -119,7 +119,7 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     def _worker_answer(self, task: str) -> Answer:
-        """Answers requests by a process that computes, with the request's fields."""
+        """A function that answers requests by sending their fields to a worker process, for one task."""
 
         async def answer(request: Request) -> Response:
             return _json(await self._lanes[task].ask(task, dict(request.query_params)))
@@ -136,7 +136,7 @@ class Explorer:
         return {"results": lines, "left_out": self._directories.left_out()}
 
     def _choice(self, request: Request) -> "Worth":
-        """The results and columns that a request names, as the pages about results and downloads read them."""
+        """The results and columns that a request asks to see, for pages about results and for downloads."""
         from p2p_sim.explorer.results_page import Worth
 
         directories = self._directories.of(*request.query_params.getlist("results"))
@@ -177,7 +177,7 @@ class Explorer:
 
 
 def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
-    """Answers with what a function returns that may take long; it runs in a thread, so that the server goes on."""
+    """A function that answers requests by a function that may take long, in a thread, so that the server goes on."""
 
     async def answer(request: Request) -> Response:
         return _json(await run_in_threadpool(function, request))
@@ -186,7 +186,9 @@ def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
 
 
 def _answering(answer: Answer) -> Answer:
-    """An answer that gives an error as one line of JSON: 400 for a mistake in the input, else a status of its own."""
+    """An answering function that turns errors into one line of JSON: status 400 for wrong input, others by
+    their own.
+    """
 
     async def answering(request: Request) -> Response:
         try:
@@ -206,7 +208,7 @@ def _answering(answer: Answer) -> Answer:
 
 
 def _json(content: dict[str, Any]) -> Response:
-    """JSON in ASCII, which may hold half a character."""
+    """A response of JSON in ASCII, so that a text with half a character pair can be sent."""
     return Response(json.dumps(finite(content), allow_nan=False), media_type="application/json")
 
 

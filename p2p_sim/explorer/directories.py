@@ -43,10 +43,10 @@ class Directories:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
     def below(self, root: Path) -> Iterator[Listed]:
-        """Every results directory at or below a directory, in the order of the names; never raises.
+        """Yields every results directory at or below a directory, in the order of the names; never raises.
 
-        Links are not followed, and a directory with a file that a link leads out of `root` is left out, as are those
-        whose manifest is of no run and no sweep.
+        Links are not followed. Left out are directories with a file that a link leads out of `root`, and those whose
+        manifest is of no run and no sweep.
 
         Args:
             root: without links in it.
@@ -129,7 +129,7 @@ def _check_files(path: Path) -> None:
 
 
 class PromisedRows(NamedTuple):
-    """How many points a sweep has, and how many replicates each of them."""
+    """How many points a sweep has, and how many replicates each point gets."""
 
     points: int
     replicates: int
@@ -141,7 +141,7 @@ class PromisedRows(NamedTuple):
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """What a manifest promises, which `p2p_sim.results.results_directory.described` has checked."""
+    """The points and replicates of a manifest that `p2p_sim.results.results_directory.described` has checked."""
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)
 

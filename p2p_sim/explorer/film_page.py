@@ -18,7 +18,9 @@ LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 
 
 def offered() -> list[dict[str, str]]:
-    """Shipped scenarios that may run here and are not too large, with what they show and their files."""
+    """The shipped scenarios that the page offers: those that can run here and are not too large, with what each
+    shows.
+    """
     return [
         {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
         for entry in catalogue()
@@ -29,7 +31,7 @@ def offered() -> list[dict[str, str]]:
 
 
 def _users(path: Path) -> object:
-    """The size of a shipped scenario's population, if its file says it."""
+    """The number of users that a shipped scenario's file states; None if it states none."""
     return read_toml(path).get("population", {}).get("users")
 
 

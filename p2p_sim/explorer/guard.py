@@ -75,7 +75,7 @@ class Guard:
                 self._answering -= 1
 
     def _rest(self, sent: Mapping[str, str], path: str) -> str | None:
-        """The path after the token; None for a request that is refused."""
+        """The path of a request after the token; None if the request is refused."""
         origin = f"http://{self._host}"
         if "upgrade" in sent or sent.get("host") != self._host or sent.get("origin", origin) != origin:
             return None
@@ -89,7 +89,7 @@ class Guard:
 
 
 def _adding(send: Send) -> Send:
-    """Sends a response with the headers that it lacks."""
+    """A sending function that adds the security headers a response lacks."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

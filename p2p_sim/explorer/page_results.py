@@ -62,7 +62,7 @@ def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -
 
 
 def _of_one_kind(rows: pd.DataFrame, key: str) -> pd.Series:
-    """A column whose cells can be compared: where numbers and texts are mixed, or cells are missing, all are texts."""
+    """A column whose cells can be compared: if numbers and texts are mixed, or cells are missing, all become texts."""
     cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
     if cells.dtype != object or cells.map(lambda cell: isinstance(cell, str)).all():
         return cells
@@ -70,7 +70,7 @@ def _of_one_kind(rows: pd.DataFrame, key: str) -> pd.Series:
 
 
 def _held(scenario: Mapping[str, Any], key: str) -> object:
-    """The value of a key in a scenario that was not swept along it: a kind for a table, None for anything else."""
+    """The value that a key has in a scenario which was not swept along it: of a table its kind; None if it has none."""
     node = value_at(scenario, key)
     if isinstance(node, Mapping):
         return str(node.get("kind", ""))

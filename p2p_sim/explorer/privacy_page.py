@@ -90,9 +90,8 @@ def curve(fields: Fields) -> dict[str, Any]:
 
 
 class Profile(NamedTuple):
-    """δ as a function of ε.
-
-    delta: brackets of δ at some ε. largest: the largest ε at which it is worth evaluating. points: at how many ε.
+    """δ as a function of ε: delta gives brackets at some ε; largest, the largest ε at which it is worth computing;
+    points, at how many ε.
     """
 
     delta: Callable[[Sequence[float]], Sequence[Bracket]]

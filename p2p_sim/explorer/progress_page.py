@@ -100,7 +100,7 @@ def table_rows(path: Path) -> int:
 
 
 def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: bool) -> float | None:
-    """Seconds to the end by the speed of the last minute; None while it is not known, or nothing runs."""
+    """Seconds until all rows are there, at the speed of the last minute; None if it is not known, or nothing runs."""
     if not running:
         rows.speed.clear()
         return None

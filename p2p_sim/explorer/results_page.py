@@ -103,7 +103,9 @@ class Worth:
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """The choices: columns of numbers for y, columns for x, groups and panels, and swept keys with values."""
+        """The choices that the page offers: columns of numbers for y, columns for x, groups and panels, and swept keys
+        with values.
+        """
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
         numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
@@ -191,7 +193,9 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Choices of columns that show all points where there are too many lines: a button's text, and the columns."""
+        """Choices of columns that show all points if there are too many lines: the text of a button, and the
+        columns.
+        """
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
             choice = replace(request, facet=key, x=None if request.x == key else request.x, group=None)
@@ -229,7 +233,7 @@ class Worth:
 
     @property
     def _measured(self) -> tuple[str, ...]:
-        """The columns along the axes, or the one that is shown as colours."""
+        """The columns that must be numbers: those along the axes, or the one shown as colours."""
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
@@ -321,7 +325,7 @@ def _values(column: pd.Series) -> list[dict[str, str]]:
 
 
 def _text(cell: Any) -> str:
-    """A cell as axes and rows both have it."""
+    """A cell as plain text that is the same on axes and in rows."""
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         return plain if isinstance(plain, str) else json.dumps(plain)

@@ -186,7 +186,9 @@ def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) ->
 
 
 def _stamp(path: Path) -> Stamp:
-    """Inode, size and time of change of each file of a directory: other ones mean that it must be read again."""
+    """Inode, size and time of change of each file of a directory; if they differ from before, the directory is read
+    again.
+    """
     states = []
     for name in (MANIFEST, ROWS, TABLE, FAILURES):
         try:

@@ -21,7 +21,7 @@ class Superseded(Exception):  # noqa: N818
 
 
 class Asker(Protocol):
-    """What answers questions of one kind."""
+    """The interface of what answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         """The answer of a task, as `answered` gives it."""
@@ -35,7 +35,7 @@ class Lane:
         self._newest: CancelScope | None = None
 
     async def warm(self) -> None:
-        """Start a process and load what takes long, so that the first question need not wait for it."""
+        """Starts a process and loads large libraries, so that the first question does not wait for them."""
         async with self._turn:
             await to_process.run_sync(_load, cancellable=True)
 

@@ -97,7 +97,7 @@ LOCAL = {
 
 
 def short(column: str) -> str:
-    """A few letters for a legend: a symbol where there is one, else the key's own last words."""
+    """A short name of a column, for legends: its symbol if it has one, else the last words of its key."""
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
     if (figure := figure_of(column)) is not None:
@@ -108,7 +108,9 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label with symbol and unit; δ and adjacency come from the table where they are one throughout."""
+    """An axis label of a column with symbol and unit; it states δ and adjacency if they are the same in the whole
+    table.
+    """
     if column in EPSILONS:
         deltas = list(table["delta"].unique()) if "delta" in table else []
         at = f"δ = {deltas[0]:g}" if len(deltas) == 1 else "each point's δ"
@@ -141,13 +143,13 @@ def readable(column: str, table: DataFrame) -> str:
 
 
 def loss_text(table: DataFrame) -> str:
-    """In which loss a table's excess risk is, and its unit."""
+    """The loss in which a table's excess risk is measured, with its unit."""
     losses = set(table["excess_risk_loss"].dropna()) if "excess_risk_loss" in table else set()
     return {"zero_one": "0-1 loss", "squared": "squared loss"}.get(min(losses, default=""), "log loss, nats")
 
 
 def value(cell: object) -> str:
-    """A value as a tick or in a legend."""
+    """A cell's value as text for a tick or a legend."""
     if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return str(cell)
     if isinstance(cell, float) and not math.isfinite(cell):

@@ -88,7 +88,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of every label; grey for the only line that is a mere comparison.
+    """The colour and marker of every label; grey if it is the only line that merely compares.
 
     Raises:
         ValueError: there are more labels than colours.
@@ -233,7 +233,9 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
 
 
 def _draw(axes: Axes, panel: Marks, named: bool) -> None:
-    """Draw the marks of a panel, with the names of its rows if they are not those of the panel on its left."""
+    """Draws the marks of one panel; `named`: with the names of its rows, unless they are those of the panel on its
+    left.
+    """
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):

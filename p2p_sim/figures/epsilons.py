@@ -132,14 +132,14 @@ def plot_epsilon(
 
 
 def _layout(graph: nx.Graph) -> dict[int, list[float]]:
-    """Places of the users; the same graph gets the same places."""
+    """The place of each user in a drawing of a graph, the same each time for the same graph."""
     if graph.number_of_nodes() <= 150 and nx.is_connected(graph):
         return dict(nx.kamada_kawai_layout(graph))
     return dict(nx.spring_layout(graph, seed=1, iterations=150))
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
-    """The upper end of the colours or the axis: ε₀, or something finite in its place."""
+    """The upper end of the axis or colour scale: ε₀, or a finite number if ε₀ is infinite or 0."""
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0

@@ -58,7 +58,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The scale of the colours: from the least finite value to the largest, and a little more if they are the same."""
+    """The colour scale, from the least finite value to the largest; a little longer if they are equal."""
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if logarithmic:
@@ -72,7 +72,7 @@ def _tick(cell: object, characters: int) -> str:
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
-    """Values into cells, dark on light and light on dark."""
+    """Writes values into the cells, dark on light colours and light on dark ones."""
     for (row, column), cell in np.ndenumerate(grid):
         if np.isnan(cell):
             continue

@@ -112,7 +112,9 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
-    """Groups side by side over each text of a text axis."""
+    """The lines with their points moved sideways, so that groups stand beside each other over each text of a
+    text axis.
+    """
     if places is None or not lines:
         return lines
     most = max(line.index for line in lines)
@@ -133,9 +135,9 @@ def baseline_text(y: str) -> str:
 
 
 class ReferenceLines(NamedTuple):
-    """The learner without privacy in one panel: a level for all x, or lines where it differs between points.
+    """The learner without privacy in one panel: one level for all x, or lines if it differs between points.
 
-    column: of the table. level: a point that has the level and its interval, else None.
+    column: of the table. level: a point with the level and its interval, else None.
     """
 
     column: str
@@ -159,9 +161,9 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """The prediction without features in one panel: a level, or the means of the points by x where it differs.
+    """The prediction without features in one panel: one level, or the means of the points by x if it differs.
 
-    None where it is not known at all points.
+    None if it is not known at all points.
     """
     column = BASELINES.get(view.y)
     if column is None or column not in part or part.empty:

@@ -125,7 +125,7 @@ def _ends(mean: Mean) -> tuple[float, float]:
 
 
 def _wide_limits(axes: Axes, values: list[float]) -> None:
-    """Limits that keep a decade in sight, and plain numbers as ticks."""
+    """Sets limits of an axis that show at least a decade around the values, with plain numbers as ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     if values:
@@ -169,7 +169,7 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """The finished trials over ε, and those that no other trial beats in both."""
+    """Draws the finished trials over ε, and the line through those that no other trial beats in both."""
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
     epsilon, values = finished["epsilon_upper"].to_numpy(float), finished[column].to_numpy(float)

@@ -80,7 +80,7 @@ def drawing(
 
 @contextmanager
 def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
-    """The axes that a caller gave, as they are, or those of a new figure of pyplot, which notebooks show.
+    """Yields axes to draw on: the ones that a caller gave, or those of a new figure of pyplot, which notebooks show.
 
     Args:
         existing: the axes, or None. width, height: of a new figure, inches.
@@ -105,7 +105,9 @@ def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) ->
 
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
-    """Dollars that are written within are dollars; what the caller writes there later may be mathematics again."""
+    """A context in which dollar signs of texts are read as dollars; what is written there later may be mathematics
+    again.
+    """
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
         text.set_parse_math(False)

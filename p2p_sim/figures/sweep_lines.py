@@ -96,7 +96,7 @@ def _label_axes(
 
 
 def _marks(view: View) -> str:
-    """What the numbers at the marks are, for the caption."""
+    """The end of a caption that says what the numbers at the marks are; empty if there are none."""
     return f"; numbers at the marks: {short(view.along)}" if view.along else ""
 
 

@@ -133,7 +133,7 @@ def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
 
 
 def _ends(row: Mapping[Any, Any] | pd.Series, column: str) -> list[float | None]:
-    """A mean and the ends of its interval, as JSON can hold them."""
+    """A mean and the two ends of its interval, as numbers that JSON can hold or None."""
     return [_number(row.get(column + end)) for end in ("", LOW, HIGH)]
 
 

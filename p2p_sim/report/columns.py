@@ -109,7 +109,7 @@ Failure = Mapping[str, Any]
 
 
 def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
-    """Failures whose replicate has not succeeded since, in their order."""
+    """The failures, in their order, whose replicate has no row."""
     succeeded = set(zip(rows[POINT], rows[REPLICATE], strict=True))
     return [failure for failure in failures if (str(failure.get("point")), failure.get("replicate")) not in succeeded]
 
@@ -139,7 +139,7 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
 
 
 def worst_bases(rows: pd.DataFrame) -> pd.Series:
-    """How the learner's ε of each point was computed: the basis of its worst replicate."""
+    """For each point, how the learner's ε was computed in the replicate in which it is largest."""
     order = rows["epsilon_upper"].fillna(float("inf")).sort_values(kind="stable").index
     return rows.loc[order].groupby(POINT, sort=False)["basis"].last()
 
@@ -153,7 +153,7 @@ LOOK_TEXTS = {
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
-    """One sentence for each look whose choices the figures of these rows do not count; none for rows of no search."""
+    """Sentences on choices of a search that ε does not count, one for each look; none for rows of no search."""
     if "look" not in rows:
         return []
     every, sentences = rows[POINT].nunique(), []

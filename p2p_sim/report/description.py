@@ -31,7 +31,7 @@ POPULATIONS = {
 
 
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """Whether it is a sweep, of how many points, or a run, and the number of replicates."""
+    """The line below the report's title: a run, or a sweep of so many points, and the number of replicates."""
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
     return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
 

@@ -125,7 +125,7 @@ def _environment() -> Environment:
 
 
 def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
-    """The cells of a line about a failure: its point, the swept keys with their values, the replicate, the error."""
+    """The cells of a failed replicate's line: its point with the swept values, the replicate, the error."""
     where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
     error = plain(failure.get("error"), LONGEST_ERROR)
     return [plain(failure.get("point")), where, plain(failure.get("replicate")), error]
@@ -152,7 +152,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cut(listing: list[str]) -> list[str]:
-    """As much of a listing as a page can hold."""
+    """The beginning of a listing, as much of it as a page can hold."""
     sizes = accumulate(map(len, listing))
     fitting = [block for block, size in zip(listing, sizes, strict=True) if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

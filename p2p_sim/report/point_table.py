@@ -87,9 +87,9 @@ class FilledColumn(NamedTuple):
 
 
 def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
-    """A table as the page's template reads it.
+    """A table in the form that the page's template reads.
 
-    columns: of `TableColumn`. lines: of cells. left_out: how many lines of the whole table are not shown.
+    columns: heads, `TableColumn` each. lines: of cells. left_out: how many lines of the whole table are not shown.
     """
     lines = list(zip(*(column.cells for column in columns), strict=True))
     return {"columns": tuple(column.head for column in columns), "lines": lines, "left_out": left_out}
@@ -122,7 +122,7 @@ def figures(points: pd.DataFrame, most: int) -> list[Figure]:
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Heading, least, median and largest of the figures over all points."""
+    """A line for each figure: heading, least, median and largest value over all points."""
     lines = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number

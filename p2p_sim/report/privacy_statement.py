@@ -80,7 +80,7 @@ def statement(
 
 
 def _who(rows: pd.DataFrame) -> str:
-    """What is protected from whom, and which data sets are neighbours."""
+    """A sentence on what is protected from whom, and on which data sets are neighbours."""
     protected = {
         "label": "Two data sets are neighbours if they differ in the label of one user. Features, clusters and who "
         "takes part are public and not protected.",
@@ -220,7 +220,7 @@ def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
 
 
 class PointTerms(NamedTuple):
-    """A point, the kind of its mechanism, and the terms of its statements by column."""
+    """The terms of a point's statements by column, with the point and the kind of its mechanism."""
 
     point: str
     kind: str

@@ -100,9 +100,9 @@ def _pictures(results: Results) -> "list[Picture]":
 
 
 def _usual(results: Results, column: str) -> list[FigureRequest]:
-    """The figures of a sweep that names none: what is learned and ε, against each other and along the first axis.
+    """The figures of a sweep that asks for none: what is learned and ε, against each other and along the first axis.
 
-    The key with most values makes panels where there would be more than `MOST_LINES` lines.
+    If there would be more than `MOST_LINES` lines, the key with most values makes panels.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -142,7 +142,10 @@ def _chosen(results: Results) -> str:
 
 
 def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
-    """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
+    """A figure of the report; if it cannot be drawn, the reason in its place.
+
+    A sweep may ask for what does not fit its rows, and a label may hold anything.
+    """
     from p2p_sim.report.charts import drawn, embedded
     from p2p_sim.report.page import Picture
 
@@ -169,7 +172,11 @@ def _behind(results: Results, means: bool) -> str:
 
 
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, if they have what a report needs, with numbers as numbers."""
+    """The rows with numbers as numbers.
+
+    Raises:
+        InputError: a column that a report needs is missing or damaged.
+    """
     missing = [name for name in NEEDED if name not in rows]
     if missing:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")

@@ -18,7 +18,9 @@ ROUNDING = 1e-12
 
 
 def comparison_output(comparison: Comparison) -> Output:
-    """The scenarios, what differs between them, and every difference with its interval."""
+    """The output of `p2p-sim compare`: both scenarios, what differs between them, and every difference with its
+    interval.
+    """
     first, second = comparison.first, comparison.second
     compared = Verbatim(f"first:  {first.directory} ({first.name})\nsecond: {second.directory} ({second.name})")
     settings = [
@@ -47,7 +49,7 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of a difference; an ε is never averaged, so that it has no interval."""
+    """The cells of one difference; that of an ε has no interval, since ε is never averaged."""
     between = difference.difference
     form = number
     if difference.column.startswith("epsilon"):
@@ -68,15 +70,17 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
 
 
 def _interval_cells(mean: Mean, scale: float) -> tuple[str, ...]:
-    """Two cells: a mean difference and its interval; ends that only rounding keeps from 0, given the size `scale` of
-    the values, are 0."""
+    """Two cells, a mean difference and its interval; an end that differs from 0 by rounding alone is 0.
+
+    scale: size of the values that are compared.
+    """
     ends = (mean.value, mean.low, mean.high)
     value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)
     return value, f"[{low}, {high}]" if math.isfinite(mean.low) else "no interval"
 
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
-    """How the intervals came about."""
+    """Sentences that say how the intervals were computed."""
     text = "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides."
     of = "the replicates that both have"
     if not comparison.paired:

@@ -104,7 +104,7 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
 
 
 def _state(need: str) -> str:
-    """What a file needs, and whether it is here."""
+    """What a shipped file needs, with a remark whether that is here."""
     here = is_here(need)
     if here is None:
         return need

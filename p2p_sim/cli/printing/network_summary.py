@@ -10,14 +10,16 @@ from p2p_sim.privacy.bound import PrivacyBound
 
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
-    """What happened, the privacy statement with its conditions, then the figures' paths."""
+    """The output of `p2p-sim network`: what happened, the privacy statement with its conditions, and the figures'
+    paths.
+    """
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
     return Output({**record, "figures": [str(path) for path in figures]}, [table, statement, *figures])
 
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
-    """What is odd about the overlay: counts as they are shown."""
+    """The counts of a record that point to something odd about the overlay, by column, as texts; zeros are left out."""
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 
 

@@ -79,7 +79,7 @@ def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False,
 
 
 def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0) -> Table:
-    """A table of two columns, its parts set apart; the first is at least `label_width` wide."""
+    """A table of two columns, with a line between its parts; the first is at least `label_width` wide."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(min_width=label_width)
     table.add_column()
@@ -147,7 +147,7 @@ def print_conditions(bound: PrivacyBound) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four digits; what does not apply, and infinity, in words and signs."""
+    """A number in four digits; "not applicable" for None, and a sign for infinity."""
     if value is None:
         return "not applicable"
     return "∞" if math.isinf(value) else f"{value:.4g}"
@@ -172,7 +172,7 @@ def at_least(value: float | None) -> str:
 
 
 def span(values: "pd.Series[Any]") -> str:
-    """The smallest and the largest of some numbers, or the one that they all are."""
+    """The smallest and largest of some numbers as "a to b", or the one number that all of them are."""
     low, high = values.min(), values.max()
     form = ",d" if values.dtype.kind == "i" else ".4g"
     return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"

@@ -28,10 +28,10 @@ class AuditOutput(Output):
 def reported(
     title: str, record: dict[str, Any], lines: Sequence[Line], bound: PrivacyBound, *, limit: str, excess: str
 ) -> AuditOutput:
-    """A table in which attack and bound stand side by side, then the bound's conditions.
+    """The output of an audit: a table of attack beside bound, then the bound's conditions.
 
     Args:
-        limit: what the attack stays within where the audit passed. excess: by what it failed.
+        limit: what the attack stays within if the audit passed. excess: what it exceeds if the audit failed.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
@@ -117,7 +117,9 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _declared_lines(audit: OneRunAudit) -> list[Line]:
-    """How likely each statistic is, at most, if the protocol's submissions follow what it declares."""
+    """Lines with the largest probability of each statistic if the protocol's submissions follow the law that it
+    declares.
+    """
     limit = audit.error / max(1, len(audit.declared))
     return [
         *([("declared law of submissions: probability at most", f"refused below {limit:.2g}")] * bool(audit.declared)),
@@ -140,7 +142,9 @@ def draw_one_run(audit: object, path: Path) -> None:
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
-    """What a classifier proves of a small cluster that was attacked view by view, too."""
+    """Lines with the δ that a classifier proves at some ε, beside what is certified, of a small cluster attacked view
+    by view, too.
+    """
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [
         (
@@ -153,7 +157,9 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """The leaks against which the audit has a stated power, those it looks for too, and those it does not look for."""
+    """Lines that name the leaks which the audit finds with a stated power, those it may find, and those it
+    cannot find.
+    """
     power = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
     rise = audit.smallest_rise
     smallest = f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
@@ -166,7 +172,9 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """The first bound that an attack refutes, or the test that refuses what a protocol declares."""
+    """A sentence on the first bound that the attack refutes, or on the test that rejects the protocol's
+    declared law.
+    """
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
@@ -243,5 +251,5 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
 
 
 def _share(power: float) -> str:
-    """A probability, rounded down, never to 1."""
+    """A probability as text with two digits, rounded down, never 1."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

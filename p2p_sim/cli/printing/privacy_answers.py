@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def privacy_output(question: Question, answer: Answer) -> Output:
-    """One statement, with its conditions, beside the local figure and the paper's."""
+    """The output of `p2p-sim privacy`: a statement with its conditions, beside the figures of the noise alone and the
+    paper.
+    """
     ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
         **whole(answer.bound),
@@ -63,7 +65,7 @@ def peers_output(comparison: PeersComparison) -> Output:
 
 
 def neighbours_output(neighbours: EnoughNeighbours) -> Output:
-    """The smallest number of neighbours for a target, or that none is enough."""
+    """The output of `p2p-sim calibrate --flip-prob`: the smallest number of neighbours, or that none is enough."""
     record = {
         "degree": neighbours.degree,
         "largest_degree": neighbours.most,

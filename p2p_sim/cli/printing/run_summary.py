@@ -207,7 +207,7 @@ def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
 
 
 def _alone(rows: Any, who: str) -> list[Line]:
-    """ε of a user's own message."""
+    """Lines with ε of a user's own message, seen by itself."""
     if rows["epsilon_local"].isna().any():
         return []
     local = float(rows["epsilon_local"].max())
@@ -215,7 +215,7 @@ def _alone(rows: Any, who: str) -> list[Line]:
 
 
 def _finite(value: float | None) -> float:
-    """A figure that every row has; infinite if none is known."""
+    """A figure that every row has, or infinity if it is None."""
     return math.inf if value is None else value
 
 
@@ -252,7 +252,7 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
-    """How ε was computed, and what the papers print for a mechanism, or why it does not apply."""
+    """Lines on how ε was computed, and on what the papers print for the mechanism, or why that does not apply."""
     worst, lines = worst_epsilons(rows), list[Line]()
     lower, basis = worst["epsilon_lower"], rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"]
     lines.append(("how ε was computed", str(basis)))
@@ -305,7 +305,7 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
 
 
 def _organisations(rows: Any) -> list[Line]:
-    """The ledger of the first replicate, where organisations exchange models."""
+    """Lines with what each organisation has spent in the first replicate, if organisations exchange models."""
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)

@@ -196,7 +196,7 @@ def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence for an attack that proves more than the bound allows: of δ if it does so there, else of ε."""
+    """A sentence on an attack that proves more than the bound allows: of δ if it does so there, else of ε."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
         claim = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}"

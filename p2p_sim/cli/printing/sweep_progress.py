@@ -52,7 +52,7 @@ def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
 
 
 def _rest(state: Progress) -> str:
-    """Time to go and failures."""
+    """The end of a progress line: the number of points, how many replicates failed, and the time to go."""
     text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         each = f"{state.task_s or 0.0:.2g} s each, {state.workers} at a time"

@@ -64,7 +64,9 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """α, θ and the like in the fresh replicates, each of which is calibrated anew where an ε is the target."""
+    """Lines with α, θ and the like in the fresh replicates, in each of which they are calibrated anew if ε is the
+    target.
+    """
     lines = []
     for column in columns:
         values = pd.Series([row[column.name] for row in fresh])

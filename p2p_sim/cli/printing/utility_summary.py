@@ -9,7 +9,9 @@ from p2p_sim.measures.summary import excess_error, group_means, means
 
 
 def useful(rows: Any) -> list[Line]:
-    """Accuracy, risk and what adversaries and groups lose, beside the same without privacy and without features."""
+    """Lines with accuracy, risk and what adversaries and groups lose, beside the same without privacy and without
+    features.
+    """
     # what adversaries add to the learner's loss
     damage = _measured_lines(
         means(rows),
@@ -39,7 +41,9 @@ def _utility(rows: Any) -> list[Line]:
 
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
-    """Excess risk under a known law of labels, of those of the three predictors for which it was computed."""
+    """Lines with the excess risk under a known law of labels, for each of three predictors for which it was
+    computed.
+    """
     return _measured_lines(
         values,
         ("excess_risk", heading),
@@ -94,7 +98,9 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """Sentences that explain the figures of the summary's last group."""
+    """Sentences that explain the figures of the summary's last group: how they were measured, and of how many
+    replicates.
+    """
     values, replicates = means(rows), len(rows)
     sentences = []
     if rows["error_rate"].notna().all() and "squared_error" not in values:
