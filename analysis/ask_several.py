@@ -118,12 +118,13 @@ def main(frame: Frame) -> list[Path]:
     table = frame.each(figures, [(way, *setting) for way in PEERS for setting in SETTINGS])
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
     panels = []
-    for column, label, shown in (
+    # the error against ε at the learner, and against ε₀
+    for column, label, compared in (
         ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
         ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
     ):
         curves = []
-        for way in shown:
+        for way in compared:
             lines = [line for line in drawn if line["way"] == way and line["error"] > SMALLEST]
             points = sorted((line[column], line["error"]) for line in lines)
             x, y = zip(*points, strict=True)

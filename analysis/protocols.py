@@ -79,12 +79,12 @@ def attacked(draws: list[Draw], trials: int, seed: int) -> float:
     level = ERROR / (4.0 * len(draws))
     for draw in draws:
         for label in (0, 1):  # the world in which the event is likelier
-            pilot, other = draw(rng, trials // 4, label), draw(rng, trials // 4, 1 - label)
-            cuts = np.unique(np.concatenate([pilot[:10_000], other[:10_000]]))
-            proofs = [_proof(_event(pilot, cut, label), _event(other, cut, label), level) for cut in cuts]
+            pilot, opposite = draw(rng, trials // 4, label), draw(rng, trials // 4, 1 - label)
+            cuts = np.unique(np.concatenate([pilot[:10_000], opposite[:10_000]]))
+            proofs = [_proof(_event(pilot, cut, label), _event(opposite, cut, label), level) for cut in cuts]
             cut = cuts[int(np.argmax(proofs))]
-            seen = _event(draw(rng, trials, label), cut, label), _event(draw(rng, trials, 1 - label), cut, label)
-            best = max(best, _proof(*seen, level))
+            likelier, other = (_event(draw(rng, trials, world), cut, label) for world in (label, 1 - label))
+            best = max(best, _proof(likelier, other, level))
     return best
 
 
@@ -220,6 +220,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
         frame: where the study runs and writes. replicates: of each point.
     """
     ways = (*ASKED, PUSH, GOSSIP)
+    # what views show, by way and size; then what is learned, by data set
     trials = 40_000 if frame.small else TRIALS
     sizes = SIZES[:1] if frame.small else SIZES
     tasks = [(way, n, rate, trials) for way in ways for n in sizes for rate in (RATES if way in ASKED else (1.0,))]
@@ -251,8 +252,8 @@ def _drawn(lines: pd.DataFrame, path: Path) -> Path:
     """The figure of the accuracy that each protocol loses against the exchange, by data set; a panel for each way to be
     equal.
     """
-    shown = lines[(lines["sampling_rate"] == 1.0) & (lines["protocol"] != EXCHANGE)]
-    losses = shown.assign(loss=-shown["gain"], loss_low=-shown["gain_high"], loss_high=-shown["gain_low"])
+    rivals = lines[(lines["sampling_rate"] == 1.0) & (lines["protocol"] != EXCHANGE)]
+    losses = rivals.assign(loss=-rivals["gain"], loss_low=-rivals["gain_high"], loss_high=-rivals["gain_low"])
     panels = [
         Marks(str(equal), part, row="panel", group="protocol", value="loss")
         for equal, part in losses.groupby("equal", sort=False)

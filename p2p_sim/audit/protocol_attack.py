@@ -61,6 +61,7 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: not a protocol of noisy labels")
     declares = claimed.declares and claimed.applies(case.scenario.situation(people.num_classes)) is None
     with one_thread():
+        # runs that are not attacked teach which messages to count
         pair = frequent_pair(people)
         runs = SenderRuns(mechanism or claimed, case, people, pair)
         held_out = range(-(-pilot_of(trials) // people.num_users))

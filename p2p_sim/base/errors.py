@@ -35,7 +35,7 @@ class InputError(Exception):
         self.mistakes = tuple(map(_one_line, mistakes or [message]))
 
     def within(self, where: object) -> "InputError":
-        """The same mistakes with the file, or place, `where` before each line."""
+        """These mistakes with the file, or place, `where` before each line."""
         return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
 
 

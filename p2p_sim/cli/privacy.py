@@ -149,12 +149,12 @@ def calibrate(
         return
     if majority is not None:
         raise InputError(f"--majority {majority:g}: goes with several --peers, which it compares")
-    asked = peers[0] if peers else 1
+    number = peers[0] if peers else 1
     calibration = calibrated(
         cluster_size, num_classes, sampling_rate, epsilon=epsilon, delta=delta,
-        observer=observer, members=members, degree=degree, peers=asked,
+        observer=observer, members=members, degree=degree, peers=number,
     )  # fmt: skip
-    if beware := exposed(observer, max(cluster_size), delta, (members or 1) * asked):
+    if beware := exposed(observer, max(cluster_size), delta, (members or 1) * number):
         warnings.warn(beware, stacklevel=2)
     print_output(calibration_output(calibration), json_)
 

@@ -46,7 +46,7 @@ class LabelRelease:
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def after(self, users: int) -> "LabelRelease":
-        """The same labels with user numbers raised by `users`, to join a shard to those before it."""
+        """These labels with user numbers raised by `users`, to join a shard to those before it."""
         return replace(self, user=self.user + users)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":

@@ -76,7 +76,7 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """The same messages with random numbers of their own: `prefix` stands before each purpose."""
+        """These messages with random numbers of their own: `prefix` stands before each purpose."""
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 

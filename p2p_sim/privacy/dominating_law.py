@@ -204,7 +204,7 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """The same law with the losses of both signs listed."""
+        """This law with the losses of both signs listed."""
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
         losses = np.concatenate([-self.losses[negative], self.losses])

@@ -69,6 +69,7 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
         return
     hint = "; p2p-sim run, which keeps only rows, needs less" if streams(scenario) else ""
     if rows_alone and isinstance(population, SyntheticConfig):
+        # one shard at a time: a cluster's users, and the counts at all points
         clusters, asking = population.num_clusters, getattr(scenario.mechanism, "asking", ONE_PEER)
         each = SHARD_BYTES_A_USER[scenario.engine] + round((asking.requests - 1) * REQUEST_BYTES[scenario.engine])
         fixed, hint = clusters * population.points_per_cluster * BYTES_A_POINT, ", or smaller clusters"

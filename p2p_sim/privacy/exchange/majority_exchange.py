@@ -4,12 +4,8 @@ Each user asks k peers, k odd and perhaps drawn, and submits the majority of the
 mathematics is in `majority_kernel` (how it differs from the label exchange) and `majority_cluster` (all data sets).
 
 **Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀ holds for
-every observer (`Eavesdropper` states it, also about a coalition or a peer); for an eavesdropper it is exact. A peer who
-does not see the release knows the target's noisy label if she asked for it: δ(ε) = q (1-α-αe^ε), q = E 1-(1-1/n)^k. Of
-c members of a coalition some asked the target with probability q = E 1-(1-1/n)^(ck). So for δ well below q the ε of the
-coalition is about ε₀.
-For larger δ one could reveal what the members, and the users who asked a member, received. If none of them asked the
-target, majorities with as many revealed noisy labels remain, which a `dominating_kernel` bounds.
+every observer; for an eavesdropper it is exact (`Eavesdropper`). A peer who does not see the release knows the target's
+noisy label if she asked for it (`Peer`). For a coalition see `rivals.majority_coalition`.
 
 >>> from p2p_sim.privacy import MajorityExchange
 >>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)

@@ -149,10 +149,11 @@ class TimedLearner(Accountant):
 
 @dataclass(frozen=True)
 class Peer(Accountant):
-    """One curious user of the cluster: she sees the noisy label of the one peer whom she asked, but not the release.
+    """One curious user of the cluster: she sees the noisy labels of the peers whom she asked, but not the release.
 
     Args:
         cluster_size: n, at least 2. flip_prob: α in [0, 1/2].
+        peers: k, how many she asks, odd; or the probability of each k.
     """
 
     requires = INSIDERS
@@ -178,15 +179,19 @@ class Peer(Accountant):
         return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) = max(0, 1-α-αe^ε)/n, equal up to rounding: the peer asks the target with probability 1/n."""
+        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding: she asks the target with probability q = E
+        1-(1-1/n)^k.
+
+        For k = 1 it is 1/n.
+        """
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
         if local.upper == 0.0:
             return local
         if self.peers == ((1, 1.0),):
             return outward(local.lower / n, local.upper / n)
-        asked = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
-        return outward(local.lower * asked * (1.0 - 2.0**-45), local.upper * asked * (1.0 + 2.0**-45))
+        meeting = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
+        return outward(local.lower * meeting * (1.0 - 2.0**-45), local.upper * meeting * (1.0 + 2.0**-45))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of the smallest ε at which the peer's (ε, δ) holds, by inverting δ(ε)."""

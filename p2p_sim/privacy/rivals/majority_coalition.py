@@ -110,8 +110,8 @@ class MajorityCoalition(Accountant):
     def _met(self) -> float:
         """q, the probability that some member asked the target."""
         weights = peer_weights(self.peers)
-        asked = sum(weight * some(1.0 / self.cluster_size, k) for k, weight in weights)
-        return some(asked, self.members * self.rounds)
+        of_one = sum(weight * some(1.0 / self.cluster_size, k) for k, weight in weights)
+        return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
         """E δ_shuffled(ε; n-c-F), given that no member asked the target; alone: of the target's label among no others.

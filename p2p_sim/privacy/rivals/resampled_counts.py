@@ -56,7 +56,7 @@ class Bracketed:
     first: int = 0
 
     def rows(self, which: slice) -> "Bracketed":
-        """The same bounds for some of the data sets alone."""
+        """These bounds for some of the data sets alone."""
         return Bracketed(self.lower[which], self.upper[which], self.missing[which], self.first)
 
 
