@@ -133,7 +133,9 @@ def intervals(table: pd.DataFrame) -> int:
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """For each group what it loses beyond all others, with an interval of this confidence, and a verdict."""
+    """For each group the accuracy it loses to privacy beyond what all others lose, with an interval of this confidence,
+    and a verdict: more, less or open.
+    """
     verdicts = []
     for each in table["each"]:
         extra = mean_interval(each, confidence)

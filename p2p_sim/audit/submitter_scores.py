@@ -98,7 +98,12 @@ class Submitters:
         return Submitters(submits.shape[1], best_parity(submits, labels), word_list(submits, labels), numbers, log_odds)
 
     def __call__(self, submits: Bools) -> Floats:
-        """Scores (3, N) by parity, words and patterns."""
+        """Three scores (3, N) of who submits in N clusters, each the larger, the likelier the target's label is 1.
+
+        They are the evidence of the parity, of the first word of the list that occurs, and of the whole pattern.
+
+        submits: (N, n), which of a cluster's users submit.
+        """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
             listed[word.occurs(submits)] = word.log_odds

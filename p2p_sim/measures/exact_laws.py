@@ -260,7 +260,10 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
 
 
 def _distance(law: LineLaw, lower: Floats, upper: Floats, height: Floats, middle: Floats) -> Floats:
-    """For each piece on which the density f of a law is monotone, ∫ |f - height|; infinite pieces have height 0."""
+    """For each piece from `lower` to `upper`, on which the density f of a law is monotone, ∫ |f - height|.
+
+    height: constant on a piece, 0 on an infinite one. middle: a point of each piece.
+    """
     crossing = np.clip(law.crossing(height, middle), lower, upper)
     total = np.zeros(len(lower))
     for start, end in ((lower, crossing), (crossing, upper)):

@@ -76,7 +76,11 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
 def _groups(
     parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
 ) -> list[Chart]:
-    """The lines of all panels; the lines of a group in several panels are one, whose points name their panels."""
+    """A chart's line for each group, with its points in all panels; each point names its panel.
+
+    parts: the table of each panel. finite: all points. names: texts of x, if x is text. keys: the swept keys of a
+    point's words.
+    """
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
         for line in apart(series(part, view.group, finite), names):

@@ -122,7 +122,11 @@ class FeatureGroups:
         return cls(members, shares, bounds)
 
     def scaled(self, rows: Floats) -> list[Floats]:
-        """Splits rows (n, d) into K arrays (n, d_k), one a group, clipped at B_k and scaled to norm at most q_k."""
+        """Splits rows (n, d) into K arrays (n, d_k), one for each group of features, each with rows of norm at most
+        q_k.
+
+        A row's part is clipped to norm B_k, the group's bound, then multiplied by q_k/B_k, q_k the group's importance.
+        """
         return [
             q * clip_rows(rows[:, list(group)] / bound)
             for group, q, bound in zip(self.members, self.importance, self.norm_bounds, strict=True)

@@ -193,7 +193,7 @@ class TaskQueue:
         return self._suspects.popleft() if self._suspects else None
 
     def fresh(self) -> Batch | None:
-        """The next batch that was never lost, or None."""
+        """Takes the next batch that no worker has had and died of; None if there is none."""
         if self._drawn:
             return self._drawn.popleft()
         batch = None if self._ended else next(self._batches, None)

@@ -104,7 +104,9 @@ class Trials:
         return settings
 
     def _drawn(self, number: int, attempt: int, before: Sequence[Trial]) -> Settings:
-        """Settings by the sampler; each call has a seed of its own."""
+        """The settings that the sampler draws for a trial, given the trials `before`; `attempt` counts draws anew, if
+        earlier ones were tried already.
+        """
         import optuna
 
         text = f"tune {self._seed} {number} {attempt}"

@@ -61,7 +61,10 @@ def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[Claim
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 2: the largest absolute column sum of Q⁻¹ against a claimed upper bound in K and β."""
+    """Cases of the clustering paper's Lemma 2: the largest absolute column sum of Q⁻¹ against a bound in K and β.
+
+    Q is the matrix by which Algorithm 1 resamples labels, K the number of classes, β the bias correction.
+    """
     for classes, beta, q in _randomisations():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))

@@ -181,8 +181,9 @@ class HiddenWeights(NamedTuple):
 
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> HiddenWeights:
-    """For each fetcher the law of the sum of her cells' weights, each cell hidden with its own probability; weights are
-    rounded down.
+    """For each of `count` fetchers, the law of the sum of the weights of her hidden cells, each hidden independently.
+
+    fetchers: whose each cell is. entries: weight of each cell, rounded down. hidden: probability that it is hidden.
     """
     # A fetcher's unit is the weight of her cells if these are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")

@@ -80,7 +80,8 @@ def moved_counts(num_classes: int) -> int:
 
 
 def counts_epsilon(noise_scale: float, num_classes: int) -> float:
-    """Pure ε of a bag's noisy counts, rounded up: L/σ.
+    """Pure ε of a bag's counts with Laplace noise of scale σ on each, rounded up: L/σ if a changed label moves L counts
+    by one (`moved_counts`).
 
     >>> round(counts_epsilon(4.0, 10), 12)
     0.5
