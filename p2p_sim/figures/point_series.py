@@ -125,12 +125,12 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 
 def reference_text(y: str) -> str:
-    """The name of the column of `REFERENCES` for a figure of y, in a legend."""
+    """What a legend calls the reference of a figure of y (`REFERENCES`)."""
     return "the same cells without noise" if y in ("half_l1", "cells") else "the same learner without privacy"
 
 
 def baseline_text(y: str) -> str:
-    """The name of the column of `BASELINES` for a figure of y, in a legend."""
+    """What a legend calls the baseline of a figure of y (`BASELINES`)."""
     return "the best constant" if y in ("excess_risk", "squared_error") else "always saying the majority class"
 
 
@@ -146,7 +146,7 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """What the points of a panel are compared with; None where it was not measured at all of them."""
+    """What the points of a panel are compared with; None unless it was measured at every point."""
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None
@@ -163,7 +163,7 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
     """The prediction without features in one panel: one level, or the means of the points by x if it differs.
 
-    None if it is not known at all points.
+    None unless it is known at every point.
     """
     column = BASELINES.get(view.y)
     if column is None or column not in part or part.empty:

@@ -99,7 +99,8 @@ def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) ->
 def with_another_row(table: ColumnTable, row: int, features: Iterable[str], label: str) -> ColumnTable:
     """The table with one row replaced, to test whether other rows' features depend on it.
 
-    Its numbers lie far outside the columns' range, its texts occur nowhere else, and its label is another user's.
+    The new numbers lie far outside the columns' ranges, and the new texts occur in no other row. The new label differs
+    from the old one if any other label occurs.
     """
     columns = dict(table.columns)
     for name in {*features, label}:

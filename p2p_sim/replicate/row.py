@@ -35,13 +35,14 @@ UP = Context(prec=6, rounding=ROUND_CEILING)
 """Six digits of an upper bound, never below it."""
 T = TypeVar("T")
 Statements = dict[str, PrivacyBound | Stated]
-"""By the column of a row that holds ε."""
+"""Statements about ε, each under the name of the row's column that holds its ε."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
-"""What other observers can tell where the network was looked at as it turned out."""
+"""Columns of ε besides the learner's about all users: the learner's about users who submitted no label of their own,
+that of a learner who sees times, and a coalition's."""
 SAMPLED = ("epsilon_sample_upper",)
 """Figures of a sample of the users; only rows of large overlays have them."""
 FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
-"""What is known of such a network."""
+"""Columns with facts about the realised network: how likely a coalition met a label, and counts of users."""
 
 
 def row_of(
@@ -112,8 +113,9 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 
 
 def privacy(kind: str, accounted: Accounted) -> Row:
-    """The columns of a row about privacy: every ε of the worst cluster, and facts about the network as it turned out;
-    None where there is none.
+    """The columns of a row about privacy: every ε of the worst cluster, and facts about the network as it turned out.
+
+    A column is None if it does not apply to the run; one of a sample of users is then left out.
 
     Args:
         kind: of the mechanism. accounted: its account of the run.
@@ -146,7 +148,10 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """The columns of a row about the network: messages, times, faults; None if no messages were simulated."""
+    """The columns of a row about the network: messages, arrival times, faults.
+
+    Counts and times are None if no messages were simulated; the three columns about an overlay are 0 if there is none.
+    """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
         arrivals = Arrivals([] if outcome.arrival_s is None else [outcome.arrival_s])
@@ -163,8 +168,8 @@ def network(population: People, outcome: Outcome) -> Row:
 
 
 def organisations(facts: OrganisationFacts) -> Row:
-    """The columns of a row about organisations that exchange models: what each has spent and got, "organisation:value"
-    as text.
+    """The columns of a row about organisations that exchange models: what each has spent and got, who was offline, and
+    how many models arrived.
     """
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {

@@ -106,7 +106,7 @@ class EmbeddedPicture(NamedTuple):
 
 
 def _embedded(picture: Picture, number: int) -> EmbeddedPicture:
-    """A figure in the page, whose identifiers have its number in them."""
+    """A figure as a part of the page; the identifiers in its SVG begin with "figure-" and `number`."""
     alt = plain(picture.caption, LONGEST_ERROR)
     svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
     values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -18,10 +18,11 @@ FIRST_LOOK, ENOUGH = 2, 5
 
 @dataclass
 class Search:
-    """A search; `run` goes on where it stands.
+    """A search; `run` goes on from the trials that are already there.
 
-    space: what is varied. goal: what for. replicates: of each trial. trials: so far. measure: runs them.
-    early: whether hopeless trials are stopped. report: called with trials ended and trials wanted.
+    space: the settings that may be tried. goal: what is made best. replicates: how many each trial has. trials: those
+    chosen so far. measure: runs replicates of trials. early: whether hopeless trials are stopped. report: called with
+    trials ended and trials wanted.
     """
 
     space: Space
@@ -36,7 +37,9 @@ class Search:
         self._measured: dict[int, list[Measured]] = {}
 
     def run(self, wanted: int) -> list[Trial]:
-        """All trials up to a number of them; of a finite space at most as many as there are settings."""
+        """Runs trials until there are `wanted`, or as many as a finite space has settings if these are fewer; returns
+        them.
+        """
         wanted = int(min(wanted, self.space.size))
         for first in range(0, wanted, self.space.batch):
             self.report(first, wanted)
@@ -107,7 +110,7 @@ class Search:
 
 
 def is_met(trial: Trial) -> bool:
-    """Whether a trial ran all its replicates and its condition holds."""
+    """Whether a trial ran all its replicates and these meet the goal's condition."""
     return trial.state == "finished" and trial.violation is not None and trial.violation <= 0
 
 

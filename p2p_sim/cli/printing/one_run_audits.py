@@ -73,7 +73,7 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
 
 
 def one_run_output(audit: OneRunAudit) -> AuditOutput:
-    """Attack and certified value, with the power."""
+    """The output of an audit in one run: what the attack proves beside what is certified, and the audit's power."""
     title = f"{audit.scenario}: audit in one run, {audit.bound.observer}"
     why = f"the {audit.bound.observer}'s attack {excess(audit)}"
     lines = _one_run_lines(audit)
@@ -117,8 +117,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _declared_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines with the largest probability of each statistic if the protocol's submissions follow the law that it
-    declares.
+    """Lines with a bound on how likely each statistic is as far from 0 as it was, if submissions follow the declared
+    law.
     """
     limit = audit.error / max(1, len(audit.declared))
     return [
@@ -128,10 +128,10 @@ def _declared_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def draw_one_run(audit: object, path: Path) -> None:
-    """Draw the trade-off.
+    """Draws the trade-off.
 
     Raises:
-        InputError: the audit was none in one run.
+        InputError: the audit was not an audit in one run.
     """
     from p2p_sim.figures.epsilons import plot_attacked
 
@@ -142,8 +142,8 @@ def draw_one_run(audit: object, path: Path) -> None:
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines with the δ that a classifier proves at some ε, beside what is certified, of a small cluster attacked view
-    by view, too.
+    """Lines about a small cluster that is attacked view by view as well: δ that a classifier proves at some ε, the
+    certified δ, and the power.
     """
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [

@@ -92,11 +92,11 @@ class ViewLaw:
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """A mask (J,) of the views more than e^ε times as likely with this label of the target as with the other.
 
-        No other event has a larger P - e^ε Q. Where no view is evidence (α = 1/2), the mask is that of views which
-        would be evidence if the target's bit were not flipped.
+        No event has a larger P - e^ε Q, its probabilities with this label and with the other, up to `SLACK`. At ε = 0
+        the views are those that are likelier with this label if the bit is not flipped, also for α = 1/2.
 
         Args:
-            epsilon: ε, at least 0 and at most ε₀ for an event that is not empty.
+            epsilon: ε, at least 0. No view is in the mask from ε₀ on, if ε₀ > 0.
             label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
@@ -141,10 +141,10 @@ class Views(Protocol):
 
     @property
     def laws(self) -> Sequence[ViewLaw]:
-        """The law of the view for each data set m = 0, 1, ... up to half, m the others with label 1."""
+        """The law of the view for each data set m = 0 to (n-1)/2; m of the others have label 1."""
 
     def delta(self, epsilon: float) -> Bracket:
-        """The observer's exact δ(ε), the largest over all data sets, between bounds that rounding sets apart."""
+        """The observer's exact δ(ε), the largest over all data sets, as a bracket as wide as rounding requires."""
 
     def epsilon(self, delta: float) -> Bracket:
         """The observer's exact ε at δ, the largest over all data sets, between close bounds."""
@@ -187,7 +187,7 @@ class CountViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of the view for each data set m = 0 to (n-1)/2, m the others with label 1."""
+        """The law of the view for each data set m = 0 to (n-1)/2; m of the others have label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
@@ -218,7 +218,7 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of the view for each data set m = 0 to (n-1)/2, m the others with label 1."""
+        """The law of the view for each data set m = 0 to (n-1)/2; m of the others have label 1."""
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
@@ -325,7 +325,7 @@ class CoalitionViews:
         return now
 
     def delta(self, epsilon: float) -> Bracket:
-        """The coalition's exact δ(ε), the largest over all data sets, between bounds that rounding sets apart."""
+        """The coalition's exact δ(ε), the largest over all data sets, as a bracket as wide as rounding requires."""
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
         return outward(lower, upper)
 

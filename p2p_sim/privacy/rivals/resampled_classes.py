@@ -1,11 +1,14 @@
-"""Noisy labels alone, any number of classes: an upper bound of δ(ε) for Algorithm 1, over all data sets.
+"""An upper bound of δ(ε) for the clustering paper's Algorithm 1 that releases noisy labels alone, over all data sets.
 
-With the noise fixed, a changed label moves at most 1/n of the probability of q̃ from some classes to others: it moves q̃
-by at most 1/n in total variation, and q̃ >= τ. Such a pair is a post-processing of three points with probabilities
-(τ + d, 1-2τ-d, τ) and (τ, 1-2τ-d, τ + d), d = 1/n. So the draws, given the noise, cost no more than that many draws
-from the three points. Let the noise hide a part f of the change: two Laplace laws, each moved by f/σ of its scale, are
-seen as well, and d = (1-f)/n. The target's own noisy label is a pair of the same kind with λτ and 1-λ+λd in place of τ
-and d. The bound holds for every f; the least is taken. See `docs/theorem.md`, a curator who resamples.
+It holds for any number of classes K. The n users' labels are resampled from q̃, their noisy distribution, in which every
+class has at least τ; σ is the scale of its noise, and λ the probability that a label is resampled.
+
+With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after is
+a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, d = min(1/n, 1-Kτ). So, given the
+noise, n resampled labels reveal no more than n draws from the three points. If the noise absorbs a part f of the
+change, two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large. The target's own noisy
+label is a pair of this kind with λτ and 1-λ+λd in place of τ and d. The bound holds for every f; the least is taken.
+See `docs/theorem.md`, a curator who resamples.
 """
 
 import math
@@ -19,25 +22,25 @@ from p2p_sim.privacy.binomial_windows import Floats
 LARGEST_CLUSTER = 2**17
 """Most users of a cluster for which the bound is computed."""
 LEAST_THRESHOLD = 1e-9
-"""Below it the bound says nothing."""
+"""Smallest threshold τ for which the bound is computed."""
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
-"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), which is best for normal laws."""
+"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), which would be the best part if all laws were normal."""
 _MOST_HIDDEN = 0.95
 """Largest part f."""
 _FINE = 0.02
-"""Width of the grid, in standard deviations of the loss, about."""
+"""Step of the grid aimed at, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
 _CUT = 1e-40
-"""Probability below which the ends of a law are cut off, and charged."""
+"""Probability below which a law's ends are cut off; what the second law has there is added to `lost`, hence to δ."""
 _SLACK = 1e-7
-"""Relative error of probabilities and ratios that is charged: below 1e-13 per user and convolution."""
+"""Relative rounding error by which results are raised; the true one is below 1e-13 per user and convolution."""
 _LEAST_ROOM = 1e-4
-"""1 - Kτ is taken to be at least this, since a smaller τ holds as well: the grid would be too fine."""
+"""τ is lowered until 1 - Kτ is at least this, which keeps the bound valid; the grid would be too fine otherwise."""
 _FINEST = 1000
 """Most points of the grid for each step of the loss of a draw."""
 _POINTS = 3e5
-"""Most points of the grid for the loss of the target's own label, about, unless a step has few."""
+"""About the most points of the grid up to the loss of the target's own label; a draw's loss has one step at least."""
 _VASTEST = 1e150
-"""Scales from here on hide everything."""
+"""Noise scales σ from here on count as hiding the change completely, so that σ² need not be formed."""
 _LOSSES = 60.0
 """Larger losses of the target's own label count as infinite."""
 
