@@ -6,9 +6,9 @@ class has at least τ; σ is the scale of its noise, and λ the probability that
 With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after is
 a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, d = min(1/n, 1-Kτ). So, given the
 noise, n resampled labels reveal no more than n draws from the three points. If the noise absorbs a part f of the
-change, two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large. The target's own noisy
-label is a pair of this kind with λτ and 1-λ+λd in place of τ and d. The bound holds for every f; the least is taken.
-See `docs/theorem.md`, a curator who resamples.
+change, two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large. The target's
+own noisy label is a pair of this kind with λτ and 1-λ+λd in place of τ and d. The bound holds for every f; the least is
+taken. See `docs/theorem.md`, a curator who resamples.
 """
 
 import math
