@@ -251,7 +251,9 @@ def chosen_rows(
 
 
 def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each line of one point: replicate, option, accuracy and ε."""
+    """The rows of the study at one point, one for each replicate in `part`: `point` with replicate, option, accuracy
+    and ε.
+    """
     columns = ["replicate", "option", "accuracy", "epsilon_upper"]
     lines = part[columns].itertuples(index=False, name=None)
     return [point | dict(zip(columns, line, strict=True)) for line in lines]

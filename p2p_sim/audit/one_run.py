@@ -168,7 +168,7 @@ class Account(ABC):
         return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def grown(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large; 1 where there is none."""
+        """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large; 1 where δ is 0."""
         more, less = self.reached(epsilons, rise), self.reached(epsilons, 1.0)
         return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
 

@@ -128,6 +128,9 @@ def needed(fields: Fields) -> dict[str, Any]:
         fields: cluster_size, sampling_rate, epsilon, delta, observer, members and num_classes, as text; others play no
             part.
 
+    Returns:
+        asked: the question in words. flip_prob: α. lines: the command's table. note: warnings. command: the command.
+
     Raises:
         InputError: a field that is no number, out of its range, or missing.
     """

@@ -97,7 +97,11 @@ def rehearse(
 
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Label distributions of R made-up clusters (R, K), and of two points of each (2, R, K), φ away on either side."""
+    """Draws label distributions of R made-up clusters (R, K), and of two points of each (2, R, K).
+
+    The points differ from their cluster by half of `heterogeneity` φ on two labels, in opposite directions. R is
+    `REHEARSED` / K.
+    """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
     half = phi / 2.0
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)

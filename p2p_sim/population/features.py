@@ -237,7 +237,9 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """Standard deviation of each feature by its name, computed on `rows`; 1/2 for one-hot columns, no constants."""
+    """Standard deviation of each feature on `rows`, by its name; that of one-hot columns counts as 1/2, constant
+    features are left out.
+    """
     scales: dict[str, float] = {}
     for column in columns:
         if column.treatment.one_hot:

@@ -123,8 +123,11 @@ Classes = tuple[str | int | float, ...]
 def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.float64]:
     """The values of a label column as finite numbers (m,).
 
+    Args:
+        label: name of the column, table: where it is from; both for messages. values: the column's.
+
     Raises:
-        InputError: they are texts, or one is infinite.
+        InputError: they are texts, or one is not finite.
     """
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise InputError(f"population.label = {label!r}: label_range needs finite numbers in {table.path}")

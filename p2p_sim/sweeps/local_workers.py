@@ -231,7 +231,9 @@ class _Crew:
         return None
 
     def results(self) -> list[list[Done]]:
-        """Wait for news from any worker; the free ones get something to do before anybody looks at the results."""
+        """Waits for news from any worker; returns the results of each batch that ended. Free workers get a batch
+        before.
+        """
         ready = set(wait(list(self._workers)))
         news = [self._news(hired) for pipe, hired in list(self._workers.items()) if pipe in ready]
         for hired in self._workers.values():

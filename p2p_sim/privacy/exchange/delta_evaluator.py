@@ -95,9 +95,10 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """What the learner may see in the data sets with these m: one column each if `direct`, else the first alone.
+        """What the learner may see in data sets with m others of label 1, for each m in `ones`.
 
-        The result is passed to `bounds`, for as many ε as are wanted.
+        If δ is summed from tables (`direct`), there is a column for each m; else the first m alone counts. The result
+        is passed to `bounds`, for as many ε as are wanted.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))

@@ -96,7 +96,8 @@ class ShiftLaw:
     def above(self, ratio: Floats) -> Floats:
         """HS_ratio(second || first), rounded up, for ratios of at least 0.
 
-        second(E) - ratio · first(E), E where the likelihood ratio exceeds `ratio`; and what the second law loses.
+        It is second(E) - ratio · first(E), E where the likelihood ratio exceeds `ratio`, plus `lost[1]`, where the
+        first law has nothing.
         """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, lowered, side="right")

@@ -213,8 +213,8 @@ class Levels:
 
 
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
-    """δ(ε) of the target's label from the divergence HS_r of her noisy bit: keep · HS_r, with the noise on her own
-    label.
+    """δ(ε) of the target's label from HS_r, the divergence that `levels` gives of views with her noisy bit 1 and 0:
+    keep · HS_r.
 
     keep = 1-α-αe^ε is rounded up and r = (e^ε(1-α)-α)/keep down, in which HS_r does not rise. limit: of δ, as in
     `Divergence`.

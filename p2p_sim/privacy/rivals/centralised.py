@@ -230,7 +230,9 @@ class ClusterResampling(Accountant):
         return two and affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
-        """A lower end of δ(ε): that of the best event in a list of explicit ones; 0 where q̃ is not released."""
+        """A lower end of δ(ε): that of the best event in a list; 0 if the noisy label distributions q̃ are not
+        released.
+        """
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         # of an event, with the target's noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
         values = (

@@ -114,9 +114,10 @@ class MajorityCoalition(Accountant):
         return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
-        """E δ_shuffled(ε; n-c-F), given that no member asked the target; alone: of the target's label among no others.
+        """E δ_shuffled(ε; n-c-F), given that no member asked the target; F others' labels are known to the c members.
 
-        F counts as if all members asked the largest k: to know more labels makes δ no smaller.
+        F counts as if all members asked the largest k: to know more labels makes δ no smaller. alone: δ(ε) of the
+        target's label if no other label hides it.
         """
         others = self.cluster_size - self.members - 1
         requests = self.members * self.rounds * max(peer_weights(self.peers))[0]
