@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from p2p_sim.privacy.bound import plain_arguments
 from p2p_sim.privacy.exchange.majority_exchange import Peers, calibrate_majority, peer_weights
@@ -88,12 +88,12 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
     share of users who hold the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
-    least, most = (int(binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
+    least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
     wrong = np.zeros(size + 1)
     for submissions in range(least, most + 1):
-        came = binom.pmf(submissions, size, sampling_rate)
-        below = binom.cdf(math.ceil(submissions / 2) - 1, submissions, share)
-        tied = binom.pmf(submissions / 2, submissions, share) if submissions % 2 == 0 else 0.0
+        came = scipy.stats.binom.pmf(submissions, size, sampling_rate)
+        below = scipy.stats.binom.cdf(math.ceil(submissions / 2) - 1, submissions, share)
+        tied = scipy.stats.binom.pmf(submissions / 2, submissions, share) if submissions % 2 == 0 else 0.0
         wrong += came * (below + 0.5 * tied)
     return float(noisy_ones(size, flip_prob, majority) @ wrong)
 
@@ -106,6 +106,6 @@ def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float
     """
     ones = round(majority * size)
     return np.convolve(
-        binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
-        binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
+        scipy.stats.binom.pmf(np.arange(ones + 1), ones, 1.0 - flip_prob),
+        scipy.stats.binom.pmf(np.arange(size - ones + 1), size - ones, flip_prob),
     )

@@ -139,7 +139,11 @@ def test_other_observers_of_three_classes_have_the_figure_of_the_noise(observer)
     more = ("--members", 3) if observer == "coalition" else ()
     asked = ("--cluster-size", 100, "--num-classes", 3, "--delta", "1e-6", "--observer", observer, *more, "--json")
     found = json.loads(command("calibrate", *asked, "--sampling-rate", 0.5, "--epsilon", 0.5)[1])
-    assert (found["observer"], found["epsilon_lower"]) == (observer, 0.0)
+    assert found["observer"] == observer
+    if observer == "coalition":  # which may have asked the user itself, so that the noise is nearly attained
+        assert 0.99 * found["epsilon_local"] <= found["epsilon_lower"] <= found["epsilon_upper"]
+    else:
+        assert found["epsilon_lower"] == 0.0
     assert found["epsilon_local"] <= 0.5
     said = json.loads(command("privacy", *asked, "--flip-prob", found["flip_prob"])[1])
     assert said["epsilon_upper"] == found["epsilon_upper"] <= 0.5
