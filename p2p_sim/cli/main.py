@@ -297,10 +297,11 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.sweeps.plan import load_sweep
 
     file = located(file)
-    # the replicates that read a user's own table; advice is about these, since shipped data sets are as they should be
+    # advice is about replicates that read a user's own table or use a plug-in; the shipped ones are as they should be
     if "axes" not in read_toml(file):
         replicate = Replicate(load(file, overrides, None), data_dir=data_dir)
-        lines, replicates = examined(replicate), [replicate] if replicate.scenario.population.own else []
+        uncommon = replicate.scenario.population.own or replicate.scenario.mechanism_claimed_by
+        lines, replicates = examined(replicate), [replicate] if uncommon else []
     else:
         plan = load_sweep(file, overrides or (), data_dir)
         lines, replicates = [f"a sweep of {count(plan.size, 'point')}"], plan.own_data()

@@ -2,6 +2,7 @@
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
+from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
@@ -15,7 +16,7 @@ def advice(case: Replicate) -> list[str]:
     Raises:
         InputError: the data cannot be read.
     """
-    return [*case.scenario.population.doubts(case.places), *_uneven(case)]
+    return [*case.scenario.population.doubts(case.places), *_uneven(case), *_waiting(case)]
 
 
 def _uneven(case: Replicate) -> list[str]:
@@ -39,27 +40,46 @@ def _uneven(case: Replicate) -> list[str]:
     ]
 
 
-def examined(case: Replicate) -> list[str]:
-    """A scenario as `p2p-sim validate` describes it: its hash first, then what its own data hold, a line each.
+def _waiting(case: Replicate) -> list[str]:
+    """A warning if users of a plug-in's protocol may wait for a reply that never comes; else nothing."""
+    scenario = case.scenario
+    plug_in = isinstance(scenario.mechanism, ProtocolConfig) and scenario.mechanism_claimed_by
+    fails = (*scenario.network.faults, *scenario.adversaries.active)
+    if not plug_in or scenario.network.request_timeout_s is not None or not fails:
+        return []
+    return [
+        "mechanism: without network.request_timeout_s, a process at `yield me.ask()` waits for ever if no reply comes, "
+        f"as may happen here ({', '.join(fails)})"
+    ]
 
-    Own data are read, and replicate 0 is prepared, up to the exchange.
+
+def examined(case: Replicate) -> list[str]:
+    """What `p2p-sim validate` prints of a scenario: its hash, and what is found in its own data or in a plug-in.
+
+    For a population of one's own, or a plug-in's mechanism, replicate 0 is prepared up to the exchange. A mechanism of
+    a plug-in is also asked for its bounds, so that a wrong matrix or accountant is refused before any run.
 
     Raises:
         InputError: something is missing or does not fit.
     """
     scenario = case.scenario
+    own, plug_in = scenario.population.own, bool(scenario.mechanism_claimed_by)
     # without the files of a shipped population there is nothing to hash; missing own data are a mistake
     try:
         scenario.population.files(case.places)
     except InputError as missing:
-        if scenario.population.own:
+        if own:
             raise
         return [f"without its data there is no hash: {missing}"]
     lines = [f"hash {case.identity[:8]}"]
-    if not scenario.population.own:
+    if not (own or plug_in):
         return lines
-    lines += scenario.population.remarks(case.places)
-    sizes = prepare(case).population.cluster_sizes
+    if own:
+        lines += scenario.population.remarks(case.places)
+    ready = prepare(case)
+    sizes = ready.population.cluster_sizes
+    if plug_in:
+        ready.mechanism.privacy(sizes, scenario.privacy.delta)
     shortfall = scenario.clusters.shortfall(len(sizes))
     lines.append(
         f"replicate 0: {count(sizes.sum(), 'user')} in {count(len(sizes), 'cluster')} of "

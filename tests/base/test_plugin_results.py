@@ -303,6 +303,21 @@ def test_a_wrong_result_is_one_line_that_names_package_and_method(faulty, tmp_pa
     assert not list(Path("out").rglob("*.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("method", "make", "message"),
+    [(f"AnswersConfig.{name}", *case) for name in ("transition", "calibrated", "accountant")
+     for case in FOUND[f"AnswersConfig.{name}"]],
+)  # fmt: skip
+def test_validate_finds_a_wrong_matrix_or_bound_without_a_run(faulty, tmp_path, monkeypatch, method, make, message):
+    monkeypatch.chdir(tmp_path)
+    Path("x.toml").write_text(toml(make().model_dump(mode="json")), encoding="utf-8")
+    status, _, err = command("validate", "x.toml")
+    assert status == 2
+    assert re.match(f"plug-in faulty 1.0: {method}: .*{message}", err)
+    Path("fine.toml").write_text(toml(answers("").model_dump(mode="json")), encoding="utf-8")
+    assert command("validate", "fine.toml")[0] == 0
+
+
 def test_every_group_of_entry_points_has_wrong_results():
     assert {f"p2p_sim.{group}" for group in ENTRIES} == set(plugins.GROUPS)
     classes = {method.partition(".")[0] for method in FOUND} - {"Said", "Behaves"}  # what a class of a kind gives

@@ -63,6 +63,22 @@ def test_the_example_runs_and_its_row_states_the_noise_alone_for_everybody(insta
     assert len(result.transcript.messages) == row["messages_delivered"]
 
 
+def test_a_process_that_may_wait_for_ever_is_warned_of(installed, tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text((EXAMPLE / "second_opinion.toml").read_text(encoding="utf-8").partition("[network]")[0])
+    for sets, warned in (
+        ([], False),
+        (["network.loss=0.2"], True),
+        (["adversaries.free_riders.share=0.1"], True),
+        (["network.loss=0.2", "network.request_timeout_s=1"], False),
+    ):
+        overrides = [word for each in sets for word in ("--set", each)]
+        for words in (("validate",), ("run", "--out", tmp_path / "-".join(["out", *sets]))):
+            status, _, err = command(words[0], file, *words[1:], *overrides)
+            assert status == 0, err
+            assert ("a process at `yield me.ask()` waits for ever" in err) == warned, (sets, words)
+
+
 def test_the_network_of_a_protocol_is_shown_and_its_film_has_the_counts(installed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = EXAMPLE / "second_opinion.toml"
