@@ -16,8 +16,7 @@ import pandas as pd
 
 from analysis.study import Frame, command, means
 from p2p_sim import run
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import Streams, one_thread
 from p2p_sim.figures.curves import Curve, Panel, plot_study
 from p2p_sim.population.clustering import BalancedClusters, HdbscanClusters, KMeansClusters, density_clusters
 from p2p_sim.population.population import Examples

@@ -27,8 +27,8 @@ NAMES = {
     "users": (
         "p2p_sim.replicate.replicate:Case.people",
         "p2p_sim.replicate.streamed:draw_people",
-        "p2p_sim.population.synthetic:DrawnUsers.points",
-        "p2p_sim.population.synthetic:DrawnUsers.labels",
+        "p2p_sim.population.synthetic:DrawnPeople.points",
+        "p2p_sim.population.synthetic:DrawnPeople.labels",
     ),
     "clustering": tuple(f"p2p_sim.population.clustering:{kind}Clusters.assign" for kind in ("Given", "KMeans", "Grid")),
     "exchange": (

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from benchmarks.table import PASSES, Row
 from benchmarks.timing import BLOCK, paired_ratio, peak_bytes, repeated
 from p2p_sim.extend import RandomizedResponse, Randomizer, Streams
-from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
+from p2p_sim.mechanisms.noisy_vectors import Alibi, VectorApproximation
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.privacy.randomized_response import local_flip_prob
 from p2p_sim.privacy.rivals.alibi import noise_scale_of
 from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of

@@ -71,14 +71,12 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first used, so that `p2p-sim --help` stays quick."""
-    if name == "__version__":
-        from p2p_sim.base.packages import version
-
-        return version()
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'p2p_sim' has no attribute {name!r}")
     import importlib
 
+    if name == "__version__":
+        return importlib.import_module("p2p_sim.base.packages").version()
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'p2p_sim' has no attribute {name!r}")
     # a later use finds the name here and does not come back to this function
     globals()[name] = getattr(importlib.import_module(_PUBLIC[name]), name)
     return globals()[name]

@@ -8,9 +8,8 @@ from p2p_sim.exchange.randomizer import Randomizer
 from p2p_sim.learning.learner import Learner, Received, one_hot
 from p2p_sim.mechanisms.channels import LocalMechanism
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.mechanism import Column, Mechanism
-from p2p_sim.mechanisms.noise_law import NoiseLaw
+from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

@@ -1,4 +1,4 @@
-"""What a scenario is: one frozen value that says everything an experiment depends on."""
+"""The scenario: one frozen value with everything that an experiment depends on."""
 
 import hashlib
 import json
@@ -30,18 +30,18 @@ from p2p_sim.population.population import Source
 from p2p_sim.privacy.where_bounds_hold import Situation
 
 MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]
-"""Any mechanism: p2p-sim's own are found in its package `mechanisms`."""
+"""Any mechanism: of a plug-in, or of the simulator's own package `mechanisms`."""
 OWN_MECHANISMS: dict[str, type[MechanismBase]] = kinds_within("p2p_sim.mechanisms", MechanismBase)
 OWN_COLUMNS: dict[str, Column] = {
     column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns
 }
-"""The columns of a row that hold parameters of p2p-sim's own mechanisms, by name."""
+"""The columns of a row that hold parameters of the simulator's own mechanisms, by name."""
 MODEL_VERSION = 8
-"""Raised whenever the same scenario would give other rows."""
+"""The version of the simulation, raised whenever an equal scenario would give other rows."""
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
-    """The population's own clusters where it has some, else k-means."""
+    """The clustering if a scenario names none: the population's own clusters if it has some, else k-means."""
     own = population is not None and population.clustered
     return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
 
@@ -108,7 +108,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _private_rows(self) -> Self:
-        """Where a whole row is private, nothing may look at all rows before the mechanism does."""
+        """Refuse a clustering or population that looks at all rows if a whole row is private."""
         if self.mechanism.adjacency == "label":
             return self
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
@@ -123,19 +123,17 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _classes(self) -> Self:
-        """Where the number of classes is known, refuse parameters of the mechanism that do not fit it."""
-        classes = self.population.known_classes
-        if classes is None:
-            return self
-        try:
-            self.mechanism.check(classes)
-        except InputError as error:
-            raise ValueError(str(error)) from None
+        """Refuse parameters of the mechanism that do not fit the number of classes, if it is known."""
+        if (classes := self.population.known_classes) is not None:
+            try:
+                self.mechanism.check(classes)
+            except InputError as error:
+                raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")
     def _grouped(self) -> Self:
-        """Refuse groups that the population has not, and groups of a release that predicts no labels."""
+        """Refuse groups that the population does not have, and any groups if the release predicts no labels."""
         check_kinds(self.groups, self.population.group_columns)
         if self.groups and self.mechanism.releases == "density":
             raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
@@ -161,7 +159,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _target_can_be_met(self) -> Self:
-        """Noise is calibrated where all ask anybody and get a noisy label; elsewhere a target cannot be met."""
+        """Refuse a target ε with faults or adversaries under which calibrated noise may not meet it."""
         spoilt = set(self.network.faults) - CALIBRATED
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
@@ -176,7 +174,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     def __repr__(self) -> str:
-        """The scenario in one line: its name and what it runs."""
+        """The scenario in one line: its name and its most important settings."""
         return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._summary())])})"
 
     __str__ = __repr__
@@ -186,9 +184,9 @@ class Scenario(Extended, metaclass=OneLine):
         return card(f"Scenario {self.name}", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
-        """What a reader looks for first, by key; `model_dump()` has everything."""
-        changed = self.mechanism.model_dump(mode="json", exclude_defaults=True)
-        numbers = ", ".join(f"{key} {value}" for key, value in changed.items() if isinstance(value, int | float))
+        """The most important settings, as pairs of key and text; `model_dump()` has all settings."""
+        changed = self.mechanism.model_dump(mode="json", exclude_defaults=True).items()
+        numbers = ", ".join(f"{key} {value}" for key, value in changed if isinstance(value, int | float))
         return [
             ("population", self.population.kind),
             ("clusters", self.clusters.kind),
@@ -201,7 +199,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @property
     def folder(self) -> Path:
-        """The directory of the scenario file; files that it names are looked for there first."""
+        """The directory of the scenario file, in which the files that the scenario names are looked for first."""
         return self._folder
 
     def places(self, data_dir: Path | None) -> tuple[Path, ...]:
@@ -217,8 +215,11 @@ class Scenario(Extended, metaclass=OneLine):
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
-        """Validate a nested mapping, as read from TOML, or with parts such as a `table`; one InputError names the first
-        fault."""
+        """The scenario of a nested mapping, as read from TOML, whose values may also be parts such as a `table`.
+
+        Raises:
+            InputError: it names the first fault of the mapping.
+        """
         if not isinstance(tree, Mapping):
             raise InputError(f"tree {is_a(tree)}: must be a mapping of keys to values; load_scenario reads files")
         mechanism = tree.get("mechanism")
@@ -232,7 +233,7 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """Faults, adversaries and oracle values of the scenario, which decide what bounds hold against the learner.
+        """The faults, adversaries and oracle values of the scenario, which decide whether a privacy bound holds.
 
         Args:
             num_classes: K, of the population.
@@ -241,7 +242,7 @@ class Scenario(Extended, metaclass=OneLine):
         return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
 
     def canonical(self) -> dict[str, Any]:
-        """All that the rows depend on: not name, replicate count or paths, but version and code of a plug-in."""
+        """The keys on which rows depend: without name, number of replicates and paths, with plug-ins' code."""
         settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
         tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
@@ -255,7 +256,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @property
     def mechanism_claimed_by(self) -> str:
-        """The package that claims the mechanism's ε; empty for the simulator's own mechanisms."""
+        """The plug-in package that claims the mechanism's ε; empty for the simulator's own mechanisms."""
         return str(offer_of(MECHANISMS, self.mechanism.kind) or "")
 
     @property
@@ -275,16 +276,17 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
-        """SHA-256 of the canonical form, the data files' checksums and the model version; stable under key order."""
+        """SHA-256 of the canonical form, the data files' checksums and `MODEL_VERSION`, whatever the order of keys."""
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
-    """Read a scenario file; `overrides` are "dotted.key=value" with the value in TOML syntax.
+    """Read a scenario file.
 
     Args:
-        path: of a file, or the name of a shipped scenario, such as quickstart or network/loss.
+        path: of the file, or the name of a shipped scenario, such as quickstart or network/loss.
+        overrides: changes "dotted.key=value", with the value in TOML syntax.
 
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
@@ -305,8 +307,10 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def _plain(value: object) -> Any:
-    """A part of a scenario as its tree, a number of NumPy as one of Python; what JSON lacks, such as a TOML date, as
-    something that no field takes."""
+    """A value of a scenario's tree for JSON: a part as its tree, a number of NumPy as one of Python.
+
+    Any other value that JSON lacks, such as a TOML date, becomes a list of one text, which no field takes.
+    """
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     return value.item() if isinstance(value, np.generic) else [str(value)]

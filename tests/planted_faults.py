@@ -138,9 +138,8 @@ class SortedByLabel(Faulty):
 
 
 class Silence(Faulty):
-    @property
-    def in_time(self):
-        return super().in_time & ~(self.hit & (self._payload == 1))
+    def accepts(self, times):
+        return super().accepts(times) & ~(self.hit & (self._payload == 1))
 
 
 class MembersOwn(Faulty):

@@ -25,8 +25,7 @@ from p2p_sim.privacy import (
     PrivacyBound,
     ShuffledResponse,
 )
-from p2p_sim.privacy.conversions import advantage
-from p2p_sim.privacy.guessing_advantage import local_advantage
+from p2p_sim.privacy.guessing_advantage import advantage, local_advantage
 from p2p_sim.privacy.rivals.alibi import laplace_advantage
 from p2p_sim.privacy.rivals.vector_approximation import vector_advantage
 from p2p_sim.privacy.stated_accountants import OnePoint

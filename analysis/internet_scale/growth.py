@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.exchange_run import Traffic
 from p2p_sim.measures.extrapolation import GridLaw, fewest_of_any, most_of, most_of_any
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.latency import Lognormal, departures

@@ -33,7 +33,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
     for setting in SETTINGS:
         sums, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
         # the row of the whole run, from the sums of all parts
-        begin, whole = time.process_time(), Outcome.summed([part for part in sums if part is not None])
+        begin, whole = time.process_time(), Outcome.join([part for part in sums if part is not None])
         case = Replicate(scenario(setting, users), REPLICATE)
         row, _ = measure_streamed(case, prepare_streamed(case), [whole])
         figures = {name: row[name] for name in COLUMNS} | {"arrived": row["effective_sampling_rate"]}

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.engines import Exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage, exchanged_at, prior_of
+from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage, prior_of
+from p2p_sim.mechanisms.message_payloads import exchanged_at
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.clustering import merge_small

@@ -8,7 +8,7 @@ from analysis.internet_scale.beyond import USERS as ONCE
 from analysis.internet_scale.growth import LATENCY, NETWORKS, REQUEST
 from docs.values.forms import published
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.exchange.traffic import EXACT
+from p2p_sim.exchange.exchange_run import EXACT
 from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
 
 SOURCE = ("python -m analysis.internet_scale", "analysis/test_internet_scale.py::test_the_study")

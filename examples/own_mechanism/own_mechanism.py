@@ -21,7 +21,7 @@ class UnevenResponseConfig(extend.LocalMechanism):
     flip_prob: float = Field(gt=0, le=0.5)
     """α: probability that a label of any other class is sent as another one, above 0 and at most 0.5."""
     first_flip_prob: float = Field(default=0.1, gt=0, le=0.5)
-    """The same of a label of class 0, above 0 and at most 0.5."""
+    """Probability that a label of class 0 is sent as another one, above 0 and at most 0.5."""
 
     def transition(self, num_classes: int) -> Any:
         flips = np.full(num_classes, self.flip_prob)

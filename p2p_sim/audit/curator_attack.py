@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import BLOCK, Streams, one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.privacy.audit_statistics.power import ERROR, epsilon_lower
 from p2p_sim.privacy.rivals.centralised import ClusterResampling

@@ -16,7 +16,7 @@ from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
 from p2p_sim.audit.one_run import TYPE_ONE, OneRunAudit, audited
 from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
@@ -35,9 +35,8 @@ from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
 from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange
 from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel
-from p2p_sim.privacy.exchange.paper_bounds import Lemma9
-from p2p_sim.replicate.memory_need import streams
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated
+from p2p_sim.replicate.replicate import Replicate, streams
 
 Floats = NDArray[np.float64]
 _LOOKS = 65
@@ -71,8 +70,9 @@ def audit_exchange(
         targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
         noise = targets.claimed or targets.noise
         claimed = replace(targets.mechanism, randomizer=noise)
-        lemma9 = Lemma9(int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta)
-        stated = lemma9.stated(claimed.situation(scenario.situation(2)))
+        situation = claimed.situation(scenario.situation(2))
+        numbers = int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta
+        stated = lemma9_stated(*numbers, situation)
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
@@ -185,7 +185,7 @@ class ClusterCurves(ClusterAccount):
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         if self.mechanism.asking.several:
             return curves
-        paper = Lemma9(n, self.noise, self.mechanism.sampling_rate, self.delta).stated().epsilon
+        paper = lemma9_stated(n, self.noise, self.mechanism.sampling_rate, self.delta).epsilon
         if paper is not None:
             rest = 1.0 - self.delta
             lines = rest - math.exp(paper) * TYPE_ONE, math.exp(-paper) * (rest - TYPE_ONE)

@@ -240,7 +240,7 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
     every = np.zeros(len(drawn.cluster_offsets) - 1, dtype=np.uint8)
     first = int(np.searchsorted(drawn.cluster_offsets, offsets[0]))
     every[first : first + len(coins)] = coins
-    return CoinedPeople(drawn.users, drawn.cluster_offsets, drawn.law, coins=every)
+    return CoinedPeople(drawn.law, drawn.counts, drawn.state, drawn.cluster_offsets, coins=every)
 
 
 def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import BLOCK, Streams, one_thread
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.exchange_accounting import target_deltas

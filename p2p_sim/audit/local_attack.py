@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited, together
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import Streams, one_thread
 from p2p_sim.mechanisms.channels import LocalChannel, Table
 from p2p_sim.mechanisms.noisy_aggregates import Aggregates, Bags, one_hot
+from p2p_sim.mechanisms.noisy_vectors import VectorApproximation
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.population.population import Population, Shard
 from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE, NoisyCounts
 from p2p_sim.privacy.rivals.vector_approximation import vector_delta

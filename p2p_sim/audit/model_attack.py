@@ -19,8 +19,7 @@ from p2p_sim.audit.faulty_network_attack import PILOT_SEED
 from p2p_sim.audit.local_attack import frequent_pair
 from p2p_sim.audit.one_run import HELD_OUT_SEED, ScoredTargets, together
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import Streams, one_thread
 from p2p_sim.mechanisms.dp_sgd import NoisySteps
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.declared_submissions import LawCheck, failure
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import Streams, one_thread
 from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
 from p2p_sim.privacy.audit_statistics.power import ERROR

@@ -105,7 +105,7 @@ class OrganisationTargets(RepeatedTargets):
         # Each organisation's own models, given the models that it drew them towards.
         predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
         came = cast(OrganisationFacts, outcome.organisations).came
-        sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.transfers else {}
+        sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.source_weights else {}
         scores = list[Floats]()
         for k in self.claimed.learners:
             priors = self.claimed.start({s: sent[s] for s in came[k] if s in sent})

@@ -17,7 +17,7 @@ from p2p_sim.audit.local_attack import SCORED, frequent_pair
 from p2p_sim.audit.one_run import OneRunAudit, audited
 from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, RatioTable, Score
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.mechanism import Mechanism

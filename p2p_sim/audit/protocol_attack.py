@@ -28,8 +28,7 @@ from p2p_sim.audit.one_run import (
     pilot_of,
 )
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import Streams, one_thread
 from p2p_sim.exchange.transcript import LEARNER, Transcript
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.population.population import Population

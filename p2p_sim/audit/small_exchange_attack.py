@@ -32,7 +32,7 @@ from p2p_sim.audit.pooled_attack import audit_pooled
 from p2p_sim.audit.protocol_attack import audit_protocol
 from p2p_sim.audit.votes_attack import audit_votes
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 from p2p_sim.exchange.adversaries import NOBODY
 from p2p_sim.exchange.transcript import Messages, Transcript
 from p2p_sim.mechanisms.channels import LocalChannel, ShuffledChannel
@@ -56,7 +56,7 @@ from p2p_sim.privacy.bound import LARGEST_EPSILON
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.observers import Coalition
-from p2p_sim.privacy.exchange.paper_bounds import Lemma9
+from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 from p2p_sim.replicate.replicate import Replicate
@@ -233,7 +233,7 @@ def _audit_small(
         flip_prob=alpha,
         sampling_rate=theta,
         members=colluders,
-        lemma9=Lemma9(size, alpha, theta, delta).stated(Situation(observer=views.observer)),
+        lemma9=lemma9_stated(size, alpha, theta, delta, Situation(observer=views.observer)),
         conditions=conditions,
         result=result,
         learned=learned,

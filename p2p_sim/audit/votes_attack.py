@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import TYPE_ONE, Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import Streams, one_thread
 from p2p_sim.mechanisms.pate import PateConfig, teachers_inputs
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
 from p2p_sim.replicate.replicate import Replicate

@@ -1,4 +1,4 @@
-"""Whether a value or a method of a plug-in is what it must be."""
+"""Checks of what plug-ins give: values that their methods return, and the arguments that their methods take."""
 
 import inspect
 from typing import Any
@@ -12,8 +12,8 @@ def require(method: str, right: bool, wanted: str) -> None:
     """Raise InputError unless the result of a plug-in's method is right.
 
     Args:
-        method: which one, as `plugins.method_of` begins a message. right: whether its result is right.
-        wanted: what it must be, as the end of the message.
+        method: the beginning of the message, from `plugins.method_of`. right: whether the result is right.
+        wanted: the end of the message: what the result must be.
     """
     if not right:
         raise InputError(f"{method}{wanted}")
@@ -23,8 +23,8 @@ def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
     """Whether a value is a NumPy array with this shape and one of these kinds of numbers.
 
     Args:
-        kinds: letters of `numpy.dtype.kind`, such as "iu" for whole numbers. shape: lengths; None stands for any
-            length.
+        kinds: letters of `numpy.dtype.kind`, such as "iu" for whole numbers.
+        shape: the length along each axis; None stands for any length.
     """
     if not (isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == len(shape)):
         return False
@@ -32,22 +32,22 @@ def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
 
 
 def described(value: Any) -> str:
-    """A value as a message names it: of an array its type and shape, of anything else its class."""
+    """The text that stands for a value in messages: an array's type and shape, or else the value's class."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number, of Python or NumPy."""
+    """Whether a value is a finite number of a Python or NumPy type."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def is_whole(value: Any, below: int) -> bool:
-    """Whether a value is a whole number from 0 to `below` - 1, of Python or NumPy."""
+    """Whether a value is a whole number from 0 to `below` - 1, of a Python or NumPy type."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
 
 
 def misfit(derived: type, base: type) -> str:
-    """Says which method of a class cannot be called as that of its base can; empty if all can.
+    """A clause on the first public method of a class that does not take its base's arguments; empty if all take them.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...

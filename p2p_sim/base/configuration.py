@@ -1,12 +1,13 @@
-"""The base of every configuration class: strict, frozen, closed to unknown keys; the text below a key describes it."""
+"""The base of all configuration classes: strict types, no change, no unknown key; the text below a key describes it."""
 
 import ast
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, ClassVar
 
 from pydantic import (
@@ -23,32 +24,32 @@ from pydantic_core import CoreSchema, ErrorDetails
 from p2p_sim.base.errors import InputError, nearest, shortened
 
 _OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith("__")} - {"model_dump"}
-"""Names that every model has."""
+"""Attributes of every Pydantic model, which `dir` of a configuration leaves out."""
 
 
 class Config(BaseModel):
     """A frozen part of a scenario.
 
-    Types are strict (no string becomes a number), unknown keys are errors, and infinities and NaN are refused.
-    Each field states its meaning, unit, range and, where there is one, the paper's symbol in the text below it.
+    Types are strict (no string becomes a number), unknown keys are errors, and infinities and NaN are refused. The text
+    below each field states its meaning, unit, range and, where there is one, the paper's symbol.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse to change a key."""
+        """Raise InputError for a public name, since a configuration is frozen."""
         if not name.startswith("_"):
             change = f"{name}=..." if hasattr(self, "replace") else f'**{{"PART.{name}": ...}}'
             raise InputError(f"{name}: a scenario is frozen; scenario.replace({change}) makes another")
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        """Keys and what can be done with them, without what comes from Pydantic."""
+        """Names of the keys and of this project's methods, without those of Pydantic."""
         return [name for name in super().__dir__() if name not in _OF_PYDANTIC]
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The schema, in which each field has the text below it as its description."""
+        """The JSON Schema of the class, in which the text below each field is the field's description."""
         json_schema = handler(schema)
         fields = handler.resolve_ref_schema(json_schema).get("properties", {})
         for name, text in descriptions(cls).items():
@@ -58,7 +59,10 @@ class Config(BaseModel):
 
 
 class Extended(Config):
-    """A part of a scenario with keys that are younger than the identities of scenarios."""
+    """A part of a scenario with keys that were added later, and that must not change the identities of old scenarios.
+
+    A scenario's identity is a hash of its keys and values.
+    """
 
     later: ClassVar[tuple[str, ...]] = ()
     """Keys that a scenario's identity leaves out where they have their default."""
@@ -71,9 +75,7 @@ class Extended(Config):
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
-    """The metaclass of configuration classes: a class called with the keys of a tree reports all mistakes in one
-    `InputError`.
-    """
+    """The metaclass of a whole file's class: calling the class with its keys reports all mistakes in one InputError."""
 
     def __call__(cls, *positional: Any, **tree: Any) -> Any:
         """Make a configuration from its keys, given as keywords."""
@@ -83,12 +85,13 @@ class OneLine(type(BaseModel)):  # type: ignore[misc]
 
 
 MOST_NAMED, MOST_FAULTS = 12, 100
-"""Keys of a table that a message lists, and mistakes of a file that are listed."""
+"""Largest number of a table's keys that a message lists, and of a file's mistakes that are listed."""
 
 
 def refusal(error: ValidationError, model: type[Config]) -> InputError:
-    """The error to raise for a validation error of Pydantic: its line is the first fault with the number of the others,
-    its list all faults.
+    """The InputError to raise for a validation error of Pydantic.
+
+    Its message is the first fault and the number of further faults. Its `mistakes` are all faults, a line each.
     """
     # a default that depends on a faulty key is no fault of its own
     faults = [fault for fault in error.errors(include_url=False) if fault["type"] != "default_factory_not_called"]
@@ -100,7 +103,7 @@ def refusal(error: ValidationError, model: type[Config]) -> InputError:
 
 
 def _fault(fault: ErrorDetails, model: type[Config]) -> str:
-    """One fault in one line: key, value and what is allowed."""
+    """The message, of one line, on one fault of Pydantic: key, value and what is allowed."""
     # locations in tagged unions hold the tag after the field's name: population.digits.task
     parts = [str(part) for part in fault["loc"]]
     if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
@@ -113,7 +116,8 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
         parts = [*parts[:2], *parts[3:]]
     key, value = shortened(".".join(parts)), fault.get("input")
     if fault["type"] == "extra_forbidden":
-        keys, fields = sorted(_keys(model)), _fields(model, fault["loc"][:-1])
+        keys = sorted(_keys(model))
+        fields = sorted({name for node in _tables(model, fault["loc"][:-1]) for name in node.get("properties", ())})
         hint = nearest(parts[-1], fields) if fields else "" if key in keys else nearest(key, keys)
         hint = hint.replace("did you mean ", f"did you mean {'.'.join([*parts[:-1], ''])}") if fields else hint
         if fields and not hint:
@@ -127,7 +131,9 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
         stated = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
         if "fault" in context:
             return f"{key}.kind{stated}: {context['fault']}"
-        allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
+        allowed = context.get("expected_tags") or ", ".join(
+            f"'{kind}'" for node in _tables(model, parts) for kind in node.get("discriminator", {}).get("mapping", ())
+        )
         hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
         note = context.get("note", "")
         if note:
@@ -139,49 +145,31 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
     return f"{key}{quoted}: {message}" if key else message
 
 
-def _fields(model: type[Config], location: Sequence[int | str]) -> list[str]:
-    """The keys of the table at a place of a configuration, for hints; none if a plug-in defines them.
+def _tables(model: type[Config], location: Sequence[int | str]) -> list[dict[str, Any]]:
+    """The nodes of the JSON Schema that describe the table at a location; none if a plug-in defines the table.
 
-    location: keys and indices that lead to the table; the name of something with kinds is followed by its kind.
+    location: keys and indices that lead to the table; after the key of a table with kinds, its kind may follow.
     """
     schema = _schema(model)
-    nodes = [schema]
+    branches = list(_branches(schema, schema))
     for part in location:
-        branches = [branch for node in nodes for branch in _branches(node, schema)]
         kinds = [branch.get("discriminator", {}).get("mapping", {}).get(part) for branch in branches]
         below = [branch.get("properties", {}).get(part, branch.get("items", {})) for branch in branches]
         nodes = [{"$ref": kind} for kind in kinds if kind] or [node for node in below if node]
-    return sorted(
-        {name for node in nodes for branch in _branches(node, schema) for name in branch.get("properties", ())}
-    )
-
-
-def _kinds(model: type[Config], path: list[str]) -> list[str]:
-    """The kinds that the table at a path of a configuration may have."""
-    schema = _schema(model)
-    nodes = [schema]
-    for part in path:
-        nodes = [
-            n["properties"][part] for node in nodes for n in _branches(node, schema) if part in n.get("properties", ())
-        ]
-    return [
-        kind
-        for node in nodes
-        for n in _branches(node, schema)
-        for kind in n.get("discriminator", {}).get("mapping", ())
-    ]
+        branches = [branch for node in nodes for branch in _branches(node, schema)]
+    return branches
 
 
 @cache
 def _schema(model: type[Config]) -> dict[str, Any]:
-    """The JSON Schema of a configuration class, kept since making it takes longer than checking a file."""
+    """The JSON Schema of a configuration class; cached, since making a schema takes longer than checking a file."""
     return model.model_json_schema()
 
 
 def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A node of a JSON Schema and those it refers to or chooses from."""
+    """Yields a node of a JSON Schema, and all nodes that it refers to or combines."""
     yield node
-    chosen = [*node.get("oneOf", ()), *node.get("anyOf", ())]
+    chosen = [*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())]
     if "$ref" in node:
         chosen.append(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]])
     for branch in chosen:
@@ -192,25 +180,22 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
 def _keys(model: type[Config]) -> frozenset[str]:
     """The dotted keys that scenarios may have, of every kind, such as `network.loss`; read from the JSON Schema."""
     schema = _schema(model)
-    keys: set[str] = set()
-
-    def walk(node: Mapping[str, Any], prefix: str) -> None:
-        if "$ref" in node:
-            walk(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], prefix)
-        for branch in (*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())):
-            walk(branch, prefix)
-        for name, child in node.get("properties", {}).items():
-            keys.add(prefix + name)
-            walk(child, f"{prefix}{name}.")
-
-    walk(schema, "")
+    keys, tables = set[str](), [("", schema)]
+    for prefix, table in tables:  # grows meanwhile
+        for node in _branches(table, schema):
+            for name, child in node.get("properties", {}).items():
+                keys.add(prefix + name)
+                tables.append((f"{prefix}{name}.", child))
     return frozenset(keys)
 
 
 def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
-    """The dotted keys of a tree, below `name`, at which it differs from a default, at any depth.
+    """Yields the dotted keys at which a tree of tables differs from a default, at any depth.
 
-    A key that only the default has belongs to another kind, which differs in keys of its own.
+    A key that only the default has is left out: it belongs to another kind, which differs in keys of its own.
+
+    Args:
+        name: the key of the tree, with which every dotted key begins. tree, default: two values, often tables.
     """
     if tree == default:
         return
@@ -225,38 +210,47 @@ def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
 _ABSENT = object()
 
 
+@cache
+def defaults(config: type[Config]) -> dict[str, Any]:
+    """The keys and values of a class of configurations in which every key has its default."""
+    return config().model_dump()
+
+
 def descriptions(model: type) -> dict[str, str]:
     """The text below each annotated name in the body of a class, or of the class that it inherits the name from.
 
     Sources are read here and not when classes are made, since few commands need the texts.
     """
-    texts: dict[str, str | None] = {}
+    texts: dict[str, str] = {}
     for cls in reversed(model.__mro__):
-        texts |= _in_body(cls)
+        texts |= _texts(sys.modules.get(cls.__module__)).get(cls.__qualname__, {})
     return {name: text for name, text in texts.items() if text}
 
 
 @cache
-def _in_body(cls: type) -> dict[str, str | None]:
-    """Annotated names of a class body, with their texts; nothing where there is no source."""
+def _texts(module: ModuleType | None) -> dict[str, dict[str, str]]:
+    """For each class of a module, by its qualified name: the annotated names in its body, each with the text below it.
+
+    The text is empty if there is none. A module without source has no classes here.
+    """
     try:
-        source = inspect.getsource(sys.modules[cls.__module__])
-    except (KeyError, OSError, TypeError):
+        tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
+    except (OSError, TypeError):
         return {}
-    return _in_source(source).get(cls.__qualname__, {})
-
-
-@cache
-def _in_source(source: str) -> dict[str, dict[str, str | None]]:
-    """Annotated names of each class of a source, with their texts; of two classes with one name, the first counts."""
-    texts: dict[str, dict[str, str | None]] = {}
-    for name, node in _classes(ast.parse(source), ""):
-        texts.setdefault(name, dict(_annotated(node)))
+    texts: dict[str, dict[str, str]] = {}
+    for qualified, cls in _classes(tree, ""):
+        own = texts.setdefault(qualified, {})
+        for statement, after in pairwise([*cls.body, ast.Pass()]):
+            match statement, after:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    own[name] = inspect.cleandoc(text)
+                case ast.AnnAssign(ast.Name(name)), _:
+                    own[name] = ""
     return texts
 
 
 def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The classes below a node, with their qualified names."""
+    """Yields the classes below a node of a syntax tree, each with its qualified name, which begins with `prefix`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef):
             yield prefix + child.name, child
@@ -265,12 +259,3 @@ def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
             yield from _classes(child, f"{prefix}{child.name}.<locals>.")
         elif isinstance(child, ast.stmt):
             yield from _classes(child, prefix)
-
-
-def _annotated(node: ast.ClassDef) -> Iterator[tuple[str, str | None]]:
-    """Annotated names of one class body, each with the text below it."""
-    for statement, after in pairwise([*node.body, ast.Pass()]):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            text = after.value if isinstance(after, ast.Expr) else None
-            content = text.value if isinstance(text, ast.Constant) else None
-            yield statement.target.id, inspect.cleandoc(content) if isinstance(content, str) else None

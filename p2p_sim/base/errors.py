@@ -1,13 +1,12 @@
-"""What can go wrong, and what was meant; loads little, so that the command line starts quickly."""
+"""Errors of one clear line, suggestions for wrong names, and checks of arguments; imports little, so loads quickly."""
 
-import operator
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 LONGEST_LINE, LONGEST_QUOTE = 500, 100
-"""Characters of a message, and of a value in it, which may be as long as a file."""
+"""Most characters of a message, and of a value that a message quotes."""
 
 
 def needs(packages: str, extra: str) -> str:
@@ -26,8 +25,8 @@ class InputError(Exception):
     of a long message is left out.
 
     Args:
-        message: the line; of several mistakes, the first and how many more there are.
-        mistakes: all of them, a line each, where there are several.
+        message: the line; for several mistakes, the first one and the number of further mistakes.
+        mistakes: all mistakes, a line each; absent: `message` is the only one.
     """
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
@@ -35,30 +34,30 @@ class InputError(Exception):
         self.mistakes = tuple(map(_one_line, mistakes or [message]))
 
     def within(self, where: object) -> "InputError":
-        """These mistakes with the file, or place, `where` before each line."""
+        """An error with the same mistakes, each line of which begins with the file or place `where`."""
         return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
 
 
 def _one_line(message: str) -> str:
-    """A message with characters escaped that cannot be printed, and the middle left out if it is too long."""
+    """The message with its unprintable characters escaped, and without its middle if the message is too long."""
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
 
 
 class RunFailed(Exception):  # noqa: N818
-    """A run cannot go on, through no fault of its input: one clear line; what is finished is on disk."""
+    """The error of a run that cannot go on although its input is right: one clear line; finished rows are on disk."""
 
 
 def shortened(text: str) -> str:
-    """A text as a message quotes it: a long one is cut and ends in "..."."""
+    """A text for quoting in a message: a long text is cut and ends in "..."."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
     """The end of a message that suggests the valid choice nearest to a wrong name: "; did you mean ...?", or nothing.
 
-    Names are compared whole or, failing that, by the last part of a dotted one.
+    Names are compared whole. If no choice is near, the last parts of dotted names are compared.
 
     >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
     ('; did you mean network.loss?', '')
@@ -74,52 +73,34 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def is_a(value: object) -> str:
-    """A value and its type as a message about it names them: "= 0.1 (float)"."""
+    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)" or "is a Graph"."""
     kind = type(value).__name__
     plain = isinstance(value, str | int | float | list | tuple | dict | None)
     return f"= {shortened(repr(value))} ({kind})" if plain else f"is a {kind}"
 
 
 def path_of(name: str, value: object) -> Path:
-    """A path, from an argument that gives it as text or as a path.
+    """The path that an argument gives as a text or as a path.
+
+    Args:
+        name: of the argument, for messages. value: the argument's.
 
     Raises:
-        InputError: the value is neither; `name` is the argument's.
+        InputError: the value is neither a text nor a path.
     """
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name} {is_a(value)}: must be a path")
     return Path(value)
 
 
-def optional_path(name: str, value: object) -> Path | None:
-    """A path, from an argument that gives it as text or as a path; None if the argument is None.
-
-    Raises:
-        InputError: the value is something else; `name` is the argument's.
-    """
-    return None if value is None else path_of(name, value)
-
-
-def count_of(name: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`, from an argument that gives it in Python's or NumPy's type.
-
-    Raises:
-        InputError: the value is something else; `name` is the argument's.
-    """
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < least:
-        raise InputError(f"{name} {is_a(value)}: must be a whole number, at least {least}")
-    return number
-
-
 def axes_of_matplotlib(name: str, value: Any) -> Any:
     """The Matplotlib axes that an argument gives, checked; None if the argument is None.
 
+    Args:
+        name: of the argument, for messages. value: the argument's.
+
     Raises:
-        InputError: the value is something else; `name` is the argument's.
+        InputError: the value is something else.
     """
     from matplotlib.axes import Axes
 

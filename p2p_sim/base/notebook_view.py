@@ -1,4 +1,4 @@
-"""How results show themselves at a prompt and in a notebook: a short line, and a small table."""
+"""Texts and HTML tables by which results show themselves at a Python prompt and in a notebook."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from html import escape
 
 
 def four_digits(value: float, up: bool) -> float:
-    """A bound in four significant digits, rounded to the side on which it still holds.
+    """A bound rounded to four significant digits: upwards if `up`, as upper bounds need it, else downwards.
 
     >>> four_digits(0.74211, up=True), four_digits(0.74219, up=False)
     (0.7422, 0.7421)
@@ -18,7 +18,7 @@ def four_digits(value: float, up: bool) -> float:
 
 
 def bound_text(value: float, up: bool) -> str:
-    """A bound in four significant digits as text, rounded to the side on which it still holds.
+    """A bound as a text of four significant digits, rounded upwards if `up`, as upper bounds need it, else downwards.
 
     >>> bound_text(0.5, True), bound_text(float("inf"), True)
     ('0.5', '∞')
@@ -27,7 +27,7 @@ def bound_text(value: float, up: bool) -> str:
 
 
 def count(size: int, thing: str) -> str:
-    """A whole number with its noun.
+    """A whole number with its noun in the singular or plural; `thing` is the singular.
 
     >>> count(1, "point"), count(1200, "point"), count(2, "class")
     ('1 point', '1,200 points', '2 classes')
@@ -36,7 +36,7 @@ def count(size: int, thing: str) -> str:
 
 
 def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> str:
-    """HTML of a heading, a table of two columns, and a list of notes.
+    """HTML of the heading `title`, a table with a row for each pair in `lines`, and a list of notes.
 
     >>> card("a < b", [], ["one"])
     '<strong>a &lt; b</strong><table></table><ul><li>one</li></ul>'

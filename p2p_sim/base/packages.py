@@ -1,4 +1,4 @@
-"""Packages: the version of this one, the code of an installed one, and names that are imported when first used."""
+"""The version of p2p-sim, a digest of an installed package's code, and imports of public names at their first use."""
 
 import hashlib
 import importlib
@@ -13,13 +13,13 @@ from typing import Any
 
 
 def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
-    """SHA-256 of all Python files of a package, with their names.
+    """SHA-256 of all Python files of an installed package, with their names.
 
-    They are the modules and packages that its metadata name, each with all that lies below it. Other files are left
-    out: data, compiled modules, and what it depends on.
+    These are the files of the modules and packages that the metadata name, with everything below them. Data files,
+    compiled modules and dependencies are left out.
 
     Args:
-        distribution: what is installed, if it is known. modules: dotted names of modules that belong to it.
+        distribution: metadata of the package, if they are known. modules: dotted names of modules that belong to it.
     """
     homes: dict[str, Path] = {}
     for name in sorted({*modules, *_named(distribution)}):
@@ -36,9 +36,7 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
 
 
 def _named(distribution: Distribution | None) -> Iterator[str]:
-    """Dotted names of the modules that a package's metadata name: its top-level modules, and the files that were
-    installed.
-    """
+    """Yields the dotted names of the modules that a package's metadata name: top-level modules and installed files."""
     if distribution is None:
         return
     yield from (distribution.read_text("top_level.txt") or "").split()
@@ -51,9 +49,9 @@ def _named(distribution: Distribution | None) -> Iterator[str]:
 
 
 def _place_of(name: str) -> tuple[str, Path] | None:
-    """The first module or package with code along a dotted name, with its file or folder; None if there is none.
+    """The shortest beginning of a dotted name that is a module or package with code, with its file or folder, or None.
 
-    Nothing of it is imported. Several packages may share the namespace before it.
+    Packages without code are namespaces, which several packages may share. The module itself is not imported.
     """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
@@ -71,7 +69,10 @@ def _place_of(name: str) -> tuple[str, Path] | None:
 
 
 def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str, Path]]:
-    """Modules and packages in folders that an editable install adds to the import path, if no metadata name these."""
+    """Yields modules and packages, with their paths, in the folders that an editable install adds to the import path.
+
+    None are yielded if the metadata name the top-level modules.
+    """
     if distribution is None or distribution.read_text("top_level.txt") is not None:
         return
     for file in distribution.files or ():
@@ -88,7 +89,10 @@ def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str
 
 
 def _python_files(path: Path) -> Iterator[Path]:
-    """A file, or all Python files below a folder in a fixed order; links are followed, each folder is entered once."""
+    """Yields a Python file itself, or all Python files below a folder in a fixed order.
+
+    Links are followed, but each folder is entered only once.
+    """
     if path.is_file():
         if path.suffix == ".py":
             yield path
@@ -113,18 +117,18 @@ def version() -> str:
 
 
 def url() -> str | None:
-    """The project's address on the web: the first that its package names; None while it names none."""
+    """The project's address on the web: the first one in the package's metadata; None if they hold none."""
     named = importlib.metadata.metadata(PACKAGE).get_all("Project-URL") or ()
     return next((line.rpartition(", ")[2] for line in named), None)
 
 
 def versions() -> dict[str, str]:
-    """What results depend on most: the versions of p2p-sim, Python and NumPy; nothing is imported."""
+    """The versions of p2p-sim, Python and NumPy, on which results depend most, by name; nothing is imported."""
     return {PACKAGE: version(), "Python": platform.python_version(), "NumPy": importlib.metadata.version("numpy")}
 
 
 def late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package (PEP 562), so that who needs one name does not load what all of them need.
+    """The function `__getattr__` of a package (PEP 562), which imports the module of a public name at its first use.
 
     Args:
         package: its full name. homes: the module of each public name, relative to the package.

@@ -1,4 +1,4 @@
-"""Kinds that other packages add by entry points: mechanisms, protocols, learners and the like; and where they fail."""
+"""Plug-ins: kinds of mechanisms, protocols, learners and the like that other packages add by entry points."""
 
 import importlib.metadata
 import inspect
@@ -7,9 +7,10 @@ import os
 import pkgutil
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from types import FrameType
 from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary
@@ -28,23 +29,21 @@ PROTOCOLS = "p2p_sim.protocols"
 GROUPS = (MECHANISMS, PROTOCOLS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
 """The groups of entry points in which packages offer kinds; a protocol is a kind of mechanism."""
 _OTHER = "plug-in"
-"""The tag under which a union holds all kinds that are not its own."""
-_MISSING = "no installed plug-in has this kind (pip install adds one)"
-"""What a message about an unknown kind ends with, where plug-ins may offer kinds."""
+"""The tag of all plug-ins' kinds in a union of configuration classes."""
 _CODE: WeakKeyDictionary[type, str] = WeakKeyDictionary()
-"""By class of a plug-in, the digest of its package's code when the class was first met."""
+"""For each class of a plug-in, the digest of its package's code when the class was loaded."""
 
 
 C = TypeVar("C", bound=Config)
 
 
 class PlugInError(Exception):
-    """A plug-in that cannot be used: one clear line that names its package."""
+    """The error for a plug-in that cannot be used: one clear line that names its package."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A class that an installed package declares as a kind of a group, such as a mechanism."""
+    """The offer of one kind, such as a mechanism: an entry point of an installed package, which names a class."""
 
     package: str
     version: str
@@ -54,10 +53,10 @@ class Offer:
         return f"{self.package} {self.version}"
 
     def load(self, base: type[Config]) -> type[Config]:
-        """Import the class, which must derive from `base`.
+        """Import the class, which must derive from `base`, and return it.
 
         Raises:
-            PlugInError: it cannot be imported, or is no such class.
+            PlugInError: the class cannot be imported, or does not derive from `base`.
         """
         try:
             loaded = self.entry.load()
@@ -69,7 +68,7 @@ class Offer:
         return checked
 
     def code(self) -> str:
-        """Digest of the package's code as it lies on disk now."""
+        """The digest of the package's code as it lies on disk now."""
         distribution = self.entry.dist
         entries = (self.entry,) if distribution is None else distribution.entry_points
         modules = {entry.module for entry in entries if entry.group in GROUPS}
@@ -79,7 +78,7 @@ class Offer:
             raise PlugInError(f"plug-in {self}: its code cannot be read ({fault})") from None
 
     def code_of(self, config: type) -> str:
-        """Digest of the package's code when a class of it was first met: of the code that runs, not of that on disk."""
+        """The digest of the package's code when its class `config` was loaded; later changes on disk do not matter."""
         if config not in _CODE:
             _CODE[config] = self.code()
         return _CODE[config]
@@ -87,38 +86,38 @@ class Offer:
 
 @cache
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
-    """What the installed packages offer to a group, by kind; nothing is imported."""
-    by_kind: dict[str, tuple[Offer, ...]] = {}
-    groups = (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,)
-    for entry in (entry for name in groups for entry in importlib.metadata.entry_points(group=name)):
-        package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
-        by_kind[entry.name] = (*by_kind.get(entry.name, ()), Offer(package, version, entry))
-    return {kind: tuple(sorted(by_kind[kind], key=str)) for kind in sorted(by_kind)}
+    """The offers of installed packages to a group of entry points, by kind; nothing is imported."""
+    found = list[Offer]()
+    for name in (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,):
+        for entry in importlib.metadata.entry_points(group=name):
+            package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
+            found.append(Offer(package, version, entry))
+    found.sort(key=lambda offer: (offer.entry.name, str(offer)))
+    return {kind: tuple(several) for kind, several in groupby(found, key=lambda offer: offer.entry.name)}
 
 
 def packages() -> dict[str, str]:
-    """Name and version of every installed package that offers something."""
+    """The version of every installed package that offers a kind, by the package's name."""
     return {offer.package: offer.version for offer in offers_of_all()}
 
 
 def codes() -> dict[str, str]:
-    """Digest of the code, as it lies on disk now, of every installed package that offers something."""
+    """The digest of the code, as it lies on disk now, of every installed package that offers a kind, by its name."""
     return {name: offer.code() for name, offer in {offer.package: offer for offer in offers_of_all()}.items()}
 
 
 def offers_of_all() -> list[Offer]:
-    """What the installed packages offer to any group."""
+    """The offers of installed packages to all groups."""
     return [offer for group in GROUPS if group != PROTOCOLS for several in offers(group).values() for offer in several]
 
 
 def offer_of(group: str, kind: str) -> Offer | None:
-    """The plug-in's offer of a kind, of several the first; None for a kind of the simulator's own."""
-    makers = offers(group).get(kind, ())
-    return makers[0] if makers else None
+    """The first plug-in's offer of a kind; None for one of the simulator's own kinds."""
+    return next(iter(offers(group).get(kind, ())), None)
 
 
 def maker_of(thing: object) -> Offer | None:
-    """The offer, of any kind, whose package an object's class comes from; None for the simulator's own classes."""
+    """An offer of the plug-in package from which an object's class comes; None for the simulator's own classes."""
     package = type(thing).__module__.partition(".")[0]
     if package == "p2p_sim":
         return None
@@ -126,7 +125,10 @@ def maker_of(thing: object) -> Offer | None:
 
 
 def method_of(offer: Offer | None, owner: object, method: str) -> str:
-    """The beginning of a message about what a method of a plug-in returned; empty if the method is the simulator's own.
+    """The beginning of a message about the result of a plug-in's method; empty if there is no plug-in.
+
+    Args:
+        offer: the plug-in's. owner: the object that has the method. method: its name.
 
     >>> method_of(None, Config(), "graph")
     ''
@@ -135,18 +137,19 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
 
 
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
-    """The values that the key `kind` may have in a class of configurations: those of its annotation `Literal[...]`."""
+    """The values of the key `kind` that a configuration class allows by its annotation `Literal[...]`, if any."""
     return get_args(config.model_fields["kind"].annotation)
 
 
 def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
-    """A class that a scenario may name by its kind.
+    """The class `config`, after checks that a scenario can name it by its kind.
 
     Args:
-        named: what a message begins with. config: the class. base: what it must derive from. kind: its name.
+        named: the beginning of a message. config: the class. base: the class from which `config` must derive.
+        kind: the only value that its key `kind` may have.
 
     Raises:
-        PlugInError: it is no such class, or lacks a method.
+        PlugInError: the class has another base or kind, lacks a method, or has one with other arguments.
     """
     if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
@@ -164,10 +167,12 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
 
 @cache
 def kinds_within(package: str, base: type[C]) -> dict[str, type[C]]:
-    """The kinds that the modules of a package define, by name: every class with a `kind` of its own.
+    """The configuration classes that the modules of a package define and that have a kind, by kind.
+
+    base: the class from which they derive.
 
     Raises:
-        PlugInError: a class lacks a method, or two have the same kind.
+        PlugInError: a class lacks a method, or two classes have the same kind.
     """
     classes: dict[str, type[C]] = {}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
@@ -182,13 +187,13 @@ def kinds_within(package: str, base: type[C]) -> dict[str, type[C]]:
 
 @dataclass(frozen=True)
 class PlugIns:
-    """In an annotated union of configurations, told apart by `kind`: what packages offer to a group belongs to it too.
+    """The annotation that adds plug-ins' kinds to a union of configuration classes, which `kind` tells apart.
 
-    A package is imported when a kind of its own is first asked for, or when the JSON Schema is; a plug-in that cannot
-    be used is then a fault of that kind alone.
+    A plug-in is imported when a scenario uses its kind, or when the JSON Schema is made. An unusable plug-in makes only
+    its own kind an error.
 
-    group: of entry points, whose names are kinds. base: what their classes must derive from.
-    package: whose modules define p2p-sim's own kinds; empty: the union names them.
+    group: of entry points, whose names are kinds. base: the class from which their classes must derive.
+    package: the package whose modules define p2p-sim's own kinds; empty: the union lists their classes.
     """
 
     group: str
@@ -196,13 +201,12 @@ class PlugIns:
     package: str = ""
 
     def find(self, kind: str, own: Iterable[str]) -> type[Config] | None:
-        """The class of a kind; None if nobody offers it.
+        """The plug-in's class of a kind; None if no plug-in offers the kind.
 
-        Args:
-            kind: asked for. own: kinds of the union itself, which nobody else may offer.
+        own: p2p-sim's own kinds in the union, which no plug-in may offer.
 
         Raises:
-            PlugInError: it is offered twice, or cannot be used.
+            PlugInError: several offer the kind, or its class cannot be used.
         """
         makers = offers(self.group).get(kind, ())
         if makers and kind in own:
@@ -211,25 +215,11 @@ class PlugIns:
             raise PlugInError(f"is offered by {' and by '.join(map(str, makers))}: uninstall all but one")
         return makers[0].load(self.base) if makers else None
 
-    def usable(self, own: Iterable[str]) -> Iterator[type[Config]]:
-        """Yields the classes of all plug-ins that can be used, and warns of each of the others with the reason.
-
-        own: kinds of the union itself.
-        """
-        own = tuple(own)
-        for kind in offers(self.group):
-            try:
-                config = self.find(kind, own)
-            except PlugInError as error:
-                warnings.warn(f"{self.group}: {kind}: {error}", stacklevel=2)
-            else:
-                if config is not None:
-                    yield config
-
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The union of the classes of `source`, and of what is known when a value is looked at."""
-        choices: dict[Any, CoreSchema] = {kinds_of(own)[0]: handler.generate_schema(own) for own in self._own(source)}
-        own = tuple(choices)
+        """The union of p2p-sim's own classes and of one choice for all plug-ins, which are looked up for each value."""
+        configs = self.own(source)
+        choices: dict[Any, CoreSchema] = {kind: handler.generate_schema(config) for kind, config in configs.items()}
+        own = tuple(choices)  # a kind in a file may be a list, of which a dictionary cannot ask
 
         def tag(value: Any) -> str | None:
             kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", "")
@@ -244,21 +234,29 @@ class PlugIns:
         return core_schema.tagged_union_schema(choices, tag, serialization=core_schema.simple_ser_schema("any"))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The JSON Schema: one of the union's own classes, or of the installed plug-ins' that can be used."""
-        own = {kind: choice for kind, choice in schema["choices"].items() if kind != _OTHER}
-        others = {kinds_of(config)[0]: config.__pydantic_core_schema__ for config in self.usable(own)}
-        return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))
+        """The JSON Schema: a choice of p2p-sim's own classes and of all usable plug-ins' classes.
 
-    def _own(self, source: Any) -> tuple[type[Config], ...]:
-        """The configuration classes that belong to the union without plug-ins; `source` is the annotated union or base
-        class.
+        It warns of each unusable plug-in, with the reason.
         """
-        if self.package:
-            return tuple(kinds_within(self.package, self.base).values())
-        return get_args(source) or (() if source is self.base else (source,))
+        own = {kind: choice for kind, choice in schema["choices"].items() if kind != _OTHER}
+        choices: dict[Any, CoreSchema] = dict(own)
+        for kind in offers(self.group):
+            try:
+                if (config := self.find(kind, own)) is not None:
+                    choices[kind] = config.__pydantic_core_schema__
+            except PlugInError as error:
+                warnings.warn(f"{self.group}: {kind}: {error}", stacklevel=2)
+        return handler(core_schema.tagged_union_schema(choices, "kind"))
 
-    def _validate(self, value: Any, info: ValidationInfo, own: tuple[str, ...]) -> Config:
-        """A value of a kind that is not the union's own."""
+    def own(self, source: Any) -> dict[str, type[Config]]:
+        """P2p-sim's own classes in the union, by kind; `source` is the annotated union or base class."""
+        if self.package:
+            return kinds_within(self.package, self.base)
+        configs = get_args(source) or (() if source is self.base else (source,))
+        return {kinds_of(config)[0]: config for config in configs}
+
+    def _validate(self, value: Any, info: ValidationInfo, own: Iterable[str]) -> Config:
+        """The configuration that a value of a plug-in's kind describes; `own` are p2p-sim's own kinds."""
         if not isinstance(value, dict | self.base):
             raise PydanticCustomError("dict_type", "Input should be an object")
         kind = (value if isinstance(value, dict) else vars(value))["kind"]
@@ -269,7 +267,8 @@ class PlugIns:
         if config is None:
             expected = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
             text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
-            context = {"tag": str(kind), "expected_tags": expected, "note": _MISSING}
+            note = "no installed plug-in has this kind (pip install adds one)"
+            context = {"tag": str(kind), "expected_tags": expected, "note": note}
             raise PydanticCustomError("union_tag_invalid", text, context)
         if info.mode == "json":
             return config.model_validate_json(json.dumps(value))
@@ -277,9 +276,9 @@ class PlugIns:
 
 
 def member(union: Any, kind: str) -> type[Config] | None:
-    """The class of a kind in a union annotated with `PlugIns`; None if there is none that can be used."""
+    """The class of a kind in a union annotated with `PlugIns`; None if no usable class has the kind."""
     classes, plug_ins = get_args(union)
-    own = {kinds_of(config)[0]: config for config in plug_ins._own(classes)}
+    own = plug_ins.own(classes)
     try:
         chosen: type[Config] | None = plug_ins.find(kind, own) or own.get(kind)
     except PlugInError:
@@ -288,13 +287,14 @@ def member(union: Any, kind: str) -> type[Config] | None:
 
 
 DEBUG = "P2P_SIM_DEBUG"
-"""Environment variable; where it is set, an exception of a plug-in is shown with its whole traceback."""
+"""The environment variable that makes the command line show an exception of a plug-in with its whole traceback."""
 
 
 def plug_in_fault(fault: BaseException) -> str | None:
-    """What went wrong in which method of which plug-in, in one line; None if no plug-in was running.
+    """A line that names the plug-in, the method and the exception that it raised; None if no plug-in was running.
 
-    The method is the one that the simulator called; the line is the last one in the plug-in's own package.
+    The method is the one that the simulator called. The number in the message is of the last line of the plug-in's own
+    package in the traceback.
     """
     modules = {offer.entry.module.partition(".")[0]: offer for offer in offers_of_all()}
     frames = [(frame, line) for frame, line in traceback.walk_tb(fault.__traceback__) if _top(frame) in modules]
@@ -308,7 +308,7 @@ def plug_in_fault(fault: BaseException) -> str | None:
 
 
 def plug_in_failure(fault: BaseException) -> str | None:
-    """A plug-in's fault in one line, and how to see more; None if the whole traceback is wanted or no plug-in ran."""
+    """A line as `plug_in_fault` gives it, and how to see the traceback; None if `DEBUG` is set or no plug-in ran."""
     if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
         return None
     return f"{text}; for the whole traceback set {DEBUG}=1"

@@ -1,4 +1,4 @@
-"""What appears on a terminal: text that follows NO_COLOR, and how far something long is."""
+"""Output on a terminal: a console that follows NO_COLOR, and bars or lines that show the progress of long work."""
 
 import os
 import sys
@@ -20,36 +20,36 @@ def console(stderr: bool = False) -> "Console":
 
 
 PLAIN_EVERY_S = 10.0
-"""Seconds between two plain lines, where no bar can be drawn."""
+"""Seconds between two plain lines of progress, where no bar can be drawn."""
 COUNT = len("9,999,999 of 9,999,999")
-"""Columns of the two counts that a bar shows side by side, at most."""
+"""Width, in characters, of the widest pair of counts that a bar shows."""
 _silent = False
 
 
 class Show(Protocol):
-    """A function that work calls to show how far it is."""
+    """The type of a function that long work calls to show its progress."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
-        """Show that `finished` of `total` are done, and then `more`; with `news`, a plain line is printed at once."""
+        """Show that `finished` of `total` are done, then the text `more`; with `news`, print a plain line at once."""
 
 
 def silence() -> None:
-    """Shows no progress in this process from now on, since another one, which started it, has the terminal."""
+    """Show no progress in this process from now on: the process that started it has the terminal."""
     global _silent
     _silent = True
 
 
 @contextmanager
 def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
-    """Show how far some work is while the block runs, and yield what the work calls as it goes on.
+    """A context that shows the progress of some work, and yields the function that the work calls to report progress.
 
-    Worker processes leave the terminal to whoever started them.
+    Worker processes show nothing, since the process that started them has the terminal.
 
     Args:
-        name: of the work. unit: what is counted, in the plural. total: how many there are at the start.
-        estimate: show the time to go beside a bar. quiet: show nothing.
+        name: of the work. unit: plural noun of the things counted. total: number of things at the start.
+        estimate: show the remaining time beside a bar. quiet: show nothing.
     """
-    import multiprocessing  # its modules take as long as all of this command's own
+    import multiprocessing  # importing it takes as long as importing all modules of this command
 
     errors = console(stderr=True)
     if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):
@@ -60,7 +60,7 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
-        # a narrow terminal cuts the name and what follows the count, never the count
+        # a narrow terminal cuts the name and the text after the count, never the count
         columns = (
             TextColumn(
                 "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", min_width=8, max_width=24)
@@ -80,7 +80,7 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
 
 
 def _plain_lines(name: str, unit: str) -> Show:
-    """What prints the progress as a line on standard error, every ten seconds or when there is news."""
+    """A function that prints progress as a line on standard error, every ten seconds or when there is news."""
     last = time.monotonic()
 
     def show(finished: int, total: int, more: str = "", news: bool = False) -> None:

@@ -1,26 +1,31 @@
-"""Named, independent random streams from one seed.
+"""What makes a run the same everywhere: named, independent random streams from one seed, and one numerical thread.
 
-A stream is addressed by (seed, replicate, purpose, shard, attempt), so that no order of events, fault or neighbouring
-shard changes what a user draws, and two mechanisms on the same replicate meet the same users and the same network. They
-also share the numbers behind their noise: a noise salt gives the same users others.
+A stream is addressed by (seed, replicate, purpose, shard, attempt). So the order of events, faults and other shards do
+not change a user's numbers. Two mechanisms on the same replicate meet the same users and the same network, and draw
+their noise from the same numbers. A noise salt draws other noise for the same users.
 The numbers are for simulation: they are not cryptographic noise and must not protect anyone's real label.
 """
 
 import hashlib
+import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from p2p_sim.base.errors import InputError
 
 BLOCK = 65_536
-"""Users whose numbers are drawn in one go; a constant of the model, because it fixes the order of draws."""
+"""Number of users whose numbers are drawn in one go; a constant of the model, because it fixes the order of draws."""
 
 CACHED = 8_192
-"""Numbers computed at a time, so that intermediate results stay in the cache; changes no number."""
+"""Count of numbers computed at a time, so that intermediate results stay in the cache; it changes no number."""
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
-"""Purposes of which a noise salt changes nothing: who the users are and who knows whom; roles belong to them too."""
+"""Purposes of streams that a noise salt leaves alone: who the users are and who knows whom; also all roles."""
 GOLDEN = 0x9E3779B97F4A7C15
 """SplitMix64's step: 2**64 over the golden ratio, made odd."""
 
@@ -32,8 +37,8 @@ class Streams:
     Args:
         seed: root seed, a non-negative integer.
         replicate: index of the replicate, from 0.
-        noise_salt: 0 to 2**32 - 1; another salt draws everything anew but `OF_THE_USERS`.
-        home: the shard that is meant where none is named.
+        noise_salt: 0 to 2**32 - 1; another salt changes all streams except those of `OF_THE_USERS` and of roles.
+        home: the shard of streams that are asked for without a shard.
     """
 
     seed: int
@@ -42,7 +47,7 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """These streams with another home: the shard that is used if a call names none."""
+        """All streams of the replicate, with the shard that is used if a call names none set to this one."""
         return replace(self, home=shard)
 
     def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:
@@ -55,7 +60,7 @@ class Streams:
         return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
 
     def uniforms(self, purpose: str, shard: int | None = None, attempt: int = 0) -> "Uniforms":
-        """Uniform numbers by index, if only a few of many are needed, in an order not known before.
+        """The stream with this address as uniform numbers that are looked up by index, in any order.
 
         >>> numbers = Streams(1, 0).uniforms("retry")
         >>> bool(numbers.at(np.array([7]))[0] == numbers.at(np.arange(10))[7])
@@ -65,7 +70,7 @@ class Streams:
         return Uniforms(int(state))
 
     def integer_seed(self, purpose: str) -> int:
-        """A seed below 2**31 for libraries that do not take a generator (scikit-learn)."""
+        """A seed below 2**31, drawn from a stream, for libraries that take no generator (scikit-learn)."""
         return int(self.generator(purpose).integers(2**31))
 
     def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
@@ -81,9 +86,9 @@ NOISE = frozenset({"flip", "half"})
 
 
 class PublicStreams(Streams):
-    """The streams of a replicate as a protocol may use them: all but those of noise and users.
+    """The streams of a replicate that a protocol may use: all except those of noise and users.
 
-    It guards against accidents; code in the same process cannot be kept from reading anything.
+    The class guards against accidents only, since code in the same process can read everything.
     """
 
     def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
@@ -93,19 +98,19 @@ class PublicStreams(Streams):
 
     @classmethod
     def of(cls, streams: Streams) -> "PublicStreams":
-        """The public part of the streams of a replicate."""
+        """The streams of the same replicate, without those of noise and users."""
         return cls(streams.seed, streams.replicate, streams.noise_salt)
 
 
 @dataclass(frozen=True)
 class Uniforms:
-    """A stream whose numbers are looked up: the index alone says which number it is.
+    """A stream of uniform numbers, each of which is computed from its index alone.
 
-    All streams lie on SplitMix64's one cycle of 2**64 states, at random places: two of S streams of which at most L
-    numbers are used overlap with probability below S² L / 2**64.
+    All streams lie on SplitMix64's single cycle of 2**64 states, at random places. If at most L numbers of each of S
+    streams are used, two streams overlap with probability below S² L / 2**64.
 
     Args:
-        state: where the generator starts, 0 to 2**64 - 1.
+        state: the generator's state before number 0, 0 to 2**64 - 1.
     """
 
     state: int
@@ -123,9 +128,9 @@ class Uniforms:
 
 
 def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Outputs number `index` (m,), from 0, of the SplitMix64 generator started at `state` (Steele, Lea, Flood 2014).
+    """The outputs (m,) at `index` (m,), from 0, of SplitMix64 started at `state` (Steele, Lea and Flood 2014).
 
-    The generator adds a constant to its state and scrambles the sum, so that any output can be had without the others.
+    The generator adds a constant to its state and scrambles the sum, so any output can be computed alone.
     """
     words = index.astype(np.uint64)
     words *= np.uint64(GOLDEN)
@@ -141,9 +146,9 @@ def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
 def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArray[np.bool_]:
     """`size` independent bits, each True with `probability` in [0, 1], exact to 2**-69.
 
-    A 16-bit word decides, except where it equals the threshold's leading 16 bits: there the rest of the threshold is
-    compared with a fresh 53-bit number. This is three times faster than comparing doubles and, unlike single
-    precision, right for probabilities such as 1e-6.
+    A 16-bit word decides, unless it equals the threshold's leading 16 bits. Then a fresh 53-bit number is compared with
+    the rest of the threshold. This is three times faster than comparing doubles and, unlike single precision, right for
+    probabilities such as 1e-6.
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability = {probability}: must lie in [0, 1]")
@@ -161,3 +166,19 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
         ties = np.flatnonzero(words == threshold)
         hits[ties] = rng.random(ties.size) < rest
     return out
+
+
+_libraries = lru_cache(maxsize=1)(lambda modules: ThreadpoolController())
+"""The numerical libraries of this process, by the number of imported modules: only an import loads further ones.
+
+The search takes milliseconds, a good part of a small replicate.
+"""
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which every numerical library that is loaded by now computes with one thread.
+
+    With more threads, k-means and logistic regression differ in their last bits.
+    """
+    context: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1)
+    return context

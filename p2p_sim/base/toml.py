@@ -1,4 +1,4 @@
-"""Trees of tables in TOML: files, texts, and keys that are set by hand, by `--set` or along a sweep."""
+"""Nested tables of TOML: reads them from files and texts, and sets their dotted keys for `--set` and for sweeps."""
 
 import copy
 import re
@@ -10,11 +10,11 @@ from typing import Any
 from p2p_sim.base.errors import InputError, shortened
 
 LARGEST_FILE, DEEPEST = 10_000_000, 40
-"""Bytes of a scenario or sweep file, and levels of its tables and lists."""
+"""Most bytes of a scenario or sweep file, and most levels of its nested tables and lists."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; one InputError says why it cannot be read."""
+    """The nested tables of a TOML file; an InputError says why the file cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)  # a device may have no end
@@ -30,7 +30,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """TOML as nested tables; a ValueError for whole numbers beyond 64 bits and for what is nested too deeply."""
+    """The nested tables of a TOML text.
+
+    Raises:
+        ValueError: it is no TOML, holds a whole number beyond 64 bits, or has more than `DEEPEST` levels.
+    """
     deep = f"nested more than {DEEPEST} levels"
     try:
         tree = tomllib.loads(text)
@@ -53,23 +57,23 @@ EITHER = (
     "mechanism.noise_multiplier",
     "mechanism.randomizer.epsilon",
 )
-"""Keys of which a scenario has one."""
+"""Keys that exclude each other: a scenario has only one of them."""
 WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
-"""A text that needs no quotes: letters, digits, and what names and paths have between them; of limited length."""
+"""Pattern of a text that needs no quotes, such as a name or a path: letters, digits and the characters between."""
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
-    """Keys and values of several "dotted.key=value", no two of which contradict each other."""
+    """The keys and values of several texts "dotted.key=value", checked by `check_either`."""
     changes = [parse_override(override) for override in overrides]
     check_either(changes)
     return changes
 
 
 def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
-    """Raise InputError if changes set two keys of which a scenario has one: the later would win silently.
+    """Raise InputError if changes set two keys of `EITHER`, of which the later would win silently.
 
     Args:
-        changes: keys and values. option: what stands before a key in the message.
+        changes: dotted keys and their values. option: the text before each key in the message.
     """
     changes = list(changes)
     present = [name for name in EITHER if any(_sets(name, key, value) for key, value in changes)]
@@ -80,7 +84,7 @@ def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> 
 
 
 def _sets(wanted: str, key: str, value: Any) -> bool:
-    """Whether setting `key` to `value` sets the key `wanted`, by itself or within a table."""
+    """Whether setting `key` to `value` sets the dotted key `wanted`, by itself or within a table."""
     if not f"{wanted}.".startswith(f"{key}."):
         return False
     for part in filter(None, wanted.removeprefix(key).split(".")):
@@ -91,9 +95,10 @@ def _sets(wanted: str, key: str, value: Any) -> bool:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """Key and value of "dotted.key=value" in TOML, where a bare word is a text: engine=vectorised.
+    """The key and value of a text "dotted.key=value", with a TOML value or a bare word: engine=vectorised.
 
-    What is neither is refused, with a hint that it lacks quotes.
+    Raises:
+        InputError: the value is neither; a hint says to put text in quotes.
     """
     key, equals, text = override.partition("=")
     key = key.strip()
@@ -115,8 +120,10 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
-    a scenario has one, the others are dropped."""
+    """Set a dotted key of nested tables.
+
+    A table whose `kind` changes loses its other keys. Setting a key of `EITHER` drops the keys that it excludes.
+    """
     for alternative in EITHER if key in EITHER else ():
         drop_key(tree, alternative)
     *parents, last = key.split(".")
@@ -130,14 +137,14 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def value_at(tree: Any, key: str) -> Any:
-    """The value at a dotted key of nested tables; None if there is none."""
+    """The value at a dotted key of nested tables; None if there is no such key."""
     for part in key.split("."):
         tree = tree.get(part) if isinstance(tree, Mapping) else None
     return tree
 
 
 def drop_key(tree: dict[str, Any], key: str) -> None:
-    """Remove a dotted key, if it is there."""
+    """Remove a dotted key from nested tables, if it is there."""
     parent, _, last = key.rpartition(".")
     node = value_at(tree, parent) if parent else tree
     if isinstance(node, dict):

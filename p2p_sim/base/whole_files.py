@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and files of lines that a full disk or a killed run cannot spoil."""
+"""Writes files as a whole or not at all, and files of JSON lines that a full disk or a killed run cannot spoil."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from p2p_sim.base.errors import RunFailed
 
 
 def no_file(path: Path) -> str:
-    """Why a path names no file: it is a directory, or nothing is there."""
+    """The reason why a path names no file: it is a directory, or does not exist."""
     try:
         directory = path.is_dir()
     except (OSError, ValueError):  # a name that nothing can have
@@ -20,17 +20,13 @@ def no_file(path: Path) -> str:
 
 
 def no_directory(path: Path) -> str:
-    """Why a path names no directory: it is a file, or nothing is there."""
+    """The reason why a path names no directory: it is a file, or does not exist."""
     return "is a file, not a directory" if path.exists() else "there is no such directory"
 
 
 @contextmanager
 def writing(where: Path) -> Iterator[None]:
-    """A context in which a failure to write, such as a full disk, ends the run in one line.
-
-    Raises:
-        RunFailed: in place of an OSError; it names `where`.
-    """
+    """A context that turns an OSError, such as of a full disk, into a RunFailed of one line with the path `where`."""
     try:
         yield
     except OSError as error:
@@ -40,11 +36,10 @@ def writing(where: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_made(directory: Path) -> Iterator[None]:
-    """A context in which a directory exists, with its parents; if the work fails, those made for it that are empty are
-    removed.
+    """A context that makes a directory and its parents; if the work fails, the new ones that are empty are removed.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be made.
     """
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(parents=True, exist_ok=True)
@@ -58,13 +53,13 @@ def directory_made(directory: Path) -> Iterator[None]:
 
 
 def partial_of(path: Path) -> Path:
-    """Where a file is written before it takes its place; a killed run may leave it."""
+    """The temporary path at which a file is written before it replaces `path`; a killed run may leave this file."""
     return path.with_name(f".{path.stem}.partial{path.suffix}")
 
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[Path]:
-    """A context with a temporary path that replaces `path` when the work succeeds, and is removed when it fails."""
+    """A context with a temporary path, whose file replaces `path` if the work succeeds, and is removed if it fails."""
     partial = partial_of(path)
     try:
         yield partial
@@ -74,7 +69,7 @@ def in_place_of(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all, and on disk when this returns."""
+    """Write a file as a whole or not at all, and return when it is on disk."""
     with in_place_of(path) as partial, partial.open("wb") as file:
         file.write(content)
         file.flush()
@@ -82,7 +77,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = True) -> None:
-    """Append lines, all or none, and, with `sync`, wait until they are on disk."""
+    """Append records to a file of JSON lines, all or none; with `sync`, wait until they are on disk."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))
@@ -95,18 +90,11 @@ def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = 
 
 
 def repair_jsonl(path: Path) -> None:
-    """Cut a half-written last line, which a killed run may leave."""
+    """Remove a half-written last line, which a killed run may leave, from a file of JSON lines."""
     if not path.exists():
         return
     with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        whole = end
-        while whole > 0:  # back to the last end of a line
-            begin = max(0, whole - 65_536)
-            file.seek(begin)
-            newline = file.read(whole - begin).rfind(b"\n")
-            whole = begin + newline + 1 if newline >= 0 else begin
-            if newline >= 0:
-                break
-        if whole < end:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
             file.truncate(whole)

@@ -1,4 +1,4 @@
-"""Values as spreadsheets and JSON have them."""
+"""Converts values for CSV files, which spreadsheets read, and for JSON."""
 
 import math
 import re
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
-"""How a text begins that spreadsheets may run, and the apostrophe that is put before it; a negative number is none."""
+"""The beginning of a text that spreadsheets may run, or of one with an apostrophe; not that of a negative number."""
 
 
 def as_text(cell: object) -> object:
-    """A cell of a CSV file: a text that could be a formula gets an apostrophe, which whoever reads it back removes.
+    """The cell for a CSV file: a text that could be a formula gets an apostrophe, which the reader has to remove.
 
     >>> [as_text(cell) for cell in ("=1+1", "-x", "'a", "-0.5", -0.5, "a-b")]
     ["'=1+1", "'-x", "''a", '-0.5', -0.5, 'a-b']
@@ -24,7 +24,7 @@ def as_text(cell: object) -> object:
 
 
 def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """A table for `to_csv`: texts and names of columns as `as_text` has them, columns of numbers as they are."""
+    """The table for `to_csv`: `as_text` is applied to the names of columns, and to the cells of columns of texts."""
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
@@ -33,9 +33,7 @@ def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def finite(value: Any) -> Any:
-    """A value that JSON can hold: plain numbers, infinities as the texts "inf" and "-inf", NaN as null, at any
-    depth.
-    """
+    """The value for JSON, at any depth: NumPy's numbers as Python's, infinities as "inf" and "-inf", NaN as None."""
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

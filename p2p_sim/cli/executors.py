@@ -1,44 +1,38 @@
-"""Where runs and sweeps are done, as the options say it."""
+"""The executors of runs, sweeps and searches, as the command's options choose them."""
 
 import os
 from collections.abc import Mapping
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.memory_need import replicates_that_fit
+from p2p_sim.replicate.replicate import replicates_that_fit
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import LocalProcesses, at_a_time
 from p2p_sim.sweeps.plan import SweepPlan
 from p2p_sim.sweeps.tasks import Executor, Serial
 
 
-def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Executor:
-    """What runs the replicates of a scenario: one per core at a time, or of a large scenario as many as fit into
-    memory.
+def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
+    """The executor of a scenario's replicates: this machine, or the Dask cluster at the address `dask`.
+
+    Without `workers`, this machine runs as many replicates at a time as there are cores and memory allows.
     """
-    _check(workers, split)
+    _check(workers, split, dask)
+    if dask is not None:
+        return _dask(dask, scenario.packages)
     if split is not None:
         return _split(_processes(workers), scenario)
     return at_a_time(workers or min(os.cpu_count() or 1, replicates_that_fit(scenario)))
 
 
 def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str | None) -> Executor:
-    """What runs the points of a sweep: this machine, or the Dask cluster at the address `dask`."""
+    """The executor of a sweep's replicates: this machine, or the Dask cluster at the address `dask`."""
     _check(workers, split, dask)
     chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)
     return chosen if split is None else _split(chosen, plan.base)
 
 
-def for_tune(scenario: Scenario, workers: int | None, dask: str | None) -> Executor:
-    """What runs the replicates of a search: this machine, as for a scenario, or the Dask cluster at the address
-    `dask`.
-    """
-    if dask is None:
-        return for_run(scenario, workers, None)
-    _check(workers, None, dask)
-    return _dask(dask, scenario.packages)
-
-
-def _check(workers: int | None, split: str | None, dask: str | None = None) -> None:
+def _check(workers: int | None, split: str | None, dask: str | None) -> None:
+    """Refuse values of --workers, --split and --dask that are wrong or do not go together."""
     if workers is not None and dask is not None:
         raise InputError(f"--workers {workers}: does not go with --dask, where the cluster says how many there are")
     if workers is not None and not 1 <= workers <= 1024:

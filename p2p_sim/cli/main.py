@@ -1,4 +1,4 @@
-"""The commands: they parse and print; everything else happens in the packages below."""
+"""The command line: its commands parse options and print results; the other packages do the work."""
 
 import atexit
 import gc
@@ -15,6 +15,7 @@ from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.new import new
 from p2p_sim.cli.options import (
+    FIGURES,
     App,
     AsJson,
     DataDir,
@@ -27,7 +28,6 @@ from p2p_sim.cli.options import (
     Version,
     Workers,
     check_data_dir,
-    check_figure,
     check_file,
     interrupted,
     one_of,
@@ -60,7 +60,7 @@ p2p-sim --help lists all commands."""
 
 @app.callback()
 def _root(context: typer.Context, version: Version = False) -> None:
-    """Print a greeting where no command is named."""
+    """Print a greeting if no command is named."""
     if context.invoked_subcommand is None:
         print(GREETING)
 
@@ -132,13 +132,13 @@ def _exports(
     """For each file of --export and --transcript, the function that writes it and returns the number of its lines.
 
     Raises:
-        InputError: a file cannot be written, or the scenario releases nothing that belongs there; before anything runs.
+        InputError: a file cannot be written, or the scenario has nothing to write into it.
     """
     if export is None and transcript is None:
         return {}
     from p2p_sim.results import release_export
 
-    # the paths first, then whether the scenario has what belongs there
+    # the paths are checked first, then whether the scenario has what would be written
     exports: dict[Path, Callable[[Scenario, Path, Path | None], int]] = {}
     for option, path, write in (
         ("--export", export, release_export.export_release),
@@ -241,8 +241,7 @@ def network(
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
-    if film is not None:
-        check_file("--film", film, (".html", ".htm"))
+    check_file("--film", film, (".html", ".htm"))
     observed = observe(chosen, replicate, data_dir)
     figures = draw(observed, directory)
     if film is not None:
@@ -271,8 +270,7 @@ def check_bounds(
     from p2p_sim.cli.printing.privacy_answers import verdicts_output
     from p2p_sim.privacy.claims import all_claims
 
-    if figure is not None:
-        check_figure(figure)
+    check_file("--figure", figure, FIGURES)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
         from p2p_sim.figures.epsilons import plot_bounds
@@ -285,8 +283,9 @@ def check_bounds(
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
-    """Lines about a valid scenario or sweep file: its identity, and what its own data hold; warnings go to standard
-    error.
+    """Lines about a valid scenario or sweep file: its identity or size, and what the user's own data hold.
+
+    Warnings about the file go to standard error.
 
     Raises:
         InputError: the file is not valid.
@@ -297,7 +296,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.sweeps.plan import load_sweep
 
     file = located(file)
-    # advice is about replicates that read a user's own table or use a plug-in; the shipped ones are as they should be
+    # advice is given for replicates that read the user's own table or use a plug-in, not for shipped ones
     if "axes" not in read_toml(file):
         replicate = Replicate(load(file, overrides, None), data_dir=data_dir)
         uncommon = replicate.scenario.population.own or replicate.scenario.mechanism_claimed_by
@@ -312,16 +311,15 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 
 def _failure(error: Exception) -> str | None:
-    """The reason for a failed run in one line; None if it is a fault of the simulator, or a traceback is wanted."""
+    """The reason for a failed run in one line; None for a fault of the simulator, which ends in a traceback."""
     from p2p_sim.base.plugins import plug_in_failure
 
     if isinstance(error, RunFailed):
         return str(error)
-    if (text := plug_in_failure(error)) is not None:
-        return text
-    if isinstance(error, MemoryError | OSError):  # what this machine has not, or does not allow
+    text = plug_in_failure(error)
+    if text is None and isinstance(error, MemoryError | OSError):  # what this machine has not, or does not allow
         return f"{'not enough memory: ' * isinstance(error, MemoryError)}{error}"
-    return None
+    return text
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -329,9 +327,9 @@ def _warn(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 
 def main() -> None:
-    """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
+    """Run the command line. Bad input ends in one line and exit status 2, a failed run in one line and status 1."""
     atexit.register(gc.freeze)  # what is left at the end of the process needs no search for garbage
-    usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
+    usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer offers no name for this class
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn

@@ -141,7 +141,7 @@ class NewScenario:
 
 
 def copied(name: str, start: str) -> NewScenario:
-    """A copy of a scenario under another name, in the current directory, with the files that it names.
+    """Copy a scenario under another name to the current directory, with the files that it names.
 
     Args:
         name: of the new scenario. start: a shipped scenario's name, or a file.
@@ -174,7 +174,7 @@ def copied(name: str, start: str) -> NewScenario:
 
 
 def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> NewScenario:
-    """A scenario for a user's own table, in the current directory.
+    """Write a scenario for a table of one's own to the current directory.
 
     Args:
         name: of the scenario. data: the table. label: its column. stated: separator, decimal, thousands, encoding, if

@@ -1,4 +1,4 @@
-"""What several commands share: the form of the help, options, checks of files, and how a stopped command ends."""
+"""Parts that several commands share: the layout of the help, options, checks of files, the end of a stopped command."""
 
 import os
 import sys
@@ -16,14 +16,14 @@ from p2p_sim.base.whole_files import no_directory
 
 
 class Command(TyperCommand):
-    """A command; the paragraph of its help that begins with "Example: " is shown as lines for a shell."""
+    """A command. The paragraph of its help that begins with "Example: " is shown as lines for a shell."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Arguments by their name, without braces."""
+        """The arguments of the usage line by their names, without braces."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """What the command does, and its example."""
+        """Write the command's description and its example."""
         text, _, example = (self.help or "").partition("Example: ")
         formatter.write_paragraph()
         with formatter.indentation():
@@ -34,7 +34,7 @@ class Command(TyperCommand):
                     formatter.write(f"  {line}\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments by their name alone; an option's value as the help names it."""
+        """Write the arguments by their names alone, and the options with the names of their values."""
         # an argument's record has its metavar twice, so that its name is taken from the parameter
         parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
@@ -53,25 +53,25 @@ class Commands(TyperGroup):
     """All commands, each with the whole first sentence of its help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """A line or more for each command."""
+        """Write each command in a line or more."""
         visible = [(name, command) for name, command in self.commands.items() if not command.hidden]
         with formatter.section("Commands"):
             formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in visible])
 
 
 class App(typer.Typer):
-    """A command line whose commands have the help above."""
+    """The command line, each of whose commands is a `Command`."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Commands, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Register a command, whose help has the form of `Command`."""
+        """Register a function as a `Command`."""
         return super().command(name, **{"cls": Command, **settings})
 
 
 def first_sentence(text: str) -> str:
-    """The first paragraph in one line.
+    """The first paragraph of a text in one line.
 
     >>> first_sentence("Print what\\nis known.\\n\\nExample: p2p-sim")
     'Print what is known.'
@@ -80,7 +80,7 @@ def first_sentence(text: str) -> str:
 
 
 def shell_lines(command: str, width: int) -> list[str]:
-    """A command in lines that a shell reads as one.
+    """A command broken into lines of at most `width` columns, which a shell reads as one command.
 
     >>> shell_lines("p2p-sim run one.toml --set seed=2", 22)
     ['p2p-sim run one.toml \\\\', '    --set seed=2']
@@ -91,7 +91,7 @@ def shell_lines(command: str, width: int) -> list[str]:
 
 
 def _version(wanted: bool) -> None:
-    """Print the versions and stop."""
+    """Print the versions of p2p-sim, Python and NumPy and end the command, if `--version` is given."""
     if wanted:
         from p2p_sim.base.packages import versions
 
@@ -125,7 +125,7 @@ class Note(UserWarning):
 
 
 def _hush(quiet: bool) -> bool:
-    """Switches warnings off for the rest of the command if --quiet is set; returns the option's value."""
+    """The value of the option --quiet; if it is set, warnings are switched off for the rest of the command."""
     if quiet:
         warnings.simplefilter("ignore")  # until `main` ends
     return quiet
@@ -163,13 +163,14 @@ def check_data_dir(data_dir: Path | None) -> None:
         raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
 
-def check_figure(path: Path) -> None:
-    """Raises an error unless a figure can be written to a path: its ending is one of .png, .pdf and .svg."""
-    check_file("--figure", path, (".png", ".pdf", ".svg"))
+FIGURES = (".png", ".pdf", ".svg")
+"""Allowed endings of a figure's file."""
 
 
-def check_file(option: str, path: Path, endings: tuple[str, ...]) -> None:
-    """Refuse a file for an option's output that has no allowed ending, or cannot be written."""
+def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
+    """Refuse a file for an option's output that has no allowed ending, or cannot be written; None is allowed."""
+    if path is None:
+        return
     if path.suffix.lower() not in endings:
         raise InputError(f"{option} {path}: must end in {', '.join(endings[:-1])} or {endings[-1]}")
     if path.is_dir():
@@ -181,6 +182,6 @@ def check_file(option: str, path: Path, endings: tuple[str, ...]) -> None:
 
 
 def interrupted(by: KeyboardInterrupt) -> typer.Exit:
-    """The end of a run that was stopped by Ctrl-C."""
+    """The exception that ends a command with status 130 after Ctrl-C; the reason is printed."""
     print(str(by) or "interrupted", file=sys.stderr)
     return typer.Exit(130)

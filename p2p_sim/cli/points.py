@@ -130,7 +130,7 @@ def tune(
         raise InputError(f"--trials {trials}: must lie in 1..100000")
     chosen = load(scenario, overrides, None)
     from p2p_sim.base.progress import progress_shown
-    from p2p_sim.cli.executors import for_tune
+    from p2p_sim.cli.executors import for_run
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.tuning_trials import tuned_output
     from p2p_sim.tuning.goal import Goal
@@ -141,7 +141,7 @@ def tune(
 
     space = None if search is None else read_search(search)
     tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)
-    executor = for_tune(chosen, workers, dask)
+    executor = for_run(chosen, workers, None, dask)
     try:
         with progress_shown(chosen.name, "trials", trials, quiet=quiet) as report:
             # a curator's search pays for its looks at the labels, with a number of trials drawn at random

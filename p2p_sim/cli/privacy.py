@@ -1,4 +1,4 @@
-"""The commands that ask how private an exchange is, and the one that attacks it: they parse and print."""
+"""The commands that say how private an exchange is, and the command that attacks it."""
 
 import sys
 import warnings
@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.options import AsJson, DataDir, Overrides, Quiet, ScenarioFile, check_data_dir, check_figure, one_of
+from p2p_sim.cli.options import (
+    FIGURES,
+    AsJson,
+    DataDir,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    check_data_dir,
+    check_file,
+    one_of,
+)
 from p2p_sim.cli.scenarios import load
 
 Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
@@ -123,7 +133,7 @@ def calibrate(
     from p2p_sim.privacy.target_questions import calibrated, compared_peers, enough_neighbours
     from p2p_sim.privacy.wording import exposed
 
-    # with a flip probability the number of neighbours is what is looked for, in one cluster
+    # with a flip probability, the smallest number of neighbours in one cluster is looked for
     if flip_prob is not None:
         if degree is not None:
             raise InputError(f"--degree {degree}: does not go with --flip-prob, which asks for the smallest degree")
@@ -138,13 +148,9 @@ def calibrate(
         if observer != "learner" or num_classes > 2 or degree is not None:
             raise InputError("--peers: several are compared for --observer learner, two classes, without --degree")
         comparison = compared_peers(
-            cluster_size,
-            peers,
-            sampling_rate,
-            epsilon=epsilon,
-            delta=delta,
-            majority=0.6 if majority is None else majority,
-        )
+            cluster_size, peers, sampling_rate,
+            epsilon=epsilon, delta=delta, majority=0.6 if majority is None else majority,
+        )  # fmt: skip
         print_output(peers_output(comparison), json_)
         return
     if majority is not None:
@@ -266,9 +272,7 @@ def audit(
     from p2p_sim.cli.printing.small_audits import audit_output
 
     check_data_dir(data_dir)
-    if figure is not None:
-        check_figure(figure)
-    # a figure that cannot be written is refused above, since an attack may take minutes
+    check_file("--figure", figure, FIGURES)  # now, since an attack may take minutes
     result = attack(
         load(scenario, overrides, engine), observer, members, trials=trials,
         cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir,

@@ -16,7 +16,7 @@ from p2p_sim.cli.options import AsJson, DataDir, Note, Overrides, Quiet, check_d
 if TYPE_CHECKING:
     from p2p_sim import Scenario
     from p2p_sim.population.data_sets import DataSet
-    from p2p_sim.sweeps.run_scenario import Finished
+    from p2p_sim.sweeps.run_sweep import SweepResult
 
 EXAMPLE = EXAMPLES / "own_mechanism"
 
@@ -91,7 +91,7 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
 
 
 def against_randomised_response(
-    chosen: "Scenario", finished: "Finished", file: Path, *, overrides: list[str] | None, data_dir: Path | None
+    chosen: "Scenario", finished: "SweepResult", file: Path, *, overrides: list[str] | None, data_dir: Path | None
 ) -> str:
     """The commands that run randomised response with the α of an exchange on the same users, and compare the two.
 

@@ -1,4 +1,4 @@
-"""Who does not follow the protocol, and who tells whom."""
+"""Adversaries: users who do not follow the protocol, or who pool what they see with the learner."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Config, differing
+from p2p_sim.base.configuration import Config, defaults, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Shard
@@ -79,24 +79,24 @@ class AdversariesConfig(Config):
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The keys by which users differ from users who follow the protocol and tell nobody what they see."""
-        keys = differing("adversaries", self.model_dump(), type(self)().model_dump())
+        """The keys, such as "adversaries.liars", that differ from a scenario without adversaries."""
+        keys = differing("adversaries", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(key.rpartition(".")[0] for key in keys))
 
     @property
     def lying(self) -> tuple[str, ...]:
-        """The roles that some play who answer with a class that is not their noisy label."""
+        """The roles, among those that some users have, that answer with a class other than the noisy label."""
         roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
         return tuple(roles)
 
     @property
     def inverting(self) -> tuple[str, ...]:
-        """The roles that some play who answer with the class after that of their noisy label."""
+        """The roles, among those that some users have, that answer with the class after the noisy label's."""
         return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
 
     @property
     def hiding_nobody(self) -> tuple[str, ...]:
-        """The roles that some play who give no noisy label, so that fewer users hide each other."""
+        """The roles, among those that some users have, that give no noisy label, and so hide no other user."""
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
         return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
 
@@ -106,10 +106,10 @@ NOBODY = AdversariesConfig()
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a shard's users, each array (m,).
+    """The roles of a shard's users, arrays (m,) with an entry for each user.
 
-    member: pools what she sees; silent: does not answer; answer: what she answers instead of her noisy label, -1:
-    nothing else, -2: its next class, else that class; prober: asks everybody of her cluster.
+    member: whether she pools what she sees. silent: whether she never answers. answer: a class with which she always
+    answers, -1: her noisy label, -2: the class after it. prober: whether she asks every user of her cluster.
     """
 
     member: Bools
@@ -117,14 +117,9 @@ class Roles:
     answer: NDArray[np.int16]
     prober: Bools
 
-    @property
-    def constant(self) -> Bools:
-        """Which users (m,) always answer with the same class, whatever their label."""
-        return self.answer >= 0
-
     @staticmethod
     def without_adversaries(size: int) -> "Roles":
-        """Everybody follows the protocol and keeps what she sees to herself."""
+        """The roles of `size` users who all follow the protocol and tell nobody what they see."""
         nobody = np.zeros(size, dtype=np.bool_)
         return Roles(nobody, nobody, np.full(size, -1, dtype=np.int16), nobody)
 
@@ -132,14 +127,11 @@ class Roles:
     def draw(
         config: AdversariesConfig, shard: Shard, degrees: NDArray[np.int64], row: NDArray[np.int32], streams: Streams
     ) -> "Roles":
-        """Draw a shard's roles.
+        """Draw the roles of a shard's users.
 
         Args:
-            config: how many there are.
-            shard: the users.
-            degrees: (m,) how many neighbours each has.
-            row: (m,) each user's row in the source.
-            streams: the replicate's.
+            config: the shares of users with each role. shard: the users. degrees: (m,) number of neighbours of each.
+            row: (m,) each user's row in the source. streams: the replicate's random streams.
         """
         nobody = np.zeros(shard.size, dtype=np.bool_)
 
@@ -167,11 +159,11 @@ class Roles:
         return Roles(member | sybil, some("free-rider", config.free_riders.share), answer, prober)
 
     def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
-        """What each user answers when her payload is `payload` (m, ...); it is a class (m,) where anybody lies."""
+        """The answer of each user with a payload (m, ...): the payload itself, or a class (m,) if some user lies."""
         if not (self.answer != -1).any():
             return payload
         labels = payload.astype(np.uint8)
-        answers = np.where(self.constant, self.answer, labels).astype(np.uint8)
+        answers = np.where(self.answer >= 0, self.answer, labels).astype(np.uint8)
         inverted = self.answer == _CODE["inverted"]
         answers[inverted] = (labels[inverted] + 1) % num_classes
         return answers
@@ -183,7 +175,7 @@ _CODE = {"noisy": -1, "inverted": -2, "zero": 0, "one": 1}
 def _first_of_each_cluster(
     shard: Shard, key: NDArray[np.float64], share: float, rank: NDArray[np.int64] | None
 ) -> Bools:
-    """The round(share · size) users of each cluster that come first by rank, then by key."""
+    """Which users (m,) are among the first round(share · size) of their cluster, by `rank`, if any, then by `key`."""
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((key, cluster) if rank is None else (key, rank, cluster))
@@ -194,7 +186,7 @@ def _first_of_each_cluster(
 
 
 def check_given(config: AdversariesConfig, rows: int) -> None:
-    """Raise InputError if a given member of the coalition is none of the source's `rows`."""
+    """Raise InputError if the configuration names a member of the coalition that is not among the source's `rows`."""
     for user in config.coalition.users:
         if not 0 <= user < rows:
             raise InputError(

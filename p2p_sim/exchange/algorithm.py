@@ -2,8 +2,8 @@
 
 Where users ask several peers, they pass on the majority of their noisy labels.
 
-This is the definition. `exchange_shard` draws from the same law all at once; `processes` and `batched_exchange` send
-its messages over a network. Tests hold all of them against it.
+This is the definition. `engines` draws from the same law all at once; `processes` and `batched_exchange` send the
+messages over a network. Tests compare all of them with this function.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ def label_exchange(
 
     Args:
         labels: of each user, 0 to K-1. clusters: the users of each cluster. flip_prob: α. sampling_rate: θ.
-        num_classes: K. peers: k, whom each user asks; 1 in the paper.
+        num_classes: K. peers: k, how many users each user asks; 1 in the paper.
 
     >>> rng = np.random.default_rng(1)
     >>> label_exchange([0, 1, 1], [[0, 1], [2]], flip_prob=0.0, sampling_rate=1.0, num_classes=2, rng=rng)

@@ -1,15 +1,16 @@
-"""The label exchange as a protocol of messages (Algorithm 2), run by the event engine.
+"""The label exchange as a protocol of messages (Algorithm 2 of the clustering paper), run by the event engine.
 
-A user starts and asks a peer of her cluster for its noisy label. If the reply comes in time, she submits the label to
-the learner with probability θ. A noisy label is drawn once and every request for it gets the same answer. If no reply
-comes in time, her request expires: as `on_timeout` says, she asks again, submits her own noisy label, or nothing.
-What happens to a user depends on her own draws and on who is online, never on another user's messages.
-Where she asks several peers, all questions start at once, and she submits what most replied when the last is settled.
+A user starts and asks a peer of her cluster for the peer's noisy label. If the reply comes in time, she submits the
+label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer. If
+no reply comes in time, her request expires: as `on_timeout` says, she asks again, submits her own noisy label, or
+submits nothing. What happens to a user depends on her own draws and on who is online, never on other users' messages.
+If she asks several peers, she asks all at once, and submits the majority of the replies when every question is settled.
 """
 
 import gc
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,13 +19,12 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.exchange_run import ExchangeRun, ReceivedLabels
+from p2p_sim.exchange.exchange_run import ExchangeRun, ReceivedLabels, Traffic
 from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.peers import ONE_PEER, Asking
-from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
-from p2p_sim.network.event_queue import Actor, Engine, Times, Users
+from p2p_sim.network.event_queue import Engine, Times, Users
 from p2p_sim.network.faults import Bools
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
@@ -36,18 +36,18 @@ SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
 
 
 def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
-    """One number for an event (START to CONFESSION) of an attempt, a copy and a hop, by which the engine sorts."""
+    """The engine's number for an event (START to CONFESSION) of an attempt, a copy and a hop."""
     return ((attempt * HOPS + hop) * COPIES + copy) * 8 + event
 
 
 class ShardExchange(ExchangeRun):
-    """One shard's label exchange, in windows of messages.
+    """One shard's label exchange, whose messages are handled many at a time.
 
     Args:
         shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
-        payload: (shard.size, ...) what each answers when asked, drawn once; of several peers: labels.
-        asking: how many peers each asks.
-        probe_every_s: between probes of an adversary. num_classes: K.
+        payload: (shard.size, ...) the answer of each user, drawn once; a label if users ask several peers.
+        asking: how many peers each user asks.
+        probe_every_s: seconds between probes of an adversary. num_classes: K.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ShardExchange(ExchangeRun):
         collecting = gc.isenabled()
         gc.disable()  # no cycles arise on the hot path
         try:
-            self.engine.run([self._prober(int(user)) for user in np.flatnonzero(self._roles.prober)])
+            self.engine.run([partial(self._prober, user) for user in np.flatnonzero(self._roles.prober).tolist()])
         finally:
             if collecting:
                 gc.enable()
@@ -92,7 +92,7 @@ class ShardExchange(ExchangeRun):
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def submissions(self) -> ReceivedLabels:
-        users = np.flatnonzero(self.in_time)
+        users = np.flatnonzero(self.accepts(self.arrival))
         if self._contents is not None:
             labels = self._contents.submitted[users]
         else:
@@ -124,7 +124,7 @@ class ShardExchange(ExchangeRun):
             self._on_probe(event, users, times)
 
     def _send(self, users: Users, times: Times, attempt: int) -> None:
-        """Send the requests of an attempt; those that will not be answered expire, or fail where nothing expires."""
+        """Send the requests of an attempt. A request that gets no answer expires, or fails if no time-out is set."""
         j = self.journey
         self.ledger.counts["fetches"] += users.size
         path = j.path(users, attempt) if j.matters or not j.certain or self.ledger.records else None
@@ -166,7 +166,7 @@ class ShardExchange(ExchangeRun):
             self._post(REPLY, users, times, attempt=attempt, copy=number, ends=(node, users), only=serves)
 
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
-        """A reply arrives: the first valid one counts."""
+        """A reply arrives: the first valid one to each request counts."""
         j = self.journey
         users, times = self._met(j.online(users, times), [users, times])
         # without records, faults or later attempts, peers and labels are looked up only for what reaches the learner
@@ -188,7 +188,7 @@ class ShardExchange(ExchangeRun):
     def _valid(
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Which replies are the first in time, and which come too late; None: all, none."""
+        """Which replies are the first in time (None: all), and which come too late (None: none)."""
         j, limited = self.journey, self._config.request_timeout_s is not None
         late = times > j.sent(users, attempt) + j.timeout_s(attempt) if limited else None
         if j.copies == 1:
@@ -213,16 +213,13 @@ class ShardExchange(ExchangeRun):
             self._submit_majority(self._questions, self._questions.settle(users, back))
 
     def _settle(
-        self,
-        users: Users,
-        times: Times,
-        attempt: int,
-        label: Payload | None,
-        source: Users | None,
-        *,
+        self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, *,
         own: bool = False,
-    ) -> None:
-        """Notes labels (m,) that came for a question of each user, or her own; of one peer, she passes it on."""
+    ) -> None:  # fmt: skip
+        """Handle labels (m,) that answer a question of each user: with one peer she passes it on, else she notes it.
+
+        own: the labels are the users' own, as no reply came.
+        """
         if self._questions is None:
             if self._contents is not None and label is not None:
                 self._contents.held[users] = label
@@ -233,7 +230,7 @@ class ShardExchange(ExchangeRun):
         self._submit_majority(self._questions, self._questions.settle(users, times))
 
     def _submit_majority(self, questions: Questions, settled: Users) -> None:
-        """Pass on what most peers replied, for users whose questions are all settled."""
+        """Pass on the majority of the replies, for users whose questions are all settled."""
         majority = questions.majority(settled)
         users = majority.user
         if self._contents is not None:
@@ -241,7 +238,10 @@ class ShardExchange(ExchangeRun):
         self._submit(users, questions.last_s[users], majority.peer, questions.own[users])
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
-        """Pass a label on with probability θ, at once or in a batch at the deadline; no source: the first peer's."""
+        """Pass users' labels on with probability θ, at once or in a batch at the deadline.
+
+        source: (m,) whose labels they are; None: the users' first peers. own: (m,) which labels are the users' own.
+        """
         j = self.journey
         goes = j.choices.keep[users]
         batch_s = self._config.batch_time_s
@@ -259,7 +259,7 @@ class ShardExchange(ExchangeRun):
             self._post(SUBMISSION, users, times, copy=copy)
 
     def _on_submission(self, kind: int, users: Users, times: Times) -> None:
-        """Labels reach the learner: the first of a user counts."""
+        """Labels reach the learner, who takes each user's first."""
         label = None
         if self.ledger.records or self._contents is not None:
             label = self._arrived(kind, users, self.source[users])
@@ -269,30 +269,25 @@ class ShardExchange(ExchangeRun):
         self.ledger.delivered(SUBMISSION, times, users, None, label=label)
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
-    def _prober(self, prober: int) -> Actor:
-        """An adversary who asks everybody of her cluster, one after another while she is online, as a SimPy process."""
+    def _prober(self, prober: int, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+        """A SimPy process: an adversary asks each user of her cluster, one after another while she is online."""
         # `moment`: when the next probe is due, or she is back to send it
-        bounds, every = self._shard.offsets, self._every_s
+        moment, me, bounds = 0.0, np.array([prober], dtype=np.int32), self._shard.offsets
         cluster = int(np.searchsorted(bounds, prober, side="right"))
-
-        def script(environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
-            moment, me = 0.0, np.array([prober], dtype=np.int32)
-            for user in range(int(bounds[cluster - 1]), int(bounds[cluster])):
-                if user == prober:
-                    continue
-                when = self.journey.next_online(me, np.array([moment]))
-                moment = float(when[0])
-                if moment == NEVER:
-                    return
-                yield environment.timeout(max(moment - environment.now, 0.0))
-                target = np.array([user], dtype=np.int32)
-                self._post(PROBE, target, when, ends=(me, target))
-                moment += every
-
-        return script
+        for user in range(int(bounds[cluster - 1]), int(bounds[cluster])):
+            if user == prober:
+                continue
+            when = self.journey.next_online(me, np.array([moment]))
+            moment = float(when[0])
+            if moment == NEVER:
+                return
+            yield environment.timeout(max(moment - environment.now, 0.0))
+            target = np.array([user], dtype=np.int32)
+            self._post(PROBE, target, when, ends=(me, target))
+            moment += self._every_s
 
     def _on_probe(self, event: int, users: Users, times: Times) -> None:
-        """A probe reaches a user, or her answer the prober of her cluster."""
+        """A probe reaches a user, or the answer to a probe reaches the prober."""
         j, bounds = self.journey, self._shard.offsets
         prober = self._probers[np.searchsorted(bounds, users, side="right") - 1]
         receiver = users if event == PROBE else prober
@@ -306,18 +301,13 @@ class ShardExchange(ExchangeRun):
             self.probed[users] = True
 
     def _post(
-        self,
-        event: int,
-        users: Users,
-        times: Times,
-        *,
-        attempt: int = 0,
-        copy: int = 0,
-        hop: int = 0,
-        ends: tuple[Users, Users] | None = None,
-        only: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
+        self, event: int, users: Users, times: Times, *, attempt: int = 0, copy: int = 0, hop: int = 0,
+        ends: tuple[Users, Users] | None = None, only: NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
+        """Send messages, of which some are lost; odd copies are the network's duplicates.
+
+        ends: sender and receiver of each. only: (m,) which messages are sent; None: all.
+        """
         j, leg, kind = self.journey, LEG[event], message_kind(event, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
         counts, duplicate = self.ledger.counts, copy % 2 == 1 and hop == 0
@@ -338,11 +328,11 @@ class ShardExchange(ExchangeRun):
         self.engine.post(kind, arriving.user, arrives)
 
     def _arrived(self, kind: int, users: Users, source: Users) -> Payload:
-        """What messages of a kind carry on arrival, (m, ...), if it was `source` (m,) whose label it is."""
+        """The payloads (m, ...) of arriving messages of a kind, which are answers of the users `source` (m,)."""
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Rows of messages' columns (m,) whose receiver is online (m,); the others count as undelivered."""
+        """The entries of messages' columns whose receiver is `online` (m,); other messages count as undelivered."""
         if online is None:
             return columns
         self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))

@@ -1,29 +1,27 @@
-"""The two engines of the exchange: messages over a simulated network, and one vectorised draw from the same law.
+"""The engines of the exchange: messages over a simulated network, and one vectorised draw from the same law.
 
-A mechanism says what is exchanged; how it travels is decided here.
+A mechanism says what is exchanged; an engine decides how it travels.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import PublicStreams, Streams
+from p2p_sim.base.streams import PublicStreams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.exchange_run import ExchangeRun
+from p2p_sim.exchange.exchange_run import ExchangeRun, Traffic
 from p2p_sim.exchange.network_record import NetworkRecord, Unknown, realised
 from p2p_sim.exchange.peers import NO_REPLY, ONE_PEER, Asking, Peers, first_of_majority
 from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.protocol import LabelExchangeProtocol, Protocol
 from p2p_sim.exchange.randomizer import Message
-from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Messages, MessageTrace, Transcript
 from p2p_sim.network.latency import departures
 from p2p_sim.network.network_config import Network
-from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import People, Shard
 from p2p_sim.privacy.exchange.majority_exchange import ELSEWHERE
 
@@ -31,9 +29,9 @@ Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
-    """Yields the exchanges after all their submissions have passed the learner's link, in order of arrival.
+    """Yields the exchanges after their submissions have passed the learner's link one by one, in order of arrival.
 
-    Duplicates that the network made do not take part.
+    Duplicates that the network made do not pass the link.
 
     Args:
         queue: finished exchanges, at least one. bandwidth_bps: rate of the learner's link, bits per second.
@@ -48,50 +46,6 @@ def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
         yield exchange, replace(counts, completion_time_s=end)
 
 
-class Fetched(NamedTuple):
-    """Submissions: who submits, (m,) index in the population, ascending, and the payload (m, ...) that she fetched."""
-
-    user: NDArray[np.int64]
-    payload: NDArray[np.generic]
-
-
-def exchange_shard(
-    shard: Shard,
-    payload: NDArray[np.generic],
-    sampling_rate: float,
-    streams: Streams,
-    *,
-    overlay: Overlay | None = None,
-    hops: int = 1,
-    asking: Asking = ONE_PEER,
-) -> Iterator[Fetched]:
-    """One shard's submissions, drawn from their law, in blocks of users in ascending order.
-
-    Args:
-        shard: the users.
-        payload: (shard.size, ...) what each user of the shard answers when asked.
-        sampling_rate: θ in [0, 1].
-        streams: the replicate's random streams.
-        overlay: the shard's; None: complete. hops: steps of the walk to the one who answers.
-        asking: how many peers each asks; of several: labels are the payload.
-    """
-    peers = Peers(shard, streams, overlay, hops)
-    for block in peers.choices(sampling_rate):
-        submitter = np.flatnonzero(block.keep if overlay is None else block.keep & (block.peer >= 0))
-        fetched = np.take(payload, block.peer[submitter], axis=0, mode="clip")
-        if asking.several:
-            users = (submitter + block.start).astype(np.int32)
-            numbers, now = asking.numbers(users, streams, shard), np.zeros(users.size)
-            columns = [fetched.astype(np.int16)]
-            for question in range(1, int(numbers.max(initial=1))):
-                label = payload[peers.again(users, question, now)].astype(np.int16)
-                columns.append(np.where(question < numbers, label, NO_REPLY))
-            labels = np.stack(columns, axis=1)
-            fetched = labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
-        submitter += shard.start + block.start
-        yield Fetched(submitter, fetched)
-
-
 EngineName = Literal["events", "processes", "vectorised"]
 SEVERAL_PEERS = Unknown(ELSEWHERE, anything=True)
 OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
@@ -103,11 +57,11 @@ Part = tuple[int, int] | None
 
 @dataclass(frozen=True)
 class Submissions:
-    """What a run of the exchange leaves behind; all but users and payload where messages were simulated.
+    """The submissions of a run of the exchange and, where messages were simulated, the records of its network.
 
-    user: (m,) int32, ascending, who submitted. payload: (m, ...) what she submitted.
-    traffic: counts. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) seconds. realised: what is known of the run besides labels, by which it is accounted for.
+    user: (m,) int32, ascending, the user of each submission. payload: (m, ...) her payload, as the learner got it.
+    traffic: counts of messages. transcript: every delivered message, if it was recorded.
+    arrival_s: (m,) seconds. realised: the network records of the shards, by which privacy is accounted for.
     """
 
     user: NDArray[np.int32]
@@ -119,39 +73,11 @@ class Submissions:
 
 
 class ShardAnswers(NamedTuple):
-    """A shard, the payload (m, ...) that each of its users answers when asked, and her role."""
+    """A shard, the payload (m, ...) with which each of its users answers, and the users' roles."""
 
     shard: Shard
     payload: Payload
     roles: Roles
-
-
-class Growing:
-    """Collects values of one type without holding them twice: grows in place where the expected number is exceeded.
-
-    >>> collected = Growing(np.dtype(np.int32), expected=2)
-    >>> collected.append(np.arange(5))
-    >>> collected.values().tolist()
-    [0, 1, 2, 3, 4]
-    """
-
-    def __init__(self, dtype: np.dtype[Any], expected: int, row: tuple[int, ...] = ()) -> None:
-        self._array: NDArray[Any] = np.empty((expected, *row), dtype)
-        self._count = 0
-
-    def append(self, values: NDArray[Any]) -> None:
-        """Add values (m, ...), rows of the shape asked for, converted to the array's type."""
-        end = self._count + len(values)
-        if end > len(self._array):
-            rows = max(end, len(self._array) * 9 // 8)
-            self._array.resize((rows, *self._array.shape[1:]), refcheck=False)
-        self._array[self._count : end] = values
-        self._count = end
-
-    def values(self) -> NDArray[Any]:
-        """All values that were appended, in their order; nothing may be appended afterwards."""
-        self._array.resize((self._count, *self._array.shape[1:]), refcheck=False)
-        return self._array
 
 
 @dataclass(frozen=True)
@@ -159,13 +85,13 @@ class Exchange:
     """An exchange among the users of a population.
 
     Args:
-        randomizer: what a message carries.
+        randomizer: the payloads of messages.
         sampling_rate: θ.
         engine: "events" (messages over the network, in windows), "processes" (the same, a process for each user) or
             "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
-        protocol: what users do instead of the label exchange, as processes; then only the noise on each label is
-            certain.
+        protocol: the protocol that users follow as processes instead of the label exchange; only the noise on each
+            label is then certain to protect it.
         asking: how many peers each user asks; if several, messages carry labels.
     """
 
@@ -181,29 +107,28 @@ class Exchange:
 
         Args:
             population, network: the users, and the network that has been opened for them.
-            record: keep the transcript. part: shards to run.
+            record: keep the transcript. part: (first, last) runs shards first..last-1 alone; None: all.
         """
         shards = population.shards
         if part is not None:
             network.config.check_splittable()
             shards = shards[slice(*part)]
-        size = sum(shard.size for shard in shards)
-        expected = int(self.sampling_rate * size + 4 * size**0.5)
-        nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
-        users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
+        # a part without shards has submissions of the same type
+        users = [np.zeros(0, dtype=np.int32)]
+        labels = [self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))]
         if self.engine == "vectorised":
             for block in self._draw(population, network, shards):
                 users.append(block.user)
                 labels.append(block.payload)
-            return Submissions(users.values(), labels.values())
-        # what each shard leaves behind, in their order; the law of the fetches, where it is not worked out
+            return Submissions(np.concatenate(users), np.concatenate(labels))
+        # the records of each shard, in order; `law`: of fetches, where no law is worked out
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
         for exchange, counts in self._exchanges(population, network, record, shards):
             received = exchange.submissions()
-            users.append(received.user)
-            labels.append(received.label)
+            users.append(received.user.astype(np.int32))
+            labels.append(received.label.astype(labels[0].dtype, copy=False))
             traffic += counts
             times.append(received.time_s)
             records.append(realised(exchange, law))
@@ -211,8 +136,8 @@ class Exchange:
                 messages.append(exchange.messages())
                 traces.append(exchange.trace())
         return Submissions(
-            user=users.values(),
-            payload=labels.values(),
+            user=np.concatenate(users),
+            payload=np.concatenate(labels),
             traffic=traffic,
             transcript=Transcript(Messages.join(messages), MessageTrace.join(traces)) if record else None,
             arrival_s=np.concatenate(times),
@@ -220,7 +145,7 @@ class Exchange:
         )
 
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
-        """Draw what the users of each shard answer, and the roles they play."""
+        """Draw the payloads with which the users of each shard answer, and their roles."""
         if self.adversaries != NOBODY:
             check_given(self.adversaries, population.source_rows or population.num_users)
         for shard in shards:
@@ -233,16 +158,35 @@ class Exchange:
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
             yield ShardAnswers(shard, roles.lie(payload, population.num_classes), roles)
 
-    def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Fetched]:
-        """All submissions, each block of users drawn at once instead of message by message."""
+    def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Submissions]:
+        """All submissions, each block of users drawn from their law at once instead of message by message."""
+        streams = network.streams
         for shard, payload, _ in self._answers(population, network, shards):
-            yield from exchange_shard(
-                shard, payload, self.sampling_rate, network.streams,
-                overlay=network.shard_overlay(shard), hops=network.config.hops, asking=self.asking,
-            )  # fmt: skip
+            peers = Peers(shard, streams, network.shard_overlay(shard), network.config.hops)
+            for block in peers.choices(self.sampling_rate):
+                submits = block.keep if peers.overlay is None else block.keep & (block.peer >= 0)
+                submitter = np.flatnonzero(submits).astype(np.int32)
+                fetched = np.take(payload, block.peer[submitter], axis=0, mode="clip")
+                submitter += np.int32(block.start)
+                if self.asking.several:
+                    fetched = self._majorities(peers, submitter, payload, fetched)
+                yield Submissions(submitter + np.int32(shard.start), fetched)
+
+    def _majorities(self, peers: Peers, users: NDArray[np.int32], payload: Payload, first: Payload) -> Payload:
+        """The majority (m,) of the labels that users (m,) of a shard fetch from several peers.
+
+        payload: the label that each user of the shard answers. first: (m,) the labels of the users' first peers.
+        """
+        numbers, now = self.asking.numbers(users, peers.streams, peers.shard), np.zeros(users.size)
+        columns = [first.astype(np.int16)]
+        for question in range(1, int(numbers.max(initial=1))):
+            label = payload[peers.again(users, question, now)].astype(np.int16)
+            columns.append(np.where(question < numbers, label, NO_REPLY))
+        labels = np.stack(columns, axis=1)
+        return labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
-        """Finished exchanges; where the learner's link is shared, only once all have run."""
+        """Finished exchanges of the shards; if the learner's link has a limit, none before all have run."""
         size = -(-self.randomizer.payload_bits // 8)  # whole bytes that hold the payload's bits
         bandwidth_bps = network.config.learner_bandwidth_bps
         every_s = self.adversaries.sybil.probe_every_s or 1.0

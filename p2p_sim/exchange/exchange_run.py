@@ -1,7 +1,8 @@
-"""One shard's run of an exchange, and what every engine that sends messages leaves behind."""
+"""One shard's run of an exchange, message by message: counts of its traffic, what was delivered, and what arrived."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +10,231 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.message_timing import NEVER, Floats, MessageTiming
-from p2p_sim.exchange.traffic import Ledger, Traffic
-from p2p_sim.exchange.transcript import Messages, MessageTrace, Spans
+from p2p_sim.exchange.transcript import LEARNER, REQUEST, Messages, MessageTrace, Sent, Spans
+from p2p_sim.network.faults import InTransit
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
+
+EXACT = 2**22
+"""Most times that are kept as they are."""
+DROPPED = 36
+"""Trailing bits of a time that are rounded away where there are more: 17 significant bits are left."""
+
+
+@dataclass
+class Arrivals:
+    """Arrival times, seconds, at least 0, that are added piece by piece.
+
+    If there are more than `EXACT`, times are rounded to 17 significant bits and counted by value, so that a quantile is
+    right to one part in 130,000. A quantile depends on the times alone, not on their order or on the pieces.
+
+    times: times that are kept as they are, in pieces. values, counts: (V,) rounded times, ascending, and the number of
+    each.
+    """
+
+    times: list[NDArray[np.float64]] = field(default_factory=list)
+    values: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def add(self, arrivals: "Arrivals") -> None:
+        """Adds the arrival times of another record to this one."""
+        self.times += arrivals.times
+        self._merge(arrivals.values, arrivals.counts)
+        if sum(piece.size for piece in self.times) > EXACT:
+            self._round()
+
+    def quantile(self, share: float) -> float | None:
+        """The time by which a share, 0 to 1, has arrived, as in `numpy.quantile`; None if nothing has arrived."""
+        total = sum(piece.size for piece in self.times) + int(self.counts.sum())
+        if total == 0:
+            return None
+        if total <= EXACT:
+            return float(np.quantile(np.concatenate(self.times), share))
+        self._round()
+        # between the two times around the share's rank, as a straight line
+        rank = share * (total - 1)
+        below = int(rank)
+        around = np.searchsorted(np.cumsum(self.counts), [below, min(below + 1, total - 1)], side="right")
+        low, high = (self.values[around] << DROPPED).view(np.float64).tolist()
+        return float(low + (high - low) * (rank - below))
+
+    def _round(self) -> None:
+        """Round the times that are kept as they are, and add them to the counts by value."""
+        values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)  # the bits have the order of the numbers
+        self.times = []
+        values += 1 << (DROPPED - 1)
+        values >>= DROPPED
+        low, high = int(values.min(initial=2**62)), int(values.max(initial=0))
+        if high - low < EXACT:  # bincount is faster, if it does not need too much memory
+            counts = np.bincount(values - low)
+            present = np.flatnonzero(counts)
+            self._merge(present + low, counts[present])
+        else:
+            self._merge(*np.unique(values, return_counts=True))
+
+    def _merge(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Add rounded times (V,), ascending, with the number of each, to the counts by value."""
+        if not values.size:
+            return
+        every, index = np.unique(np.concatenate([self.values, values]), return_inverse=True)
+        weights = np.concatenate([self.counts, counts]).astype(np.float64)  # exact: below 2**53
+        self.values, self.counts = every, np.bincount(index, weights).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Counts of messages and requests in one run, all shards together.
+
+    protocol_events: users' starts, messages delivered and requests that expired.
+    fetches: requests; of these, `answered` got a reply in time, `expired` did not, and `failed` will never get one,
+    as no time-out is set. late_replies: replies that came after their request had expired.
+    messages_sent: by users, each step of a walk counted. messages_duplicated: copies that the network made. Of both,
+    messages_lost on the way, messages_undelivered because the receiver was offline, and messages_delivered.
+    bytes_sent: of all messages sent. learner_messages, learner_bytes: what reached the learner, in time or late.
+    fallbacks: users who passed on their own label for want of a reply.
+    retries: requests, among `fetches`, of users whose earlier request expired.
+    departed: users whose request expired and who never came online again.
+    completion_time_s: when the last message was delivered or request expired, seconds.
+    """
+
+    protocol_events: int = 0
+    fetches: int = 0
+    answered: int = 0
+    expired: int = 0
+    failed: int = 0
+    late_replies: int = 0
+    messages_sent: int = 0
+    messages_duplicated: int = 0
+    messages_lost: int = 0
+    messages_undelivered: int = 0
+    messages_delivered: int = 0
+    bytes_sent: int = 0
+    learner_messages: int = 0
+    learner_bytes: int = 0
+    fallbacks: int = 0
+    retries: int = 0
+    departed: int = 0
+    completion_time_s: float = 0.0
+
+    def __add__(self, traffic: "Traffic") -> "Traffic":
+        both = {f.name: getattr(self, f.name) + getattr(traffic, f.name) for f in fields(self)}
+        both["completion_time_s"] = max(self.completion_time_s, traffic.completion_time_s)
+        return Traffic(**both)
+
+
+class Ledger:
+    """Counts one shard's traffic and, if asked to, keeps every delivered message.
+
+    Args:
+        first: index of the shard's first user in the population.
+        record: keep the messages.
+    """
+
+    def __init__(self, first: int, record: bool) -> None:
+        self._first = first
+        self.counts: Counter[str] = Counter()
+        """The counts of `Traffic`, by their names."""
+        self._last = 0.0
+        self.records = record
+        """Whether messages are kept."""
+        self._log: list[Messages] | None = [] if record else None
+        self._sent: list[Sent] = []
+        self._expired: list[Spans] = []
+
+    def event(self, times: NDArray[np.float64]) -> None:
+        """Count events of the protocol that happened at the given times (m,), seconds."""
+        if times.size:
+            self.counts["protocol_events"] += times.size
+            self._last = max(self._last, float(times.max()))
+
+    def delivered(
+        self, kind: int, times: Floats, sender: NDArray[np.int32], receiver: NDArray[np.int32] | None, *,
+        label: NDArray[np.generic] | None = None, late: NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
+        """Note delivered messages (m,) of a kind; users are numbered from the shard's first; no receiver: the learner.
+
+        label: the payloads, needed where messages are kept; None for requests. Payloads of several numbers are not
+        kept. late: which replies came too late; None: none.
+        """
+        self.event(times)
+        self.counts["messages_delivered"] += times.size
+        if receiver is None:
+            self.counts["learner_messages"] += times.size
+        if self._log is None:
+            return
+        # -1 stands for no label; users get their index in the population
+        carried = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
+        first, none = np.int32(self._first), np.full(times.size, LEARNER, dtype=np.int32)
+        self._log.append(
+            Messages(
+                time_s=times.copy(),
+                kind=np.full(times.size, kind, dtype=np.int8),
+                sender=sender + first,
+                receiver=none if receiver is None else receiver + first,
+                label=carried,
+                late=np.zeros(times.size, dtype=np.bool_) if late is None else late,
+            )
+        )
+
+    def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
+        """Note that requests of users (m,) expired at times (m,), seconds."""
+        self.event(times)
+        self.counts["expired"] += users.size
+        if self._log is not None:
+            self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
+
+    def sent(
+        self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: Floats,
+        source: NDArray[np.int32],
+    ) -> None:  # fmt: skip
+        """Note messages (m,) of a kind that were sent; only where messages are kept.
+
+        goes: which messages are not lost (None: all). arrives: when these arrive, seconds. source: for every user of
+        the shard, the user whose label she passes on.
+        """
+        size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
+        coming = np.full(size, np.inf)  # lost, unless it goes
+        coming[slice(None) if goes is None else goes] = arrives
+        # whose label it is: a submission carries the label of whoever answered its sender, a reply the sender's own
+        owner = source[messages.user] if learner else messages.sender
+        none = np.full(size, -1, dtype=np.int32)
+        self._sent.append(
+            Sent(
+                kind=np.full(size, kind, dtype=np.int8),
+                sender=(messages.sender + first).astype(np.int32),
+                receiver=(
+                    np.full(size, LEARNER, dtype=np.int32) if learner else (messages.receiver + first).astype(np.int32)
+                ),
+                attempt=np.full(size, messages.attempt, dtype=np.int16),
+                sent_s=messages.sent_s.copy(),
+                arrives_s=coming,
+                forwarded=np.full(size, messages.hop > 0, dtype=np.bool_),
+                duplicate=np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
+                whose=none if kind == REQUEST else (owner + first).astype(np.int32),
+            )
+        )
+
+    def trace(self) -> MessageTrace:
+        """Messages as they were sent, and requests that expired, if messages were kept; without periods online."""
+        return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
+
+    def messages(self) -> Messages:
+        """All delivered messages in order of time; a ValueError if they were not kept."""
+        if self._log is None:
+            raise ValueError("this exchange was not recorded")
+        return Messages.join(self._log)
+
+    def traffic(self, learner_bytes: int) -> Traffic:
+        """The counts as `Traffic`; a message to the learner has `learner_bytes` bytes."""
+        to_learner = self.counts["learner_messages"] * learner_bytes
+        return Traffic(**self.counts, learner_bytes=to_learner, completion_time_s=self._last)
 
 
 @dataclass(frozen=True)
 class ReceivedLabels:
-    """Submissions that the learner takes.
+    """The submissions that the learner takes.
 
-    user: (s,) who submitted each, index in the population, ascending. label: (s, ...). time_s: (s,) when each arrived,
+    user: (s,) the user of each, by index in the population, ascending. label: (s, ...). time_s: (s,) of arrival,
     seconds.
     """
 
@@ -29,12 +244,12 @@ class ReceivedLabels:
 
 
 class ExchangeRun(ABC):
-    """One shard's run, message by message.
+    """One shard's run of an exchange, message by message.
 
     Args:
-        shard: the users. network: opened. streams: the replicate's random streams.
-        roles: who does not follow the protocol; None: everybody does.
-        sampling_rate: θ. payload_bytes: of a label. record: keep every delivered message for a transcript.
+        shard: the users. network: the opened network. streams: the replicate's random streams.
+        roles: who does not follow the protocol; None: every user does.
+        sampling_rate: θ. payload_bytes: size of a label. record: keep every delivered message for a transcript.
     """
 
     def __init__(
@@ -48,13 +263,13 @@ class ExchangeRun(ABC):
         )
         self.ledger = Ledger(shard.start, record)
         self.source = self.journey.choices.peer
-        """Whose label a user passes on, (m,), if anything of hers arrives."""
+        """The user whose label each user passes on, (m,), if a submission of hers arrives."""
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
-        """Who passes on her own label for want of a reply, (m,)."""
+        """Which users pass on their own label for want of a reply, (m,)."""
         self.arrival = np.full(shard.size, NEVER)
         """When a user's first submission reaches the learner, seconds, (m,)."""
         self.probed = np.zeros(shard.size, dtype=np.bool_)
-        """Who told a prober her noisy label, (m,)."""
+        """Which users told a prober their noisy label, (m,)."""
 
     @abstractmethod
     def run(self) -> Traffic:
@@ -62,11 +277,11 @@ class ExchangeRun(ABC):
 
     @abstractmethod
     def submissions(self) -> ReceivedLabels:
-        """What arrived in time, in order of user, not of arrival: the learner's figure holds for one who sees a set."""
+        """The submissions that arrived in time, in order of user, not of arrival: the learner sees a set."""
 
     @property
     def arrivals(self) -> Floats:
-        """When submissions come to the learner's link, seconds, in order of user."""
+        """Times at which submissions come to the learner's link, seconds, in order of user."""
         times: Floats = self.arrival[np.isfinite(self.arrival)]
         return times
 
@@ -74,13 +289,8 @@ class ExchangeRun(ABC):
     def arrivals(self, times: Floats) -> None:
         self.arrival[np.isfinite(self.arrival)] = times
 
-    @property
-    def in_time(self) -> NDArray[np.bool_]:
-        """Whose submission the learner takes, (m,): those that arrived by her deadline, if she has one."""
-        return self.accepts(self.arrival)
-
     def accepts(self, times: Floats) -> NDArray[np.bool_]:
-        """Which submissions that arrive at these times, seconds, the learner takes."""
+        """Which submissions, by their times of arrival (m,), seconds, the learner takes: those before her deadline."""
         limit = self._config.deadline_s
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 
@@ -89,7 +299,7 @@ class ExchangeRun(ABC):
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries, if messages were recorded; attempts count from 0 for each question."""
+        """The events besides deliveries, if messages were recorded; attempts count from 0 for each question."""
         trace, each = self.ledger.trace(), self._config.on_timeout.attempts
         sent = trace.sent
         sent = replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each))

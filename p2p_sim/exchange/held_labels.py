@@ -1,4 +1,4 @@
-"""What users hold on their way through the batched engine: labels in messages, and replies to several questions."""
+"""Labels in the batched engine: payloads of messages that faults may change, and replies of several peers."""
 
 from typing import Any, NamedTuple
 
@@ -13,8 +13,10 @@ Payload = NDArray[Any]
 
 
 class Majority(NamedTuple):
-    """What users pass on who ask several peers: user (m,), the label that most of her peers gave her (m, as `label`),
-    and the first peer who gave it (m, as `peer`)."""
+    """Labels that users pass on: for each user (m,), the label (m,) that most of her peers gave her.
+
+    peer: (m,) the first peer who gave it.
+    """
 
     user: Users
     label: Payload
@@ -22,23 +24,21 @@ class Majority(NamedTuple):
 
 
 class MessageContents:
-    """What one shard's messages carry on a network whose faults change payloads.
+    """The payloads of one shard's messages on a network whose faults change payloads.
 
     Args:
-        payload: (m, ...) what each user answers.
-        faults: of the network.
-        num_classes: K.
+        payload: (m, ...) the answer of each user. faults: of the network. num_classes: K.
     """
 
     def __init__(self, payload: Payload, faults: Faults, num_classes: int) -> None:
         self._payload, self._faults, self._num_classes = payload, faults, num_classes
         self.held, self.submitted = payload.copy(), payload.copy()
-        """What each user passes on, and what the learner got from her first submission."""
+        """(m, ...) the payload that each user passes on, and the one that the learner got first from her."""
         self.coming: dict[int, Payload] = {}
-        """What messages of a kind carry on arrival, by the user who asks or submits."""
+        """By kind of message: (m, ...) the payload on arrival, for each user who asks or submits."""
 
     def send(self, kind: int, messages: InTransit) -> None:
-        """Put payloads on their way, as they will arrive, for a kind of message; requests carry none."""
+        """Note the payloads with which messages of a kind will arrive; requests carry none."""
         if messages.leg in ("request", "probe"):
             return
         sent = self.held[messages.user] if messages.leg == "submission" else self._payload[messages.sender]
@@ -47,11 +47,11 @@ class MessageContents:
 
 
 class Questions:
-    """The replies to users' questions, where they ask several peers.
+    """The replies to users' questions, if users ask several peers: each peer is asked one question.
 
-    numbers: (m,) how many questions each user has; most: the largest number. labels, peers: (m, most) the label of each
-    reply and whose it is. settled: (m,) how many of her questions have a reply or are given up; last_s: (m,) when the
-    last of them was, seconds. own: (m,) whether a reply is her own label, for want of another.
+    numbers: (m,) number of questions of each user; most: the largest number. labels, peers: (m, most) label and sender
+    of each reply. settled: (m,) how many of a user's questions have a reply or are given up; last_s: (m,) when the last
+    of these was settled, seconds. own: (m,) whether one of her replies is her own label, for want of a reply.
     """
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
@@ -62,18 +62,18 @@ class Questions:
         self.own = np.zeros(size, dtype=np.bool_)
 
     def settle(self, users: Users, times: Times) -> Users:
-        """Note that a question of each is settled; the users for whom it was the last."""
+        """Note that a question of each user is settled at her time; returns the users whose last question it was."""
         self.settled[users] += 1
         self.last_s[users] = np.maximum(self.last_s[users], times)
         return np.asarray(users[self.settled[users] == self.numbers[users]])
 
     def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note the labels (m,) that came in reply to a question, and whose they are; `own`: the users' own."""
+        """Note the labels (m,) that users got from `peers` (m,) for a question; own: the labels are the users' own."""
         self.labels[users, question], self.peers[users, question] = labels, peers
         self.own[users] |= own
 
     def majority(self, users: Users) -> Majority:
-        """The plurality of the replies of each of the users who have any."""
+        """The plurality of the replies of each user, without users who have no reply."""
         first = first_of_majority(self.labels[users])
         labels, peers = self.labels[users, first], self.peers[users, first]
         came = labels != NO_REPLY

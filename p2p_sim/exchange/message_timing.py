@@ -1,10 +1,8 @@
-"""What becomes of a shard's messages: when they travel, arrive, expire or get lost.
+"""Times and losses of a shard's messages, as functions of the user, her attempt, and any peer whom she might ask.
 
-Times and fates are pure functions of the user and her attempt, for any peer she might have asked.
-
-Every time, loss and choice has an address of its own (leg, user, attempt, copy, hop), so that no order of events and no
-fault elsewhere changes it. The event engine delivers messages by these functions; the privacy of a realised network
-asks them what would have become of the peers a user did not draw.
+The random numbers of each time, loss and choice have an address of their own (leg, user, attempt, copy, hop). Neither
+the order of events nor a fault of other messages changes them. The event engine delivers messages by these functions.
+The privacy of a realised network needs them, too: for the peers whom a user did not draw.
 """
 
 from collections.abc import Iterator
@@ -30,17 +28,17 @@ LEGS = ("request", "reply", "submission")
 
 
 class FirstReply(NamedTuple):
-    """The first valid reply to each request: time_s (m,) when it comes, NEVER if none does; copy (m,) its number."""
+    """The first valid reply to each request: its time_s (m,), NEVER if none comes, and its copy (m,), a number."""
 
     time_s: Floats
     copy: NDArray[np.int8]
 
 
 class Trip(NamedTuple):
-    """The requests of users (m,) on their way out and one copy of each reply, by its number, on its way back.
+    """The times of users' requests (m,) and of one copy of each reply, seconds; NEVER if a message does not come.
 
-    answered_s: (m,) when the request reaches the peer who answers; back_s: (m,) when the reply comes in time; seconds,
-    NEVER where it does not.
+    copy: number of the copy. answered_s: (m,) when the request reaches the peer who answers. back_s: (m,) when the
+    reply comes back, in time.
     """
 
     copy: int
@@ -49,27 +47,18 @@ class Trip(NamedTuple):
 
 
 class MessageTiming:
-    """The travel times, accidents and timetable of one shard.
+    """The times at which one shard's users are online and its messages travel, and the messages that are lost.
 
     Args:
-        shard: the users, numbered from 0 in all that follows.
-        network: opened.
-        streams: the replicate's random streams.
-        roles: who does not answer.
-        sampling_rate: θ.
-        payload_bytes: of a reply or submission, without header.
+        shard: the users; all methods number them from 0. network: the opened network.
+        streams: the replicate's random streams. roles: of the users. sampling_rate: θ.
+        payload_bytes: size of a reply or submission, without header.
     """
 
     def __init__(
-        self,
-        shard: Shard,
-        network: Network,
-        streams: Streams,
-        roles: Roles,
-        *,
-        sampling_rate: float,
-        payload_bytes: int = 1,
-    ) -> None:
+        self, shard: Shard, network: Network, streams: Streams, roles: Roles, *,
+        sampling_rate: float, payload_bytes: int = 1,
+    ) -> None:  # fmt: skip
         config, overlay, availability = network.config, network.shard_overlay(shard), network.shard_availability(shard)
         self.config, self.hops, self.faults = config, config.hops, config.transit()
         self.shard, self.roles, self.overlay, self.availability = shard, roles, overlay, availability
@@ -110,13 +99,16 @@ class MessageTiming:
     # -- choices -----------------------------------------------------------------------------------------------------
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """Whom the request of an attempt reaches, hop by hop; the last one answers; -1: there is no neighbour."""
+        """The users whom the request of an attempt reaches, (m,) for each hop; the last answers; -1: no neighbour."""
         if self.config.on_timeout.retry == "same_peer":
             attempt -= self.in_question(attempt)
         return self.drawn_path(users, attempt, self.sent(users, attempt))
 
     def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
-        """Whom a request reaches, hop by hop, by the number of its draw, from 0; times (m,): when it is sent."""
+        """The users whom a request reaches, (m,) for each hop.
+
+        draw: the number of the request's random draw, from 0. times: (m,) when it is sent, seconds.
+        """
         if self.hops > 1:
             return self._peers.path(users, draw)
         if draw == 0:
@@ -138,14 +130,14 @@ class MessageTiming:
         return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
-        """When the request of an attempt is sent, provided that those before it expired; NEVER if the user has left."""
+        """When users send the request of an attempt, if earlier ones expired, seconds; NEVER if a user has left."""
         times = self.start[users]
         for earlier in range(self.in_question(attempt)):
             times = self.next_online(users, times + self.config.timeout_s(earlier))
         return times
 
     def next_online(self, users: Users, times: Floats) -> Floats:
-        """The time itself for who is online, else when she comes back, or NEVER."""
+        """The time itself if a user is online then, else the time at which she comes back, or NEVER."""
         return times if self.availability is None else self.availability.next_online(users, times)
 
     def online(self, users: Users, times: Floats) -> Bools | None:
@@ -155,18 +147,12 @@ class MessageTiming:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def message(
-        self,
-        leg: str,
-        users: Users,
-        sent: Floats,
-        attempt: int,
-        *,
-        copy: int = 0,
-        hop: int = 0,
-        ends: Ends | None = None,
-    ) -> InTransit:
-        """The messages of one leg that users (m,) send at given times; ends: sender and receiver, if it matters who
-        they are.
+        self, leg: str, users: Users, sent: Floats, attempt: int, *,
+        copy: int = 0, hop: int = 0, ends: Ends | None = None,
+    ) -> InTransit:  # fmt: skip
+        """The messages of one leg that users (m,) send at given times.
+
+        ends: sender and receiver of each message, if it matters who they are.
         """
         draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
@@ -174,7 +160,7 @@ class MessageTiming:
         )
 
     def travel(self, messages: InTransit) -> Floats:
-        """How long messages travel, (m,), seconds: latency, delays of faults, the sender's link and the distance."""
+        """Travel times (m,), seconds: the sum of latency, delays of faults, the sender's link and the distance."""
         m = messages
         if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:
             times = self.first_times[m.leg][m.user]
@@ -188,16 +174,14 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Whether the network made each of these copies, (m,); `messages` have an odd number and are at their first
-        hop.
-        """
+        """Whether the network made each of these copies, (m,), whose number is odd, at their first hop."""
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
-        """The first valid reply to an attempt of each user (m,) if her request takes this path.
+        """The first valid reply to an attempt of each user (m,) if her request takes the given path.
 
-        All in closed form, since nobody's messages depend on anybody else's.
+        It is computed without a simulation, since no user's messages depend on another user's.
         """
         first = FirstReply(np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8))
         for trip in self.trips(users, attempt, path):
@@ -206,9 +190,9 @@ class MessageTiming:
         return first
 
     def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[Trip]:
-        """Yields the way of an attempt's requests and replies, one trip for each copy of a reply.
+        """Yields the times of an attempt's requests and replies, one trip for each copy of a reply.
 
-        If no path is given, peers count as online, as answering, and as at distance 0.
+        If no path is given, every peer counts as online, as answering, and as at distance 0.
         """
         sent = self.sent(users, attempt)
         limit = sent + self.timeout_s(attempt)
@@ -223,7 +207,7 @@ class MessageTiming:
                 yield Trip(number, reached, back)
 
     def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
-        """When a copy of the request reaches the last one of its path, if she answers; else NEVER."""
+        """When a copy of each request reaches the last user of its path, if she answers, seconds; else NEVER."""
         times, sender = sent, users
         for hop in range(self.hops):
             node = None if path is None else path[hop]
@@ -237,10 +221,9 @@ class MessageTiming:
         return times
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
-        """Whether the submissions of users (m,) reach a learner without a queue, if they have their labels at the given
-        times.
+        """Whether submissions of users (m,) who have their labels at given times reach a learner without a queue.
 
-        late: (m,) whose submission must come after the deadline to count here; None: all must come in time.
+        late: (m,) which submissions must come after the deadline to count; None: all must come in time.
         """
         c = self.config
         batch_s = c.batch_time_s
@@ -259,7 +242,7 @@ class MessageTiming:
         return arrived
 
     def _arrival(self, messages: InTransit) -> Floats:
-        """When messages arrive; NEVER if there are none, or if they are lost or were never sent."""
+        """When messages arrive; NEVER for messages that are lost or were never sent."""
         times = messages.sent_s + self.travel(messages)
         if messages.copy % 2 and messages.hop == 0:
             _drop(times, self.exists(messages))
@@ -267,8 +250,9 @@ class MessageTiming:
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
-        """The random numbers, by user, of messages at an address (leg, copy, hop) and attempt, for a purpose such as
-        latency.
+        """The random numbers, by user, for one purpose, such as latency, of messages of an attempt.
+
+        address: leg, copy and hop of the messages.
         """
         key = (f"{purpose}-{address}", attempt)
         if key not in self._uniforms:
@@ -277,6 +261,6 @@ class MessageTiming:
 
 
 def _drop(times: Floats, keep: Bools | None) -> None:
-    """Set times (m,) to NEVER, in place, where a message does not get through; None: all get through."""
+    """Set times (m,) to NEVER, in place, for messages that do not get through (m,); None: all get through."""
     if keep is not None:
         times[~keep] = NEVER

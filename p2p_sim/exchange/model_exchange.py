@@ -1,9 +1,9 @@
 """Organisations that ask each other for released models: requests and replies over the simulated network.
 
-Nobody's messages depend on anybody else's, so that what becomes of them is computed for all pairs at once; a simulation
-with one event a message (`tests/reference/plain_models.py`) gives the same. Every travel time, loss and copy has an
-address of its own (leg, attempt, copy, pair). A model is released once: whoever asks again, or gets a duplicate, gets
-the same one.
+The messages of one pair of organisations do not depend on those of another pair. Times and losses are therefore
+computed for all pairs at once; a simulation with one event for each message (`tests/reference/plain_models.py`) gives
+equal results. The random numbers of each travel time, loss and copy have an address of their own (leg, attempt, copy,
+pair). A model is released once: an organisation that asks again, or gets a duplicate, gets the same model.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Uniforms
-from p2p_sim.exchange.traffic import Ledger, Traffic
+from p2p_sim.exchange.exchange_run import Ledger, Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, Messages, Transcript
 from p2p_sim.network.faults import InTransit
 from p2p_sim.network.network_config import Network
@@ -32,13 +32,13 @@ MOST_PAIRS = 250_000
 
 @dataclass(frozen=True, eq=False)
 class Delivered:
-    """What became of the requests of pairs, an asker and the owner of a model each.
+    """The results of requests for models, one for each pair of an asker and an owner of a model.
 
-    asker, owner: (m,) organisations from 0.
+    asker, owner: (m,) organisations, numbered from 0.
     arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
-    used: (m,) whether that was before the deadline, too.
+    used: (m,) whether the model also came before the deadline.
     received: (m,) whether some copy of the model reached the asker at all, in time or late.
-    offline: (N,) who was never there, or away when a message came to her.
+    offline: (N,) whether an organisation was never there, or was away when a message came to it.
     """
 
     asker: Organisations
@@ -52,14 +52,14 @@ class Delivered:
 
 
 class AskingPairs(NamedTuple):
-    """Pairs of organisations (m,), numbered from 0: who asks, and who owns the model."""
+    """Pairs of organisations (m,), numbered from 0: the one that asks, and the one that owns the model."""
 
     asker: Organisations
     owner: Organisations
 
 
 class Deliveries(NamedTuple):
-    """Messages that were delivered: pairs (d,), the indices of their pairs, and time_s (d,), when, in seconds."""
+    """Messages that were delivered: pairs (d,), the index of the pair of each, and time_s (d,), when, seconds."""
 
     pairs: Pairs
     time_s: Floats
@@ -86,7 +86,7 @@ def neighbours(network: Network, organisations: int) -> AskingPairs:
 def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
-    """Let each asker request the owner's model once she is there, and again as `on_timeout` says.
+    """Let each asker request the owner's model once the asker is online, and again as `on_timeout` says.
 
     Args:
         network: opened for N organisations as one cluster.
@@ -104,7 +104,7 @@ def exchange_models(
 
 
 class _ModelRun:
-    """The requests of all pairs while they go on, with what has become of those made so far."""
+    """The requests of all pairs during a run, with the models that have arrived so far."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _ModelRun:
         self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
-        """Send the requests of all pairs, attempt by attempt; whoever has her model, or left, asks no more."""
+        """Send the requests of all pairs, attempt by attempt; askers that have the model, or have left, ask no more."""
         c, count = self.config, self.offline.size
         everybody = np.arange(count)
         start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)
@@ -152,7 +152,7 @@ class _ModelRun:
             self.ledger.counts["departed"] += int(np.count_nonzero(np.isinf(sent[open_])))
 
     def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
-        """Sends the requests of some pairs in one attempt, and notes the models that come back."""
+        """Send the requests of some pairs in one attempt, and note the models that come back."""
         limit = np.full(self.asker.size, np.inf)
         limit[pairs] = sent + self.config.timeout_s(attempt)
         for copy in range(self.copies):
@@ -170,7 +170,10 @@ class _ModelRun:
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
     def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> Deliveries:
-        """Send a copy of a message of each pair at the given times; odd copies are the network's duplicates."""
+        """Send a copy of a message of each pair at the given times, seconds; odd copies are the network's duplicates.
+
+        Returns the messages that are delivered.
+        """
         c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
         sender, receiver = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
         messages = InTransit(
@@ -208,13 +211,13 @@ class _ModelRun:
         return self.config.distance_s * overlay.distances(self.asker[pairs], self.owner[pairs])
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
-        """The time itself for who is online, else when she comes back, seconds; inf: never."""
+        """The time itself if an organisation is online then, else when it comes back, seconds; inf: never."""
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """A function from a purpose to the random numbers of an attempt's messages at an address."""
+        """A function that gives, for a purpose, the random numbers of an attempt's messages at an address."""
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
-        """The askers or the owners of some pairs, as the ledger numbers users."""
+        """The askers, or the owners, of some pairs, in the type that the ledger takes."""
         return ends[pairs].astype(np.int32)

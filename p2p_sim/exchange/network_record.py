@@ -1,9 +1,8 @@
-"""What is known of a run besides the labels: the ground on which its privacy stands.
+"""The record of a run's network, from which privacy is accounted for: whose label each user may have submitted.
 
-Whose label a user may have got, given the realised network: who was online, what was lost, who submitted.
-
-That is all that a learner who sees a set of submissions could know besides the labels, and none of it depends on them.
-Users' own choices are what is left to chance.
+A record is given the realised network: who was online, which messages were lost, who submitted. A learner who sees a
+set of submissions can know nothing else besides the labels, and nothing in a record depends on labels. Only the users'
+own choices are left to chance; the law of a user's fetch is the distribution of the user whose label she submitted.
 """
 
 from dataclasses import dataclass, replace
@@ -22,23 +21,23 @@ from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
-"""Faults that the laws below take into account; with any other, nothing is certain but the noise."""
+"""Faults that the laws below take into account; with any other fault, only the noise is sure to protect a label."""
 LARGEST_TABLE = 120_000_000
 """Most entries of a tabulated fetch distribution, 12 bytes each."""
 LARGEST_WALKS = 20_000_000
-"""The same for random walks, whose rows have many different entries."""
+"""Most entries of the table for random walks, whose rows have many different entries."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """The fetch law if each user who answers is as likely a peer as any other of her cluster."""
+    """The fetch law of a user who got the label of a uniform member, among those who answer, of her cluster."""
 
 
 @dataclass(frozen=True)
 class Capped:
     """A fetch law of which only a cap is known: no peer of user i has a probability above caps[i], (m,).
 
-    The cap is 0 for users who submitted nothing.
+    The cap is 0 if a user submitted nothing.
     """
 
     caps: Floats
@@ -46,10 +45,11 @@ class Capped:
 
 @dataclass(frozen=True)
 class FetchTable:
-    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
+    """The fetch law as a table: user i got the label of j with probability weights[i, j], (m, m).
 
-    requests: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
-    empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
+    Rows of users who submitted nothing are empty. requests: (m, m), in the rows of the coalition's members: the law of
+    each label that the member gets, submitted or not. None: members see more of a fetch than whether it was from them,
+    such as requests that they forward, or that failed.
     """
 
     weights: "scipy.sparse.csr_array"
@@ -58,9 +58,9 @@ class FetchTable:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A fetch law that was not worked out, for a reason: only the noise on each label is sure to protect.
+    """A fetch law that is not known, for a reason in words: only the noise on each label is sure to protect it.
 
-    anything: what arrived may depend on labels, too, so that even an empty set of submissions may tell something.
+    anything: whether even the set of users whose submissions arrived may depend on labels.
     """
 
     reason: str
@@ -71,12 +71,12 @@ FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 
 def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
-    """The law of a shard's fetches.
+    """The fetch law of a shard's users.
 
     Args:
-        journey: what becomes of each message.
-        submitted: (m,) who passed on a fetched label.
-        late: (m,) whose submission came after the deadline; None: nobody's.
+        journey: times and losses of messages.
+        submitted: (m,) which users passed on a fetched label.
+        late: (m,) which users' submissions came after the deadline; None: none.
     """
     config, overlay = journey.config, journey.overlay
     # from what holds of any run to what the overlay alone decides
@@ -98,14 +98,12 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """For each user (m,), a cap on the probability of any of her peers: 1 over the number who could have answered, at
-    least.
+    """For each user (m,), a cap on the probability of any peer: 1 over a lower bound of the peers who could answer.
 
-    If each attempt draws a peer anew, a peer's probability is a weighted mean, over the attempts, of 1 over those who
-    could have answered it; if the same peer is asked again, those who could have answered any attempt share it. An
-    entry of a gossip view may be asked in several attempts. Of a submission after the deadline it is less clear which
-    replies it could have come from, since an earlier one would have made it in time: its cap is 1, unless every attempt
-    has one reply and a peer of its own.
+    If each attempt draws a peer anew, a peer's probability is a weighted mean, over the attempts, of 1 over the number
+    of peers who could have answered. If the same peer is asked again, it is 1 over the number of peers who could have
+    answered any attempt. An entry of a gossip view may be asked in several attempts. A submission after the deadline
+    has the cap 1, unless every attempt has one reply and a peer of its own: an earlier reply would have come in time.
     """
     # sizes: of how many equally likely peers at least the label is that of one
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
@@ -128,9 +126,7 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
-    """For each user (m,), how many of her cluster could have answered an attempt of hers, by one of its messages, at
-    least.
-    """
+    """For each user (m,), a lower bound of the number of users of her cluster who could have answered an attempt."""
     availability = cast(Availability, journey.availability)  # where all are always online, the law is uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
@@ -147,16 +143,12 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
 
 
 def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
-    """The fetch law of users who ask a random neighbour of an overlay: from whom each gets a label, with which
-    probability.
+    """The fetch law of users who ask a random neighbour of an overlay, as a table that is filled in blocks of users.
 
-    It is filled in blocks of users.
-
-    journey: message times and faults of the shard's network. late: (m,) whose submission came after the deadline; None:
-    nobody's.
+    late: (m,) which users' submissions came after the deadline; None: none.
     """
     size = journey.shard.size
-    edges = int(_degrees(overlay, users).sum())
+    edges = int(overlay.degrees[users].sum())
     if edges > LARGEST_TABLE:
         return Unknown(f"an overlay of {edges:,} edges")
     # alike: an edge's weight does not depend on the neighbour, unless she is silent
@@ -167,7 +159,7 @@ def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bo
     for first in range(0, users.size, BLOCK):
         block = users[first : first + BLOCK]
         row, peer = _edges(overlay, block)
-        degree = _degrees(overlay, block)
+        degree = overlay.degrees[block]
         # normalised to sum to one for each user; edges of weight 0 are left out
         weight = 1.0 / degree[row] if even else _edge_weights(journey, block, row, peer, late)
         total = np.bincount(row, weights=weight, minlength=block.size)
@@ -190,23 +182,18 @@ class Edges(NamedTuple):
 
 def _edges(overlay: Overlay, users: Users) -> Edges:
     """All edges of some users (m,), user by user."""
-    degree = _degrees(overlay, users)
+    degree = overlay.degrees[users]
     row = np.repeat(np.arange(users.size), degree)
     first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])
     return Edges(row, overlay.indices[first[row] + np.arange(row.size)])
 
 
-def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
-    """How many neighbours each of the users has, (m,)."""
-    return overlay.indptr[users + 1] - overlay.indptr[users]
-
-
 def _edge_weights(
     journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
 ) -> Floats:
-    """For each edge of users, the weight that its neighbour has as the peer who answered, not normalised.
+    """For each edge of users, the probability, up to a factor, that its neighbour is the peer who answered.
 
-    It follows from what would have become of every request to this neighbour.
+    It is computed from the times and losses that requests to this neighbour would have had.
     """
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
@@ -225,16 +212,16 @@ def _edge_weights(
 
 
 def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
-    """The law of the labels that members of the coalition get, (m, m): a uniform neighbour who answers.
+    """The law of the labels that members of the coalition get, (m, m): from a uniform neighbour who answers.
 
-    It holds for each label a member gets, submitted or not, in time or too late: nothing that happens to it depends on
+    The law holds for each label that a member gets, submitted or not, in time or late, as no loss or delay depends on
     the neighbour.
     """
     members = np.flatnonzero(journey.roles.member).astype(np.int32)
     row, peer = _edges(overlay, members)
     answers = ~journey.roles.silent[peer]
     row, peer = row[answers], peer[answers]
-    weight = 1.0 / _degrees(overlay, members)[row]
+    weight = 1.0 / overlay.degrees[members][row]
     total = np.bincount(row, weights=weight, minlength=members.size)
     counts = np.zeros(overlay.num_users, dtype=np.int64)
     counts[members] = np.bincount(row, minlength=members.size)
@@ -249,16 +236,11 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
     return scipy.sparse.csr_array((weight, column, start), shape=(size, size))
 
 
-def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
-    """The transition matrix (m, m) of a random walk: each user's uniform choice among her neighbours."""
-    weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
-    return _table((weight, overlay.indices, overlay.degrees), overlay.num_users)
-
-
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
-    """The fetch law of users who ask by random walks: where the walks end, by powers of the transition matrix."""
+    """The fetch law of users who ask by random walks: the law of the walks' ends, by powers of a transition matrix."""
     size = journey.shard.size
-    step = _step(overlay)
+    weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
+    step = _table((weight, overlay.indices, overlay.degrees), overlay.num_users)  # each neighbour is equally likely
     rows = scipy.sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
     for _ in range(journey.hops):
         expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)
@@ -273,16 +255,16 @@ FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 
 @dataclass(frozen=True)
 class NetworkRecord:
-    """One shard of a run, every array (m,).
+    """The network record of one shard of a run; every array (m,) has one entry for each user.
 
-    fetched: passed on somebody's label; own: passed on her own for want of a reply. What reached the learner after her
-    deadline counts too: she does not take it, but she has seen it.
+    fetched: passed on a fetched label; own: passed on her own label for want of a reply. Submissions after the deadline
+    count too: the learner does not take them, but has seen them.
     answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
-    probed: was asked by somebody who chose to ask her.
-    law: whose label each of the first may have got. draws: labels that a user may have got in all, at most: late ones
-    are dropped, but seen. times_tell: the moment of a submission may say whose label it is.
-    offsets: (C+1,), cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) how many users an entry stands
-    for; None: every user has her own.
+    probed: was asked by an adversary who chose to ask her.
+    law: the fetch law of the users with `fetched`. draws: most labels that a user may have got, late ones included.
+    times_tell: whether the time of a submission may tell whose label it is.
+    offsets: (C+1,), cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) number of users for whom an entry
+    stands; None: one each.
     """
 
     shard: Shard
@@ -303,7 +285,7 @@ class NetworkRecord:
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The record with one entry for all users of a cluster of whom the same is known; all must have one law."""
+        """The record with one entry for all users of a cluster who have equal flags; their fetch law must be common."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
         # an entry's kind: the number of its cluster, followed by a bit for each flag
@@ -318,11 +300,11 @@ class NetworkRecord:
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
-    """Note what a finished run leaves behind; `law`: of whose labels were passed on, if it is not the exchange's."""
+    """The network record of a finished run; law: its fetch law, if users do not follow the label exchange."""
     journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
-    law = fetch_law(journey, fetched, arrived & ~exchange.in_time) if law is None else law
+    law = fetch_law(journey, fetched, arrived & ~exchange.accepts(exchange.arrival)) if law is None else law
     roles, rule = journey.roles, config.on_timeout
     # the moment of a submission may tell whose label it is: who was online, or near
     times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
@@ -331,7 +313,7 @@ def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecor
         fetched=fetched,
         own=arrived & exchange.fallback,
         answers=~roles.silent,
-        constant=roles.constant,
+        constant=roles.answer >= 0,
         member=roles.member,
         probed=exchange.probed,
         law=law,

@@ -1,6 +1,6 @@
-"""Whom users ask, how many peers, and whether they submit: drawn the same way for every engine.
+"""Draws of whom users ask, of how many peers, and of whether they submit, the same for every engine.
 
-These are the draws of lines 5 and 9 of Algorithm 2.
+These are the draws of lines 5 and 9 of Algorithm 2 of the clustering paper.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the users `start` to `start + len(peer) - 1` of a shard choose; indices count from the shard's first user.
+    """First peers and submissions of users `start` to `start + len(peer) - 1` of a shard, numbered from its first user.
 
     peer: (m,) int32, the user each one asks first, or -1 if she has no neighbour.
     keep: (m,) bool, whether she passes the fetched label on to the learner.
@@ -32,62 +32,70 @@ class Choices:
     keep: NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
 class Peers:
-    """Draws the peers of a shard's users, who are numbered from the shard's first; -1 where there is no neighbour.
+    """Draws the peers of a shard's users, who are numbered from the shard's first; -1: a user has no neighbour.
 
-    Args:
-        shard: the users.
-        streams: the replicate's random streams.
-        overlay: the shard's overlay; None: complete, oneself included.
-        hops: steps from the one who asks to the one who answers.
-        view: users ask out of a gossip view.
+    shard: the users. streams: the replicate's random streams. overlay: of the shard; None: users ask any user of their
+    cluster, themselves included. hops: steps of the walk from the user who asks to the peer who answers.
+    view: users ask entries of a gossip view.
     """
 
-    def __init__(
-        self, shard: Shard, streams: Streams, overlay: Overlay | None, hops: int = 1, view: GossipView | None = None
-    ) -> None:
-        self._shard, self._streams, self._overlay = shard, streams, overlay
-        self._hops, self._view = hops, view
+    shard: Shard
+    streams: Streams
+    overlay: Overlay | None
+    hops: int = 1
+    view: GossipView | None = None
 
     def choices(self, sampling_rate: float) -> Iterator[Choices]:
-        """Draw everybody's choices in blocks of 65,536 users, so that a cluster of any size needs little memory."""
-        rng = self._streams.generator("peer", self._shard.index)
-        keep = self._streams.generator("keep", self._shard.index)
-        for start in range(0, self._shard.size, BLOCK):
-            stop = min(start + BLOCK, self._shard.size)
+        """Draw the choices of all users in blocks of 65,536, so that a cluster of any size needs little memory."""
+        rng = self.streams.generator("peer", self.shard.index)
+        keep = self.streams.generator("keep", self.shard.index)
+        for start in range(0, self.shard.size, BLOCK):
+            stop = min(start + BLOCK, self.shard.size)
             peer = self.first(rng, start, stop)
             yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
-        """The first peers of users start..stop-1, from a generator that goes through the shard in this order."""
-        if self._hops > 1:
+        """The first peers of users start..stop-1, from a generator with which users are drawn in ascending order."""
+        if self.hops > 1:
             return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
         position = rng.random(stop - start)
-        if self._overlay is None:
-            return _uniform_members(position, self._shard.offsets, start, stop)
-        return self._neighbour(np.arange(start, stop, dtype=np.int32), position)
+        if self.overlay is not None:
+            return self._neighbour(np.arange(start, stop, dtype=np.int32), position)
+        # a uniform member of the own cluster: floor(u·size) with u a multiple of 2**-53, in place to save memory
+        offsets = self.shard.offsets
+        low = int(np.searchsorted(offsets, start, side="right")) - 1
+        high = int(np.searchsorted(offsets, stop, side="left"))
+        bounds = offsets[low : high + 1]
+        inside = np.clip(bounds, start, stop)
+        users = inside[1:] - inside[:-1]
+        position *= np.repeat(np.diff(bounds).astype(np.float64), users) if high - low > 1 else bounds[1] - bounds[0]
+        peer = position.astype(np.int32)
+        peer += np.repeat(bounds[:-1].astype(np.int32), users) if high - low > 1 else np.int32(bounds[0])
+        return peer
 
     def again(self, users: Users, attempt: int, times: Floats) -> Users:
-        """Freshly drawn peers for a later attempt (from 1) that starts at the given times; 0 too for gossip views."""
-        if self._hops > 1:
+        """The peers of users (m,) for a later attempt (from 1; from 0 for gossip views) that starts at times (m,)."""
+        if self.hops > 1:
             return self.path(users, attempt)[-1]
-        if self._view is not None:
-            return self._entry(self._view, users, attempt, times)
-        position = self._streams.uniforms("peer", self._shard.index, attempt).at(users)
-        return self._neighbour(users, position) if self._overlay is not None else self._member(users, position)
+        if self.view is not None:
+            return self._entry(self.view, users, attempt, times)
+        position = self.streams.uniforms("peer", self.shard.index, attempt).at(users)
+        return self._neighbour(users, position) if self.overlay is not None else self._member(users, position)
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """Where each user's random walk is after each of its steps: a list of arrays (m,), one a step."""
+        """The users whom the random walks of users (m,) reach: a list of arrays (m,), one for each step."""
         node, path = users, []
-        for hop in range(self._hops):
-            position = self._streams.uniforms(f"walk-{hop}", self._shard.index, attempt).at(users)
+        for hop in range(self.hops):
+            position = self.streams.uniforms(f"walk-{hop}", self.shard.index, attempt).at(users)
             node = self._neighbour(node, position)
             path.append(node)
         return path
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
-        """The neighbour at a relative position in [0, 1) of each user's list; -1 too for user -1, who is nobody."""
-        overlay = cast(Overlay, self._overlay)  # walks need one, and else who has none asks a member of her cluster
+        """The neighbour at a relative position in [0, 1) of each user's list; -1 if she has none, or if she is -1."""
+        overlay = cast(Overlay, self.overlay)  # walks need one, and else who has none asks a member of her cluster
         first = overlay.indptr[users]
         degree = overlay.indptr[users + 1] - first
         alone = degree <= 0  # nobody's is not above 0
@@ -99,36 +107,18 @@ class Peers:
 
     def _member(self, users: Users, position: Floats) -> Users:
         """The member at a relative position in [0, 1) of each user's cluster."""
-        offsets = self._shard.offsets
+        offsets = self.shard.offsets
         cluster = np.searchsorted(offsets, users, side="right") - 1
         within = position * (offsets[cluster + 1] - offsets[cluster])
         return within.astype(np.int32) + offsets[cluster].astype(np.int32)
 
     def _entry(self, view: GossipView, users: Users, attempt: int, times: Floats) -> Users:
-        """A random entry of each user's view as it is at the given times."""
-        slot = np.floor(self._streams.uniforms("view-slot", self._shard.index, attempt).at(users) * view.view_size)
+        """A random entry of each user's gossip view as the view is at her time, seconds."""
+        slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
         # how often the entry was replaced: slot s is s/v of a refresh ahead of slot 0, so that one goes after another
         epoch = np.floor(times / view.refresh_s + slot / view.view_size)
-        number = (epoch * view.view_size + slot).astype(np.int64) * self._shard.size + users
-        return self._member(users, self._streams.uniforms("view", self._shard.index).at(number))
-
-
-def _uniform_members(position: Floats, offsets: NDArray[np.int64], start: int, stop: int) -> Users:
-    """For users start..stop-1, a uniform member of the own cluster: floor(u·size) with u a multiple of 2**-53."""
-    first = int(np.searchsorted(offsets, start, side="right")) - 1
-    last = int(np.searchsorted(offsets, stop, side="left"))
-    bounds = offsets[first : last + 1]
-    if last - first == 1:
-        position *= bounds[1] - bounds[0]
-        peer = position.astype(np.int32)
-        peer += np.int32(bounds[0])
-        return peer
-    inside = np.clip(bounds, start, stop)
-    users = inside[1:] - inside[:-1]
-    position *= np.repeat(np.diff(bounds).astype(np.float64), users)
-    peer = position.astype(np.int32)
-    peer += np.repeat(bounds[:-1].astype(np.int32), users)
-    return peer
+        number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
+        return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))
 
 
 NO_REPLY = -1
@@ -137,10 +127,10 @@ NO_REPLY = -1
 
 @dataclass(frozen=True)
 class Asking:
-    """How many peers a user asks in parallel, and whether she goes without replies that never come.
+    """How many peers a user asks in parallel, and whether she submits if some replies never come.
 
-    shares: (k, its probability), of which every user draws her own k. answered: she submits the majority of the labels
-    that came, if any did; else she submits nothing unless all came.
+    shares: pairs (k, probability of k); every user draws her own number k of peers. answered: whether she submits the
+    majority of the labels that came; if not, she submits nothing unless all came.
     """
 
     shares: tuple[tuple[int, float], ...] = ((1, 1.0),)
@@ -158,17 +148,17 @@ class Asking:
 
     @property
     def requests(self) -> float:
-        """Peers whom a user asks, on average."""
+        """The mean number of peers whom a user asks."""
         return sum(k * share for k, share in self.shares)
 
     @property
     def coins(self) -> list[tuple[int, float]]:
-        """(k, probability) in the order in which coins are tossed: the first that shows heads is a user's k."""
+        """Pairs (k, probability of heads) of coins that a user tosses in turn: the first with heads gives her k."""
         shares = [weight for _, weight in self.shares]
         return [(k, weight / sum(shares[position:])) for position, (k, weight) in enumerate(self.shares)]
 
     def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
-        """The k of some users of a shard: the coins that `LabelExchangeProtocol` tosses."""
+        """The number k of peers of some users (m,) of a shard, from the coins that `LabelExchangeProtocol` tosses."""
         (*tossed, (last, _)) = self.coins
         numbers = np.full(users.size, last)
         for toss, (k, probability) in reversed(list(enumerate(tossed))):
@@ -181,10 +171,10 @@ ONE_PEER = Asking()
 
 
 def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The position of the first label of the plurality in each row of (m, k) labels, by the order of asking.
+    """The position (m,) of the plurality's first label in each row of labels (m, k), which are in order of asking.
 
-    Of labels that came equally often the first one counts. Peers are drawn independently from one law, so that every
-    order of their labels is equally likely: it is a fair coin. Where nothing came, position 0.
+    Of labels that came equally often the first one counts. As peers are drawn independently from one law, every order
+    of their labels is equally likely, so that this is a fair choice. Where no label came, the position is 0.
 
     >>> first_of_majority(np.array([[0, 2, 2], [1, 0, NO_REPLY]])).tolist()
     [1, 0]

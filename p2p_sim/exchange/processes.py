@@ -1,7 +1,8 @@
-"""The protocol as SimPy processes: one process for each user, one event for each message of any protocol.
+"""Any protocol as SimPy processes: one process for each user, one event for each message.
 
-Draws and travel times are those of `MessageTiming`, which the batched engine uses, too: for the label exchange
-(`LabelExchangeProtocol`) both leave the same behind to the last bit, and `batched_exchange` is a hundred times faster.
+Draws and travel times come from `MessageTiming`, as in the batched engine. For the label exchange
+(`LabelExchangeProtocol`) the two engines have equal results to the last bit, and `batched_exchange` is a hundred times
+faster.
 """
 
 import math
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import Roles
-from p2p_sim.exchange.exchange_run import ReceivedLabels
+from p2p_sim.exchange.exchange_run import ReceivedLabels, Traffic
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.protocol import (
     CheckedProtocol,
@@ -30,7 +31,6 @@ from p2p_sim.exchange.protocol import (
     Steps,
 )
 from p2p_sim.exchange.single_messages import SingleMessages, single
-from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
 from p2p_sim.network.network_config import Network
 from p2p_sim.population.population import Shard
@@ -40,9 +40,9 @@ class ProcessExchange(SingleMessages):
     """One shard's run of a protocol, message by message.
 
     Args:
-        protocol: what users do. payload: (m,) each one's noisy label, drawn once.
+        protocol: of the users. payload: (m,) the noisy label of each user, drawn once.
         shard, network, streams, roles, record, payload_bytes: as in `ExchangeRun`.
-        probe_every_s: between probes of an adversary. num_classes: K.
+        probe_every_s: seconds between probes of an adversary. num_classes: K.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ProcessExchange(SingleMessages):
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries, with every request; attempts count from 0 for each question."""
+        """The events besides deliveries, with every request; attempts count from 0 for each question."""
         requests = self.questions
         return replace(
             super().trace(),
@@ -113,7 +113,7 @@ class ProcessExchange(SingleMessages):
             self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
-        """A user's process: she waits until she starts, seconds, and then follows the protocol."""
+        """A user's process: she waits until her start, seconds, and then follows the protocol."""
         yield self.clock.until(start)
         self.ledger.event(np.array([start]))
         yield from self._protocol.user(me)
@@ -123,9 +123,7 @@ class ProcessExchange(SingleMessages):
         return self.clock.process(self._asking(user))
 
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
-        """The process of one question: ask, wait for a reply or the time-out, then ask again, use one's own label, or
-        give up.
-        """
+        """The process of one question: ask, wait for a reply and, without one, ask again, fall back or give up."""
         rule = self._config.on_timeout
         # her attempts are numbered through all that she asks: each number has random numbers of its own
         earlier = self._number(user, "request", rule.attempts)
@@ -170,14 +168,14 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
-        """A label reaches the learner; of the network's copies the first counts."""
+        """A label reaches the learner, who takes the first of the network's copies."""
         self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
             self._submitted[user, number] = label, self.clock.now
             self.arrival[user] = min(self.arrival[user], self.clock.now)
 
     def send(self, sender: int, peer: int, payload: float) -> None:
-        """Send a label or a number to a peer, unasked; whoever answers requests receives it."""
+        """Send a label or a number to a peer, unasked; a peer who does not answer requests ignores it."""
         self._protocol.check_sent(peer, payload)
         number = self._number(sender, "push")
 
@@ -194,7 +192,7 @@ class ProcessExchange(SingleMessages):
     def coin(self, user: int, name: str, probability: float) -> bool:
         """Whether a coin shows heads, drawn anew at each toss.
 
-        Submissions of the label exchange are drawn beforehand, as the other engines need them.
+        The coin "submit" of the label exchange is drawn before the run, as in the other engines.
         """
         self._protocol.check_coin(name, probability)
         if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
@@ -204,40 +202,38 @@ class ProcessExchange(SingleMessages):
         return bool(uniform[0] < probability)
 
     def random_peer(self, user: int) -> int | None:
-        """A random user whom this one may ask, drawn anew; None if there is nobody."""
+        """A random user whom a user may ask, drawn anew; None if there is none."""
         draw = self._number(user, "request")
         peer = int(self.journey.drawn_path(single(user), draw, np.array([self.clock.now]))[-1][0])
         return peer if peer >= 0 else None
 
     def neighbours(self, user: int) -> NDArray[np.int32]:
-        """Whom a user may ask, ascending: neighbours on the overlay, else her cluster, herself included."""
+        """The users whom a user may ask, ascending: neighbours on the overlay, else her cluster, herself included."""
         overlay = self.journey.overlay
         if overlay is not None:
             return np.sort(overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]])
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """How often a user has drawn for a purpose before, which is the index of her next random number for it; counts
-        the draw.
-        """
+        """The index of a user's next random number for a purpose, how many she has drawn; counts `numbers` more."""
         before = self._times_before[user, purpose]
         self._times_before[user, purpose] = before + numbers
         return before
 
     def online(self, user: int) -> simpy.Event:
-        """An event for a process to wait for: now if the user is online, else when she comes back, if ever."""
+        """An event that happens now if the user is online, else when she comes back, if ever."""
         back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """An event some seconds from now, after all else that happens then."""
+        """An event some seconds from now, after all other events of that moment."""
         self._protocol.check_wait(seconds)
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
         return over
 
     def _request(self, user: int, earlier: int, attempt: int, path: list[int]) -> simpy.Event:
-        """Send a request on its way, hop by hop, and set the timer; the event's value is a reply or None."""
+        """Send a request along its path, and set its timer; the event's value is a reply or None."""
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(
             user, earlier, attempt, begin_s=self.clock.now, deadline_s=deadline, reply=self.clock.event()
@@ -293,7 +289,7 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
-        """A reply arrives: the first in time counts."""
+        """A reply arrives; the first in time counts."""
         late = self._config.request_timeout_s is not None and self.clock.now > question.deadline_s
         self.ledger.counts["late_replies"] += int(late)
         self.deliver(REPLY, node, user, label, late)
@@ -311,9 +307,7 @@ class ProcessExchange(SingleMessages):
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
     def _probing(self, prober: int) -> Steps:
-        """The process of an adversary: she asks all users of her cluster, one after another, and waits for those who
-        are offline.
-        """
+        """The process of an adversary who asks all users of her cluster, one after another while she is online."""
         moment = 0.0
         for user in self._cluster(prober):
             if user == prober:
@@ -337,7 +331,7 @@ class ProcessExchange(SingleMessages):
             self.send_message("confession", user, prober, arrive, owner=user, payload=self._users[user].noisy_label)
 
     def _cluster(self, user: int) -> range:
-        """The users of a user's cluster, numbered from the shard's first."""
+        """The users of a user's cluster, numbered from the shard's first user."""
         offsets = self._shard.offsets
         last = int(np.searchsorted(offsets, user, side="right"))
         return range(int(offsets[last - 1]), int(offsets[last]))

@@ -1,4 +1,4 @@
-"""What a protocol is: what a user does from her start on, and how she answers. No true label is in reach of it."""
+"""Protocols: what a user does from her start on, and how she answers. A protocol never gets a true label."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,15 +21,15 @@ from p2p_sim.network.event_queue import Clock
 from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
 
 Steps = Generator[simpy.Event, Any, None]
-"""A user's process: it yields what it waits for."""
+"""A user's process, which yields the events that it waits for."""
 
 
 @dataclass(frozen=True)
 class Reply:
     """A noisy label that a user got for her request.
 
-    label: as it arrived. source: whose it is, numbered from the shard's first user. own: nobody replied in time, and
-    the network's `on_timeout` has her fall back on her own noisy label.
+    label: as it arrived. source: the user whose label it is, numbered from the shard's first user. own: whether it is
+    the user's own noisy label, on which she falls back by the network's `on_timeout` because no reply came in time.
     """
 
     label: int
@@ -39,10 +39,9 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """What comes to a user unasked.
+    """A message that comes to a user unasked: a question for her label, or a label or number sent to her.
 
-    sender: numbered from the shard's first user. payload: a label or number that was sent to her; None: she is asked
-    for her label.
+    sender: numbered from the shard's first user. payload: the label or number; None: a question for her label.
     """
 
     sender: int
@@ -51,11 +50,11 @@ class Request:
 
 @dataclass
 class PendingRequest:
-    """A request that a user's process waits for, or waited for, numbered from the shard's first user.
+    """A request of a user whose process waits, or waited, for the reply.
 
-    earlier: how many attempts at earlier questions she had counted. attempt: which one this is at its question, from 0.
-    begin_s, deadline_s: from and until when a reply counts, seconds. reply: the event that her process waits for.
-    answered_s: when the first reply came in time, seconds; infinity: none did.
+    user: numbered from the shard's first user. earlier: number of attempts at her earlier questions. attempt: number of
+    the attempt at this question, from 0. begin_s, deadline_s: from and until when a reply counts, seconds.
+    reply: the event that her process waits for. answered_s: when the first reply came in time, seconds; infinity: none.
     """
 
     user: int
@@ -68,17 +67,17 @@ class PendingRequest:
 
 
 class Protocol(ABC):
-    """The behaviour of all users; what belongs to one of them is in `me` and in her process.
+    """The behaviour of all users; the state of a single user is in `me` and in her process.
 
-    symmetric: whether it claims that the law of what the learner gets of a cluster does not change if the cluster's
-    noisy labels are permuted, on any network where no user differs from another to the rest and nothing fails.
+    symmetric: whether the protocol claims that the law of the learner's view of a cluster does not change if the
+    cluster's noisy labels are permuted, on any network where users are alike and nothing fails.
     """
 
     symmetric: ClassVar[bool] = False
 
     @abstractmethod
     def user(self, me: "Me") -> Steps:
-        """Her process, a generator in SimPy's style, from the moment she starts.
+        """A user's process, a generator in SimPy's style, from the moment she starts.
 
         >>> class Once(Protocol):
         ...     def user(self, me):
@@ -88,16 +87,16 @@ class Protocol(ABC):
         """
 
     def answer(self, me: "Me", request: Request) -> int | None:
-        """What she replies to a request: a noisy label, or None for no reply. What is sent to her gets no reply."""
+        """The noisy label that a user replies to a question; None: no reply. A label sent to her gets no reply."""
         return me.noisy_label if request.payload is None else None
 
     def law(self) -> SubmissionLaw | None:
-        """What it claims of each submission, given the noisy labels of two classes; None: nothing."""
+        """The claimed law of each submission, given the noisy labels of two classes; None: the protocol claims none."""
         return None
 
 
 class Surroundings(Interface):
-    """What carries out the steps of users: each method does for a user, by number, what `Me` does under its name."""
+    """The simulation around users: each method does, for a user by number, what `Me` does under the method's name."""
 
     clock: Clock
 
@@ -129,11 +128,11 @@ class Me:
 
     @property
     def neighbours(self) -> NDArray[np.int32]:
-        """Whom she may ask, ascending: neighbours on the overlay, else all users of her cluster, herself included."""
+        """The users whom she may ask, ascending: her neighbours on the overlay, else her cluster, herself included."""
         return self._exchange.neighbours(self.number)
 
     def random_peer(self) -> int | None:
-        """A random one of whom she may ask, drawn anew; None if there is nobody."""
+        """A random user whom she may ask, drawn anew; None if there is none."""
         return self._exchange.random_peer(self.number)
 
     def coin(self, name: str, probability: float) -> bool:
@@ -141,18 +140,18 @@ class Me:
         return self._exchange.coin(self.number, name, probability)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """An event some seconds from now, after all else that happens then."""
+        """An event some seconds from now, after all other events of that moment."""
         return self._exchange.wait(seconds)
 
     def online(self) -> simpy.Event:
-        """An event to wait for: now if she is online, else when she comes back, if ever."""
+        """An event that happens now if she is online, else when she comes back, if ever."""
         return self._exchange.online(self.number)
 
     def ask(self) -> simpy.Event:
-        """Ask a random peer for her label; the event's value is a `Reply`, or None where none comes in time.
+        """Ask a random peer for her label; the event's value is a `Reply`, or None if none comes in time.
 
-        Each attempt draws a peer anew, unless `on_timeout` says otherwise; how often she tries again, and whether she
-        falls back on her own label, is the network's `on_timeout`, too.
+        The network's `on_timeout` says how often she tries again, whether each attempt draws a peer anew, and whether
+        she falls back on her own label.
         """
         return self._exchange.ask(self.number)
 
@@ -161,7 +160,7 @@ class Me:
         self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:
-        """Pass a label on to the learner, who learns from each, under her features."""
+        """Pass a label on to the learner, who learns from each label together with her features."""
         self._exchange.submit(self.number, reply)
 
 
@@ -191,10 +190,9 @@ class LabelExchangeProtocol(Protocol):
 
 
 def majority(replies: list[Reply]) -> Reply:
-    """The reply that a user submits of several: the first with the commonest label; `own` if any reply is her own
-    label.
+    """The reply, of several, that a user submits: the first with the commonest label; `own` if any is her own label.
 
-    Peers are drawn independently from one law, so that of labels that came equally often the first one is a fair coin.
+    As peers are drawn independently from one law, taking the first of equally common labels is a fair choice.
     """
     [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
     first = next(reply for reply in replies if reply.label == label)
@@ -202,12 +200,13 @@ def majority(replies: list[Reply]) -> Reply:
 
 
 class CheckedProtocol(Protocol):
-    """A protocol whose every step is looked at: a wrong one ends in one line that names its package and method.
+    """A protocol whose every step is checked; an InputError of one line names the package and method of a wrong step.
 
-    protocol: which; a copy of its own, as what it notes of users is of one run. num_classes: K. users: of the shard.
+    protocol: the checked protocol, copied, since it may note things about the users of one run. num_classes: K.
+    users: number of users of the shard.
 
     Raises:
-        InputError: of every method, the protocol did something wrong.
+        InputError: by every method, if the protocol did something wrong.
     """
 
     def __init__(self, protocol: Protocol, num_classes: int, users: int) -> None:

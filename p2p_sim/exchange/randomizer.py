@@ -1,6 +1,6 @@
-"""What a user's message does to her label, and what that is worth once the message has been passed on.
+"""Randomizers of labels, what protects a label once peers pass its payload on, and signed weights of noisy labels.
 
-Undoing on average what randomisation did to labels: the modified loss of the clustering paper, as signed weights.
+Signed weights undo the noise of labels on average; they are the modified loss of the clustering paper.
 
 With Q[y', y] = (1-β) 1{y' = y} + β q(y') the loss Σ_y' Q⁻¹[y', y] ℓ(h, x, y') of Algorithm 1 weighs the class y' by
 column y of Q⁻¹. Since 1ᵀq = 1, Q is (1-β)I plus a matrix of rank one and Q⁻¹ = (I - β q 1ᵀ)/(1-β): no K × K matrix is
@@ -22,7 +22,7 @@ from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 
 Floats = NDArray[np.float64]
 PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
-"""What the learner is told of a user: a class, K bits, K probabilities, K signed weights, or a number."""
+"""What a payload is for the learner: a class, K bits, K probabilities, K signed weights, or a number."""
 
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
@@ -59,32 +59,32 @@ class Randomizer(Protocol):
     """A local randomizer: it turns each true label into a payload that may leave its owner."""
 
     @property
+    @abstractmethod
     def local_epsilon(self) -> float:
         """ε of one payload on its own (label adjacency)."""
-        ...
 
     @property
+    @abstractmethod
     def total_variation(self) -> float:
         """Largest total variation between the payload's laws under two labels: its δ at ε = 0."""
-        ...
 
     @property
+    @abstractmethod
     def payload_bits(self) -> int:
         """Size of one payload, bits."""
-        ...
 
+    @abstractmethod
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.generic]:
         """Payloads (n, ...) of the labels (n,), each drawn independently."""
-        ...
 
 
-class Message(ABC):
+class Message(Randomizer, ABC):
     """A randomizer whose payloads may be exchanged: it knows what protects a label once peers pass payloads on.
 
-    What is here holds for any randomizer; one of which more is known says so by overriding it.
+    The methods here hold for any randomizer. A subclass of which more is known overrides them.
 
-    kind: of its payloads, as `where_bounds_hold.Situation.message` names them. noun: what a payload is called.
-    releases: what the learner is told of a payload.
+    kind: of its payloads, as `where_bounds_hold.Situation.message` names them. noun: the word for a payload.
+    releases: the kind of payload that the learner gets.
     """
 
     kind: ClassVar[str]
@@ -93,36 +93,17 @@ class Message(ABC):
 
     @property
     @abstractmethod
-    def local_epsilon(self) -> float:
-        """ε of one payload on its own (label adjacency)."""
-
-    @property
-    @abstractmethod
-    def total_variation(self) -> float:
-        """Largest total variation between the payload's laws under two labels: its δ at ε = 0."""
-
-    @property
-    @abstractmethod
-    def payload_bits(self) -> int:
-        """Size of one payload, bits."""
-
-    @property
-    @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """What a row says of the noise, by its column."""
-
-    @abstractmethod
-    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.generic]:
-        """Payloads (n, ...) of the labels (n,), each drawn independently."""
+        """The parameters of the noise, by the column of a row that holds each."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of ε₀ that are not those of every message."""
+        """Conditions of ε₀ besides those of every message."""
         return ()
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """α of flipped labels of two classes, of which the papers speak; None for other messages."""
+        """The flip probability α of labels of two classes, as in the papers' bounds; None for other messages."""
         return None
 
     @property
@@ -131,33 +112,33 @@ class Message(ABC):
         return None
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """What the learner is told for payloads (m, ...): here the payloads themselves."""
+        """The values that the learner gets for payloads (m, ...): here the payloads themselves."""
         return payload
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """(m, K) numbers whose mean, given the true label, is its indicator; None if no way to them is known.
+        """Numbers (m, K) whose mean, given the true label, is the label's indicator; None if none are known.
 
-        Payloads that are classes need none: their `transition` says it.
+        Payloads that are classes need none, as their `transition` is known.
         """
         return None
 
     def alone(self, epsilon: float) -> Bracket:
-        """An upper bound on δ(ε) of a payload whose owner is known, as a bracket."""
+        """Bounds of δ(ε) of a payload whose owner is known."""
         return self.shuffled(1).delta(epsilon)
 
     def attained(self, delta: float) -> float:
-        """An ε below which no bound of a payload seen with its owner holds at δ; 0 where none is known."""
+        """A lower bound of the ε, at δ, of a payload whose owner is known; 0 where none is known."""
         return 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """An upper bound on how much more often somebody who sees the payload with its owner guesses the label right.
+        """An upper bound on how much more often an observer guesses the label right once she sees the payload.
 
-        Before that, all K labels are equally likely to her.
+        She knows the payload's owner. Before she sees it, all K labels are equally likely to her.
         """
         return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 
     def shuffled(self, users: int) -> ShuffledMessages:
-        """The accountant of a label against an observer who gets the payloads of so many users without their owners."""
+        """The accountant of a label against an observer of the payloads of `users` users, without their owners."""
         return ShuffledMessages(users, self.local_epsilon, self.total_variation, self.caveats)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
@@ -165,5 +146,5 @@ class Message(ABC):
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The accountant of a label if so many submissions were fetched from so many users of unknown payloads."""
+        """The accountant of a label if `submissions` payloads were fetched from `sources` users of unknown payloads."""
         return replace(self.shuffled(sources), submissions=submissions)

@@ -1,4 +1,4 @@
-"""Messages one at a time: how the processes of users send and receive them, each an event of its own."""
+"""How the processes of users send and receive messages, each message an event of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ SEEN_AS = {
 
 
 class SingleMessages(ExchangeRun):
-    """A run whose messages are sent and delivered one by one, at their times on a clock.
+    """A shard's run whose messages are sent and delivered one by one, at their times on a clock.
 
     Args:
         shard, network, streams, roles, sampling_rate, payload_bytes, record: as in `ExchangeRun`.
@@ -44,10 +44,11 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Put a message on its way; no receiver: the learner.
+        """Send a message, for whose payload `arrive` is called if it arrives; no receiver: the learner.
 
         Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
-        The number of its random numbers is `earlier` + `attempt`; `attempt` -1: sent unasked.
+        owner: the user whose request or submission it belongs to. Its random numbers have the number `earlier` +
+        `attempt`; attempt -1: sent unasked.
         """
         # fate and travel time come from the functions that the batched engine uses, for one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
@@ -69,17 +70,17 @@ class SingleMessages(ExchangeRun):
         if isinstance(payload, int) and payload >= 0 and "corrupted" in j.faults.effects:
             label = np.array([payload], dtype=self.label_type)
             payload = int(j.faults.corrupted(message, label, self._num_classes)[0])
-        self.clock.at(float(arrives[0]), lambda: self._meet(receiver, arrive, payload))
 
-    def _meet(self, receiver: int | None, arrive: Callable[[float], None], payload: float) -> None:
-        """Hands a message to its receiver by calling `arrive`, if she is online; else it counts as undelivered."""
-        if receiver is None or self.is_online(receiver):
-            arrive(payload)
-        else:
-            self.ledger.counts["messages_undelivered"] += 1
+        def meet() -> None:
+            if receiver is None or self.is_online(receiver):
+                arrive(payload)
+            else:
+                counts["messages_undelivered"] += 1
+
+        self.clock.at(float(arrives[0]), meet)
 
     def deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Note that a message of a kind was delivered; no receiver: the learner; label -1: it carries none."""
+        """Note that a message of a kind was delivered; no receiver: the learner; label -1: the message has none."""
         to = None if receiver is None else single(receiver)
         labels = None if label < 0 else np.array([label])
         now = np.array([self.clock.now])

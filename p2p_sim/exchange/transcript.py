@@ -1,7 +1,8 @@
-"""What each observer of a label exchange saw, and how messages were sent, expired and lost on the way."""
+"""The transcript of a label exchange: messages as they were sent, lost and delivered, and what each observer saw."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,20 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Sent:
+class Columns:
+    """Arrays of one length, (m,): the fields of a subclass. types: the type of a number in each of them, in order."""
+
+    types: ClassVar[tuple[type[np.generic], ...]]
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """The entries of several parts, part by part; without parts, arrays without an entry."""
+        nothing = cls(*(np.empty(0, each) for each in cls.types))
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)))
+
+
+@dataclass(frozen=True)
+class Sent(Columns):
     """Messages as they were sent, the network's copies included. All arrays have one entry a message.
 
     kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: of the request, from 0 for
@@ -22,6 +36,7 @@ class Sent:
     whose: user index of the owner of the noisy label that a reply or submission carries; -1 in a request.
     """
 
+    types = (np.int8, np.int32, np.int32, np.int16, np.float64, np.float64, np.bool_, np.bool_, np.int32)
     kind: NDArray[np.int8]
     sender: Users
     receiver: Users
@@ -32,43 +47,27 @@ class Sent:
     duplicate: Bools
     whose: Users
 
-    @staticmethod
-    def join(parts: "list[Sent]") -> "Sent":
-        """All messages of several lists, list by list."""
-        user, time = np.empty(0, np.int32), np.empty(0)
-        flag = np.empty(0, np.bool_)
-        nothing = Sent(
-            kind=np.empty(0, np.int8), sender=user, receiver=user, attempt=np.empty(0, np.int16), sent_s=time,
-            arrives_s=time, forwarded=flag, duplicate=flag, whose=user,
-        )  # fmt: skip
-        columns = zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)
-        return Sent(*map(np.concatenate, columns))
-
 
 @dataclass(frozen=True)
-class Spans:
-    """Moments or periods of users, each array with one entry for each: user index, begin_s and end_s in seconds."""
+class Spans(Columns):
+    """Periods of users, or moments, whose two ends are equal: user index, begin_s and end_s in seconds."""
 
+    types = (np.int32, np.float64, np.float64)
     user: Users
     begin_s: Floats
     end_s: Floats
 
-    @staticmethod
-    def join(parts: "list[Spans]") -> "Spans":
-        """All entries of several lists, list by list."""
-        nothing = Spans(np.empty(0, np.int32), np.empty(0), np.empty(0))
-        return Spans(*map(np.concatenate, zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)))
-
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(Columns):
     """Requests of users' processes, also where a user had nobody to ask. All arrays have one entry a request.
 
-    user: user index. question: a number that all attempts of a question share. attempt: which it is, from 0.
-    begin_s, deadline_s: from and until when a reply counts, seconds. answered_s: when the first came in time; infinity:
-    none did.
+    user: user index. question: a number that all attempts at a question share. attempt: its number, from 0.
+    begin_s, deadline_s: from and until when a reply counts, seconds. answered_s: when the first reply came in time;
+    infinity: none did.
     """
 
+    types = (np.int64, np.int64, np.int64, np.float64, np.float64, np.float64)
     user: NDArray[np.int64]
     question: NDArray[np.int64]
     attempt: NDArray[np.int64]
@@ -76,19 +75,14 @@ class Requests:
     deadline_s: Floats
     answered_s: Floats
 
-    @staticmethod
-    def join(parts: "list[Requests]") -> "Requests":
-        """The requests of several shards, shard by shard."""
-        return Requests(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
-
 
 @dataclass(frozen=True)
 class MessageTrace:
-    """What happened besides deliveries.
+    """The events of a run besides deliveries: messages sent, requests that expired, and users' periods online.
 
-    sent: every message. expired: when requests expired; begin and end are the same moment.
-    online: periods in which users were online, the end may be infinite; None: everybody always was.
-    requests: those of users' processes; None: the batched engine, where each user has one question.
+    sent: every message. expired: moments at which requests expired.
+    online: periods in which users were online, whose end may be infinite; None: every user always was.
+    requests: the requests of users' processes; None: those of the batched engine, which notes none.
     """
 
     sent: Sent
@@ -117,7 +111,7 @@ OBSERVERS = ("learner", "peer", "coalition", "eavesdropper")
 
 
 @dataclass(frozen=True)
-class Messages:
+class Messages(Columns):
     """Delivered messages in order of time. All arrays have one entry a message.
 
     time_s: delivery time, seconds.
@@ -127,6 +121,7 @@ class Messages:
     late: a reply that came after its request's deadline and was dropped.
     """
 
+    types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)
     time_s: NDArray[np.float64]
     kind: NDArray[np.int8]
     sender: NDArray[np.int32]
@@ -137,25 +132,14 @@ class Messages:
     def __len__(self) -> int:
         return len(self.time_s)
 
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> "Messages":
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Self:
         """The messages in the chosen rows, a mask (m,) or row numbers."""
-        return Messages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return type(self)(*(column[rows] for column in vars(self).values()))
 
-    @staticmethod
-    def nothing() -> "Messages":
-        """A table of messages without a row."""
-        user = np.empty(0, np.int32)
-        return Messages(
-            time_s=np.empty(0), kind=np.empty(0, np.int8), sender=user, receiver=user, label=np.empty(0, np.int16),
-            late=np.empty(0, dtype=np.bool_),
-        )  # fmt: skip
-
-    @staticmethod
-    def join(parts: "list[Messages]") -> "Messages":
-        """All messages of several lists, in order of time (ties: by kind, then sender)."""
-        names = Messages.__dataclass_fields__
-        parts = parts or [Messages.nothing()]
-        whole = Messages(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """All messages of several parts, in order of time (ties: by kind, then sender)."""
+        whole = super().join(parts)
         order = np.argsort(whole.time_s)
         time_s = whole.time_s[order]
         if (time_s[1:] == time_s[:-1]).any():  # rare, and three times the work
@@ -165,9 +149,9 @@ class Messages:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Every message that was delivered, and who could see it. It never holds a true label.
+    """Every message that was delivered, and what each observer saw. A transcript never holds a true label.
 
-    trace: what happened besides deliveries; None where models are exchanged.
+    trace: the events besides deliveries; None where models are exchanged.
     """
 
     messages: Messages

@@ -55,7 +55,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Explorer:
-    """What the explorer serves.
+    """The explorer's pages and answers.
 
     Args:
         directories: results directories that may be read. lanes: what answers the questions of each kind.
@@ -119,7 +119,7 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     def _worker_answer(self, task: str) -> Answer:
-        """A function that answers requests by sending their fields to a worker process, for one task."""
+        """An answering function that sends the fields of a request to a worker process, for one task."""
 
         async def answer(request: Request) -> Response:
             return _json(await self._lanes[task].ask(task, dict(request.query_params)))
@@ -177,7 +177,7 @@ class Explorer:
 
 
 def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
-    """A function that answers requests by a function that may take long, in a thread, so that the server goes on."""
+    """An answering function that runs a slow function in a thread, so that the server goes on."""
 
     async def answer(request: Request) -> Response:
         return _json(await run_in_threadpool(function, request))
@@ -186,9 +186,7 @@ def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
 
 
 def _answering(answer: Answer) -> Answer:
-    """An answering function that turns errors into one line of JSON: status 400 for wrong input, others by
-    their own.
-    """
+    """An answering function that turns errors into one line of JSON, with status 400 for wrong input."""
 
     async def answering(request: Request) -> Response:
         try:
@@ -219,7 +217,7 @@ def application(
     host: str,
     started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
-    """The explorer behind its guard.
+    """The explorer as an ASGI application behind its guard.
 
     Args:
         directories: results directories that may be read. lanes: what answers the questions of each kind.

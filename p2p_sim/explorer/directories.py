@@ -1,4 +1,4 @@
-"""Results directories: their state on disk, and those that the explorer may read."""
+"""Results directories that the explorer may read, and their state on disk."""
 
 import csv
 import errno
@@ -19,41 +19,38 @@ from p2p_sim.results.lock import LOCK
 
 Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
-"""Levels below a directory named at the start that are looked at."""
+"""The levels of folders that are searched below a directory named at the start."""
 LARGEST_READ = 64_000_000
-"""Bytes of rows that are read to list a directory, some seconds' work; larger ones are read when they are chosen."""
+"""The largest file of rows, in bytes, that is read to list its directory, which takes some seconds."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of change of a directory's files: equal ones hold the same."""
+"""Name, inode, size and time of change of each file of a directory; a change of a file changes the stamp."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One line of the list of results. reason: why it is not simply finished, in words; empty where it is."""
+    """One line of the list of results. reason: why the directory is not finished, in words; empty if it is."""
 
     path: Path
     state: Standing
     reason: str = ""
 
 
-class Directories:
-    """Looks through directories for results; what was read of one is kept until its files change."""
+class _DirectoryReader:
+    """A reader of results directories, which keeps what it read until a directory's files change."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
-    def below(self, root: Path) -> Iterator[Listed]:
-        """Yields every results directory at or below a directory, in the order of the names; never raises.
+    def below(self, path: Path, root: Path, depth: int = 0) -> Iterator[Listed]:
+        """Yield every results directory at or below a directory `path`, in the order of the names; never raise.
 
-        Links are not followed. Left out are directories with a file that a link leads out of `root`, and those whose
-        manifest is of no run and no sweep.
+        Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
+        whose manifest is of no run and no sweep.
 
         Args:
-            root: without links in it.
+            root: a directory at or above `path`, without links in its own path. depth: levels from `root` to `path`.
         """
-        yield from self._below(root, root, 0)
-
-    def _below(self, path: Path, root: Path, depth: int) -> Iterator[Listed]:
         from p2p_sim.results.rows import MANIFEST  # late: loads pandas
 
         try:
@@ -64,29 +61,19 @@ class Directories:
             yield _damaged(path, f"cannot be read ({getattr(error, 'strerror', None) or error})")
             return
         if path / MANIFEST in entries:
-            yield from self._listed(path, root, entries)
+            line = _or_damaged(path, lambda: self._state(path, root, entries))
+            if line is not None:
+                yield line
             return
         for entry in entries:
             if os.path.islink(entry):  # never raises, as Path.is_symlink may
                 if _leads_to_itself(entry):
                     yield _damaged(entry, "a link to itself")
             elif os.path.isdir(entry) and depth < DEEPEST:
-                yield from self._below(entry, root, depth + 1)
+                yield from self.below(entry, root, depth + 1)
 
-    def _listed(self, path: Path, root: Path, entries: list[Path]) -> list[Listed]:
-        """The line of a directory that has a manifest; none where the directory is left out."""
-
-        def looked() -> Listed | None:
-            for entry in entries:
-                if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
-                    return None
-            return self._state(path, entries)
-
-        line = _or_damaged(path, looked)
-        return [] if line is None else [line]
-
-    def _state(self, path: Path, entries: list[Path]) -> Listed | None:
-        """The line of a directory whose files all lie below the root; None if its manifest is of no run and no sweep.
+    def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
+        """The line of a directory with the given entries; None if a file lies outside `root`, or it is no run or sweep.
 
         Raises:
             Exception: the directory is damaged.
@@ -94,6 +81,9 @@ class Directories:
         from p2p_sim.results.results_directory import described
         from p2p_sim.results.rows import read_manifest
 
+        for entry in entries:
+            if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
+                return None
         # a directory whose files have not changed since it was read keeps its line, unless somebody writes to it now
         _check_files(path)
         stamp = _stamp(entries)
@@ -114,10 +104,10 @@ class Directories:
 
 
 def _check_files(path: Path) -> None:
-    """Refuse a results directory in which something else has the name of a file: reading a pipe would never end.
+    """Check that each file of a results directory is a regular file, since reading a pipe would never end.
 
     Raises:
-        InputError: names it.
+        InputError: a file is something else.
     """
     from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE
     from p2p_sim.results.statements import STATEMENTS
@@ -136,23 +126,26 @@ class PromisedRows(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Rows of the finished sweep."""
+        """The number of rows of the finished sweep."""
         return self.points * self.replicates
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """The points and replicates of a manifest that `p2p_sim.results.results_directory.described` has checked."""
+    """The numbers of points and replicates by a manifest that `results_directory.described` has checked."""
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)
 
 
 def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
-    """The keys along the axes of a sweep; none of a run."""
+    """The swept keys of a manifest; none for a run."""
     return [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
 
 
 def is_running(path: Path) -> bool:
-    """Whether a process writes to a results directory, by the system's list: to try the lock could stop a new run."""
+    """Whether a process writes to a results directory, by the system's list of locks.
+
+    Trying the directory's lock instead could stop a new run.
+    """
     try:
         inode = (path / LOCK).stat().st_ino
         held = Path("/proc/locks").read_text(encoding="ascii")
@@ -162,7 +155,7 @@ def is_running(path: Path) -> bool:
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
-    """The line of a directory that nothing writes to, by all that it holds.
+    """The line of a directory to which no process writes, by the number of rows and failures in its files.
 
     Raises:
         Exception: the directory is damaged.
@@ -188,7 +181,7 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """What `look` returns; where it raises, the line of a damaged directory, with the reason."""
+    """The result of `look`, or if it raises an error, the line of a damaged directory with the reason."""
     try:
         return look()
     except InputError as error:
@@ -220,20 +213,20 @@ def _stamp(entries: list[Path]) -> Stamp:
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
 MOST = 2_000
-"""Results directories that are listed."""
+"""The most results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",
 }
-"""The reason for which a published study is not offered, by whether it has a table with a certified ε and intervals."""
+"""Why a published study is not offered, by whether it has a table with a certified ε and intervals."""
 
 
 @dataclass(frozen=True)
 class ReadableDirectory:
     """A results directory that the explorer may read.
 
-    key: its name in requests. name: its name on pages. published: whether it is of a published study. state: whether it
-    is running, finished, incomplete or damaged. reason: why it is not simply finished, in words; else empty.
+    key: its name in requests. name: its name on pages. published: whether it belongs to a published study. state:
+    whether it is running, finished, incomplete or damaged. reason: why it is not finished, in words; empty if it is.
     """
 
     key: str
@@ -245,16 +238,16 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """Its line in the list of results, the same on every page."""
+        """The directory's name with the reason, as every page lists it."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
 class ReadableDirectories:
-    """All results directories that may be read; a browser names them by keys alone, never by paths.
+    """All results directories that may be read. A browser names them by their keys, never by paths.
 
     Args:
         roots: directories named at the start; each holds results, or directories of results.
-        published: directory of the published studies; None: there is none.
+        published: directory of the published studies, or None.
 
     Raises:
         InputError: one of the roots is no directory.
@@ -265,24 +258,31 @@ class ReadableDirectories:
             if not root.is_dir():
                 raise InputError(f"{root}: {no_directory(root)}")
         self._roots = [(root, root.resolve(), False) for root in roots]
-        self._published, self._directories, self._lock = published, Directories(), Lock()
+        self._published, self._reader, self._lock = published, _DirectoryReader(), Lock()
         if published is not None and published.is_dir():
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """Every results directory there is now, in the order of the roots and then of the names; damaged ones last."""
+        """Every present results directory, by root and then by name; damaged directories come last."""
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:
             for unresolved, root, published in self._roots:
-                for listed in self._directories.below(root):
+                for listed in self._reader.below(root, root):
                     if listed.path not in directories and len(directories) < MOST:
                         below = listed.path.relative_to(root).as_posix()
                         name = unresolved.name or unresolved.as_posix() if below == "." else below
-                        directories[listed.path] = _readable(listed, name, published)
+                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]  # does not show the path
+                        # bytes that are no UTF-8, and letters that would break the line, are escaped
+                        text = os.fsencode(name).decode(errors="backslashreplace")
+                        reason = listed.reason or "its name is not UTF-8" * (text != name)
+                        printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+                        directories[listed.path] = ReadableDirectory(
+                            key, printable, listed.path, published, state=listed.state, reason=reason
+                        )
         return sorted(directories.values(), key=lambda directory: directory.state == "damaged")
 
     def left_out(self) -> dict[str, list[str]]:
-        """Published studies without rows of scenarios, by the reason for which they are not offered."""
+        """The names of published studies that are not offered, by the reason."""
         if self._published is None or not self._published.is_dir():
             return {}
         offered = {directory.name.split("/")[0] for directory in self.all() if directory.published}
@@ -293,10 +293,10 @@ class ReadableDirectories:
         return studies
 
     def of(self, *keys: str) -> list[ReadableDirectory]:
-        """The directories with these keys, each once.
+        """The directories with some keys, each once.
 
         Raises:
-            InputError: one is not among those that may be read, or it is damaged.
+            InputError: a directory may not be read, or is damaged.
         """
         by_key = {directory.key: directory for directory in self.all()}
         if not set(keys) <= set(by_key):
@@ -306,16 +306,6 @@ class ReadableDirectories:
             if directory.state == "damaged":
                 raise InputError(f"{directory.name}: {directory.reason}")
         return directories
-
-
-def _readable(listed: Listed, name: str, published: bool) -> ReadableDirectory:
-    """A listed directory under a key that does not show its path, and a name that is printable UTF-8."""
-    key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]
-    # bytes that are no UTF-8, and letters that would break the line, are escaped
-    text = os.fsencode(name).decode(errors="backslashreplace")
-    reason = listed.reason or "its name is not UTF-8" * (text != name)
-    printable = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-    return ReadableDirectory(key, printable, listed.path, published, state=listed.state, reason=reason)
 
 
 def _has_epsilon(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
@@ -14,43 +13,36 @@ from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.catalogue import catalogue, is_here
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
-"""Characters of a scenario from a browser; changed keys; users of a population that says its size."""
+"""The most characters of a scenario from a browser, of changed keys, and of users of a population."""
 
 
 def offered() -> list[dict[str, str]]:
-    """The shipped scenarios that the page offers: those that can run here and are not too large, with what each
-    shows.
-    """
+    """The shipped scenarios that can run here and are not too large: the name, text and purpose of each."""
     return [
         {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
         for entry in catalogue()
         if not entry.sweep
         and all(is_here(need) is not False for need in entry.needs)
-        and not _refusal(_users(entry.path))
+        and not _refusal(read_toml(entry.path).get("population", {}).get("users"))
     ]
 
 
-def _users(path: Path) -> object:
-    """The number of users that a shipped scenario's file states; None if it states none."""
-    return read_toml(path).get("population", {}).get("users")
-
-
 def _refusal(users: object) -> str:
-    """Why a population of this size is not played; empty if it is played."""
+    """The reason for which a population of this size is not played; empty if it is played, or no size is known."""
     if not isinstance(users, int) or users <= MOST_USERS:
         return ""
     return f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The film of one replicate, a whole page.
+    """The film of one replicate as a whole page.
 
     Args:
-        fields: scenario, the name of a shipped one, or text, a scenario in TOML; those of `set_faults`; changes,
-            lines of KEY=VALUE, which come last; replicate, its index.
+        fields: scenario, a shipped scenario's name, or text, a scenario in TOML; the fields of `set_faults`; changes,
+            lines of KEY=VALUE, which are applied last; replicate, the index of the replicate.
 
     Raises:
-        InputError: there is no such scenario, it does not fit, names files, or sends no messages.
+        InputError: there is no such scenario, or it is not valid, names files, or sends no messages.
     """
     scenario = chosen(fields)
     index = fields.get("replicate", "").strip() or "0"
@@ -60,12 +52,12 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
-    """The scenario that a browser asks for, on the event engine; one that names processes keeps these.
+    """The scenario that a browser chooses, on the event engine, or on processes if the scenario names these.
 
     Raises:
-        InputError: there is no such scenario, it does not fit, or it names files.
+        InputError: there is no such scenario, or it is not valid, or names files.
     """
-    # the tree of a text from the browser, or of a shipped file, which alone may name files in its folder
+    # the tree of a text from the browser, or of a shipped file; only the latter may name files, in its folder
     text, name = fields.get("text", ""), fields.get("scenario", "")
     if len(text) > LONGEST_TEXT:
         raise InputError(f"scenario: has {len(text):,} characters, at most {LONGEST_TEXT:,} are read from a browser")
@@ -88,7 +80,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         set_key(tree, key, value)
     if folder is None:
         _check_no_file(tree)
-    if tree.get("engine") != "processes":  # which protocols other than the label exchange need
+    if tree.get("engine") != "processes":  # protocols other than the label exchange need this engine
         tree["engine"] = "events"
     scenario = Scenario.from_tree(tree) if folder is None else Scenario.from_tree(tree, folder)
     if refusal := _refusal(getattr(scenario.population, "users", None)):
@@ -97,10 +89,10 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
 
 
 def _changes(text: str) -> list[tuple[str, Any]]:
-    """Keys and values of lines of KEY=VALUE.
+    """The keys and values in lines of KEY=VALUE.
 
     Raises:
-        InputError: there are too many, or lines are wrong; it names every such line.
+        InputError: there are too many lines, or some are wrong; the message names every wrong line.
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > MOST_CHANGES:
@@ -125,14 +117,14 @@ def _changes(text: str) -> list[tuple[str, Any]]:
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
-    """Refuse a tree that names files: a browser must not make this machine read any."""
+    """Raise an error if a tree of keys names files, since a browser must not make this machine read any."""
     for key in _keys(tree):
         if key in ("path", "file", "files"):
             raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
 
 
 def _keys(node: object) -> Iterator[str]:
-    """All keys of a tree."""
+    """Yield all keys of a tree of mappings and lists."""
     if isinstance(node, Mapping):
         yield from map(str, node)
         node = list(node.values())
@@ -146,16 +138,16 @@ RULES: dict[str, tuple[str, str, Callable[[float], bool]]] = {
     "timeout": ("Time limit", "above 0, in seconds", lambda seconds: 0.0 < seconds <= 1e9),
     "attempts": ("Requests in all", "a whole number from 2 to 10", lambda requests: requests in range(2, 11)),
 }
-"""The label of each field, what is allowed in words, and whether a number is."""
+"""For each field: its label, the allowed numbers in words, and a test of a number."""
 ATTEMPTS, TIMEOUT_S = 3, 0.5
-"""Requests in all, and seconds until a request expires, where neither a field nor the scenario says so."""
+"""Defaults: requests in all, the first included, and seconds until a request expires."""
 
 
 def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
-    """The numbers of the fields loss, timeout and attempts, None of empty ones; retry fits them.
+    """The numbers in the fields loss, timeout and attempts, None for an empty field; the field retry is checked too.
 
     Raises:
-        InputError: a field is wrong; it names every such field.
+        InputError: fields are wrong; the message names every wrong field.
     """
     wrong: list[str] = []
     numbers = {name: _number(texts[name], *rule, wrong) for name, rule in RULES.items()}
@@ -169,14 +161,14 @@ def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
 
 
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
-    """Set the keys of a scenario `tree`, in place, that fields ask for; an empty field leaves them as they are.
+    """Set keys of a scenario's `tree`, in place, to what a page's fields ask for; an empty field changes nothing.
 
     Args:
         fields: loss, the share of messages that are lost; retry, one of RETRIES; attempts, requests in all, the first
             included; timeout, seconds until a request expires.
 
     Raises:
-        InputError: a field is wrong; it names every such field.
+        InputError: fields are wrong; the message names every wrong field.
     """
     texts = {name: fields.get(name, "").strip() for name in (*RULES, "retry")}
     numbers, retry = _checked_faults(texts), texts["retry"]
@@ -190,7 +182,7 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     if retry == "never":
         set_key(tree, "network.on_timeout.attempts", 1)
         return
-    # users ask again: attempts and time limit are set that neither a field nor the scenario sets
+    # users ask again: attempts and time limit get defaults where neither a field nor the scenario sets them
     if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
         set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
     if tree["network"].get("request_timeout_s") is None:
@@ -198,7 +190,7 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
 
 
 def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
-    """The number of a field, or None if it is empty; a line is added to `wrong` if it does not fit."""
+    """The number in a field, or None if it is empty or wrong; a wrong field adds a message to `wrong`."""
     if not text:
         return None
     excerpt = text[:20]

@@ -1,5 +1,6 @@
-"""Results as pages read them: lines of a file that grows, several directories as one, cells for people."""
+"""Results for pages: new lines of a growing file, several directories as one, cells as texts."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,17 +20,20 @@ from p2p_sim.measures.point_means import POINT, is_privacy
 from p2p_sim.results.results_directory import Results
 
 RESULTS = "results"
-"""The column that says, of several directories, from which one a point is."""
+"""The column with the name of a point's directory, where several directories are shown."""
 MOST_PLACES, MOST_NAMED = 100, 3
-"""Results directories that are shown at a time, and those that a heading names."""
+"""The most results directories that are shown at a time, and the most that a heading names."""
 Reading = Callable[[ReadableDirectory], Results]
 
 
 def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Results:
-    """One or several results directories as one; several have the column `results`.
+    """The results of one or several directories as one; results of several directories have the column `results`.
+
+    Args:
+        read_at: reads a directory.
 
     Raises:
-        InputError: none is named, or one cannot be read.
+        InputError: no directory is named, there are too many, or one cannot be read.
     """
     if not directories:
         raise InputError("results: choose at least one results directory")
@@ -45,43 +49,37 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
     rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        rows[key] = _of_one_kind(rows, key)
+        # cells that can be compared: if numbers and texts are mixed, or cells are missing, all become texts
+        cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
+        if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
+            cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
+        rows[key] = cells
     named = ", ".join(directory.name for directory in directories[:MOST_NAMED])
     name = named if len(directories) <= MOST_NAMED else f"{len(directories)} runs"
     return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
 
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
-    """The rows of one of several directories, with all keys, and with points whose names are of this directory."""
+    """The rows of one of several directories, with columns for all swept keys; points are named by directory."""
     part = results.rows.copy()
     for key in keys:
         if key not in part:
-            part[key] = pd.Series([_held(results.scenario, key)] * len(part), part.index)
+            # a key that was not swept has the scenario's value, a table of keys its kind; None: neither
+            node = value_at(results.scenario, key)
+            if isinstance(node, Mapping):
+                node = str(node.get("kind", ""))
+            held = node if isinstance(node, str | int | float) else None
+            part[key] = pd.Series([held] * len(part), part.index)
     part[RESULTS], part[POINT] = directory.name, directory.key + ":" + part[POINT].astype(str)
     return part.dropna(axis="columns", how="all")  # an empty column has no type of its own
 
 
-def _of_one_kind(rows: pd.DataFrame, key: str) -> pd.Series:
-    """A column whose cells can be compared: if numbers and texts are mixed, or cells are missing, all become texts."""
-    cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
-    if cells.dtype != object or cells.map(lambda cell: isinstance(cell, str)).all():
-        return cells
-    return pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
-
-
-def _held(scenario: Mapping[str, Any], key: str) -> object:
-    """The value that a key has in a scenario which was not swept along it: of a table its kind; None if it has none."""
-    node = value_at(scenario, key)
-    if isinstance(node, Mapping):
-        return str(node.get("kind", ""))
-    return node if isinstance(node, str | int | float) else None
-
-
 @dataclass
 class Tail:
-    """Reads the lines that were added to a file; one that was written anew is read from its beginning.
+    """A reader of the lines that are added to a file; a file that was written anew is read from its beginning.
 
-    first: whether the line that was read last is the first of the file.
+    inode: of the file. offset: bytes that have been read. first: whether the line that was read last is the file's
+    first.
     """
 
     inode: int = -1
@@ -89,7 +87,7 @@ class Tail:
     first: bool = False
 
     def added(self, path: Path) -> Iterator[bytes]:
-        """Whole lines that were added since the last call; none if there is no such file."""
+        """Yield the whole lines that were added since the last call; none if there is no file."""
         if not path.exists():
             return
         with path.open("rb") as file:
@@ -105,8 +103,17 @@ class Tail:
                 yield line
 
 
+def row_in(line: bytes) -> dict[str, Any] | None:
+    """The row in a line of a file of rows; None if the line is damaged."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
 def shown_cell(column: str, cell: object) -> str:
-    """A cell as people read it; bounds on privacy are rounded to the side on which they hold."""
+    """A cell of a column as text; upper bounds on privacy are rounded up, lower bounds down."""
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, float) and is_privacy(column) and column != "delta" and not np.isnan(plain):
         return bound_text(plain, "lower" not in column)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.conversions import certified_delta
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.questions import Question, advantage, answer, answering, check_given, observer_of
 from p2p_sim.privacy.randomized_response import cross
@@ -20,33 +19,33 @@ from p2p_sim.report.scenario_listing import toml
 
 Fields = Mapping[str, str]
 Options = list[tuple[str, Any]]
-"""Options of a command with their values, of which None is left out."""
+"""Options of a command with their values; an option with value None is left out."""
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""Values of ε behind a trade-off curve: of a coalition, of several classes or rounds, and of the other observers."""
+"""The numbers of values of ε behind a trade-off curve: for a coalition, for several classes or rounds, and else."""
 LEAST_DELTA = 1e-4
-"""The largest ε behind a trade-off curve is that of this δ, or of the one that is asked about if that is larger."""
+"""A trade-off curve is computed from values of ε up to the ε at this δ, or at the δ of the question if it is larger."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
-"""Users of a scenario that is offered, without and with a coalition, which needs the event engine."""
+"""The most users of an offered scenario, without and with a coalition, which needs the event engine."""
 COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
-"""Where a row has the ε of an observer, of those whose ε is in a row of the exchange without faults."""
+"""The column with the ε of each observer whose ε is in a row of the exchange without faults."""
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
-    """ε at δ, or δ at ε, with all that the command prints but the gain, which comes with the curve.
+    """ε at δ, or δ at ε, with everything that `p2p-sim privacy` prints except the gain.
 
     Args:
         fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
             epsilon; as text.
 
     Raises:
-        InputError: a field that is no number, or out of its range.
+        InputError: a field is no number, or out of its range.
     """
-    question, delta, epsilon = _question(fields), _number(fields, "delta"), _number(fields, "epsilon")
+    question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     figures = answer(question, delta, epsilon)
     bound = figures.bound
-    # a question of δ at an ε names no δ; the scenario that is offered then has 1e-5
+    # a question of δ at an ε names no δ: its scenario has 1e-5
     return {
         "lines": answer_lines(question, figures),
         "figures": {
@@ -71,9 +70,9 @@ def curve(fields: Fields) -> dict[str, Any]:
     The curve has, at each type I error, the least type II error of any test of one label against another.
 
     Raises:
-        InputError: a field that is no number, or out of its range.
+        InputError: a field is no number, or out of its range.
     """
-    question, delta, epsilon = _question(fields), _number(fields, "delta"), _number(fields, "epsilon")
+    question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
     with answering():
         # a curve from upper ends of δ at some ε: the true curve lies on it or above
@@ -90,8 +89,8 @@ def curve(fields: Fields) -> dict[str, Any]:
 
 
 class Profile(NamedTuple):
-    """δ as a function of ε: delta gives brackets at some ε; largest, the largest ε at which it is worth computing;
-    points, at how many ε.
+    """δ as a function of ε. delta: gives brackets of δ at some values of ε. largest: the largest useful ε. points: how
+    many values of ε a curve needs.
     """
 
     delta: Callable[[Sequence[float]], Sequence[Bracket]]
@@ -102,41 +101,37 @@ class Profile(NamedTuple):
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
     """The profile behind the trade-off curve of a question."""
     if question.fresh and question.rounds > 1:
-        return _composed_profile(answer(question, delta, epsilon).bound)
+        # the composition of rounds with fresh noise is known at one ε alone; at smaller ε, δ counts as 1
+        bound = answer(question, delta, epsilon).bound
+        top = bound.epsilon_upper
+        return Profile(lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2)
     check_given(question, delta, epsilon)
     observer = observer_of(question)
     delta = max(delta or 0.0, LEAST_DELTA)
     if question.num_classes > 2:  # lower ends take long, and a curve needs none
         missed = lambda e: not observer.satisfies(e, delta)  # noqa: E731
         _, largest = cross(missed, question.flip_prob, 0.02, question.num_classes)
-        return Profile(lambda grid: [Bracket(0.0, certified_delta(observer, e)) for e in grid], largest, FEWER)
+        return Profile(lambda grid: [Bracket(0.0, observer.certified_delta(e)) for e in grid], largest, FEWER)
     largest = observer.epsilon(delta).epsilon_upper
     points = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY
     return Profile(observer.profile, largest if math.isfinite(largest) else 0.0, points)
-
-
-def _composed_profile(bound: PrivacyBound) -> Profile:
-    """The profile of rounds with fresh noise, whose composition is known at one δ alone; at smaller ε δ counts as 1."""
-    top = bound.epsilon_upper
-    return Profile(lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2)
 
 
 def needed(fields: Fields) -> dict[str, Any]:
     """The smallest flip probability that certifies a target, as `p2p-sim calibrate` computes it.
 
     Args:
-        fields: cluster_size, sampling_rate, epsilon, delta, observer, members and num_classes, as text; others play no
-            part.
+        fields: cluster_size, sampling_rate, epsilon, delta, observer, members and num_classes, as text.
 
     Returns:
         asked: the question in words. flip_prob: α. lines: the command's table. note: warnings. command: the command.
 
     Raises:
-        InputError: a field that is no number, out of its range, or missing.
+        InputError: a field is no number, out of its range, or missing.
     """
-    number, classes = _whole(fields, "cluster_size"), _whole(fields, "num_classes") or 2
-    theta, target, at = (_number(fields, name) for name in ("sampling_rate", "epsilon", "delta"))
-    observer, members = fields.get("observer", "learner"), _whole(fields, "members")
+    number, classes = _number(fields, "cluster_size", int), _number(fields, "num_classes", int) or 2
+    theta, target, at = (_number(fields, name, float) for name in ("sampling_rate", "epsilon", "delta"))
+    observer, members = fields.get("observer", "learner"), _number(fields, "members", int)
     # all fields are numbers by now; then those that may not be missing
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
@@ -171,10 +166,10 @@ def _command(name: str, options: Options) -> str:
 
 
 def scenario(question: Question, delta: float) -> str:
-    """A scenario of one such cluster, whose rows have the observer's ε in `COLUMNS`; empty where none says the same.
+    """A scenario of one cluster as the question describes it, as TOML; empty if there is none.
 
-    A coalition is as many users as were asked about, drawn at random. A row's ε of it is found on a grid of its own and
-    may differ in the last digits.
+    Its rows have the observer's ε in the column of `COLUMNS`. A coalition of the question's size is drawn at random.
+    Its ε in a row is found on another grid and may differ in the last digits.
     """
     q = question
     if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.observer not in COLUMNS:
@@ -198,15 +193,15 @@ def scenario(question: Question, delta: float) -> str:
 def _question(fields: Fields) -> Question:
     """The question of a browser's fields; an empty field has the default of the command's option."""
     observer = fields.get("observer") or "learner"
-    flip_prob, rate = _number(fields, "flip_prob"), _number(fields, "sampling_rate")
+    flip_prob, rate = _number(fields, "flip_prob", float), _number(fields, "sampling_rate", float)
     flip_prob = _present(flip_prob, "flip-prob")
-    rounds, classes = _whole(fields, "rounds"), _whole(fields, "num_classes")
+    rounds, classes = _number(fields, "rounds", int), _number(fields, "num_classes", int)
     return Question(
-        _whole(fields, "cluster_size"),
+        _number(fields, "cluster_size", int),
         flip_prob,
         1.0 if rate is None else rate,
         observer,
-        _whole(fields, "members") if observer == "coalition" else None,
+        _number(fields, "members", int) if observer == "coalition" else None,
         rounds=1 if rounds is None else rounds,
         fresh=fields.get("fresh") == "1",
         num_classes=2 if classes is None else classes,
@@ -214,25 +209,17 @@ def _question(fields: Fields) -> Question:
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
-    """The number of a field that may not be empty."""
+    """The number in a field that must not be empty."""
     if number is None:
         raise InputError(f"--{option}: is missing")
     return number
 
 
-def _number(fields: Fields, name: str) -> float | None:
-    """The number of a field; None where the field is empty."""
-    return _parsed(fields, name, float, "a number")
-
-
-def _whole(fields: Fields, name: str) -> int | None:
-    """The whole number of a field; None where the field is empty."""
-    return _parsed(fields, name, int, "a whole number")
-
-
-def _parsed(fields: Fields, name: str, kind: Callable[[str], NumberT], allowed: str) -> NumberT | None:
+def _number(fields: Fields, name: str, kind: type[NumberT]) -> NumberT | None:
+    """The number in a field, a whole number if `kind` is int; None if the field is empty."""
     text = fields.get(name, "").strip()
     try:
         return kind(text) if text else None
     except ValueError:
+        allowed = "a whole number" if kind is int else "a number"
         raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be {allowed}") from None

@@ -1,6 +1,5 @@
-"""The page "A sweep while it runs": how far a results directory is, from what is on disk alone."""
+"""The page "A sweep while it runs": the progress of a results directory, from its files alone."""
 
-import json
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -10,25 +9,25 @@ from typing import Any, Literal
 
 from p2p_sim.base.errors import LONGEST_LINE, InputError
 from p2p_sim.explorer.directories import ReadableDirectory, is_running, promised_rows, swept_keys
-from p2p_sim.explorer.page_results import Tail, shown_cell
+from p2p_sim.explorer.page_results import Tail, row_in, shown_cell
 from p2p_sim.figures.column_labels import pairs, short
 from p2p_sim.report.results_report import read_failures
 from p2p_sim.results.rows import ROWS, TABLE, read_manifest
 
 State = Literal["running", "finished", "stopped"]
 LAST = 30
-"""Rows and failures that are shown."""
+"""The most rows and failures that are shown."""
 WINDOW_S = 60.0
-"""The time to the end follows from the speed of this many last seconds."""
+"""The last seconds from whose speed the time to the end is estimated."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
 @dataclass
 class _RowsRead:
-    """The rows of a directory that were read so far.
+    """The rows of a directory that have been read so far.
 
-    lines: reads those that are added. count: of all. last: the lines of the last ones. speed: times and counts of the
-    last minute, from which the time to the end follows.
+    lines: reads the added lines. count: number of rows. last: lines of the last rows. speed: times, in seconds, and
+    counts of the last minute, from which the time to the end is estimated.
     """
 
     lines: Tail = field(default_factory=Tail)
@@ -37,7 +36,7 @@ class _RowsRead:
     speed: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read_on(self, path: Path) -> None:
-        """Read the lines that were added."""
+        """Read the lines that were added to the file."""
         for line in self.lines.added(path):
             if self.lines.first:
                 self.count = 0
@@ -47,16 +46,16 @@ class _RowsRead:
 
 
 class Watch:
-    """Looks at results directories again and again; a row is read once."""
+    """The progress of results directories, which may be asked for again and again; each row is read once."""
 
     def __init__(self) -> None:
         self._rows: dict[Path, _RowsRead] = {}
 
     def look(self, directory: ReadableDirectory, now: float | None = None) -> dict[str, Any]:
-        """How far a sweep is: its state, counts, time to the end, last rows and failures.
+        """The progress of a sweep: its state, counts, time to the end, last rows and failures.
 
         Args:
-            place: its results directory. now: seconds of a steady clock; default: this machine's.
+            directory: of the sweep's results. now: seconds of a steady clock; default: this machine's.
 
         Raises:
             InputError: the directory cannot be read, or is damaged.
@@ -100,7 +99,11 @@ def table_rows(path: Path) -> int:
 
 
 def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: bool) -> float | None:
-    """Seconds until all rows are there, at the speed of the last minute; None if it is not known, or nothing runs."""
+    """Seconds until all rows are there, at the speed of the last minute; None if unknown, or nothing runs.
+
+    Args:
+        count: rows that are there. total: rows that will be there. now: seconds of a steady clock.
+    """
     if not running:
         rows.speed.clear()
         return None
@@ -114,21 +117,18 @@ def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: 
 
 
 def _cells(line: bytes, keys: list[str]) -> list[str]:
-    """A row as people read it: its replicate, the swept keys, the figures."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+    """The replicate, swept keys and figures of a row as texts."""
+    row = row_in(line)
+    if row is None:
         return ["damaged"]
-    if not isinstance(row, dict):
-        return ["damaged"]
-    if "error_rate" in row and isinstance(row["error_rate"], float):
+    if isinstance(row.get("error_rate"), float):
         row["accuracy"] = 1.0 - row["error_rate"]
     names = ("replicate", *keys, *FIGURES)
     return ["" if row.get(name) is None else shown_cell(name, row[name]) for name in names]
 
 
 def _failure(record: Mapping[str, Any], keys: list[str]) -> str:
-    """The point and replicate that failed, and the error, in one line."""
+    """The point, the replicate and the error of a failed replicate, in one line."""
     swept = [key for key in keys if key in record]
     where = ", ".join([pairs(swept, [record[key] for key in swept]), f"replicate {record.get('replicate')}"])
     return " ".join(f"{where.removeprefix(', ')}: {record.get('error')}".split())[:LONGEST_LINE]

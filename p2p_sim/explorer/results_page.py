@@ -53,7 +53,7 @@ MOST_POINTS, MOST_CELLS = 5_000, 2_000
 
 
 class Worth:
-    """A choice of columns of some results directories.
+    """The chosen columns of some results directories, and what the page shows of them.
 
     Args:
         directories: of the results. chosen: x, y, group, facet and heat, columns or empty; log_x, log_y: "yes", "no" or
@@ -120,7 +120,7 @@ class Worth:
         }
 
     def chart(self) -> dict[str, Any]:
-        """What the browser draws: lines of points in panels, or cells of colours, with axes, levels and a caption.
+        """The chart for the browser: lines of points in panels, or coloured cells, with axes, levels and a caption.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
@@ -154,7 +154,7 @@ class Worth:
         return list(self.table[self.view.facet].unique()) if self.view.facet else []
 
     def _colours(self) -> dict[str, Any]:
-        """What the browser draws where a column is shown as colours over two axes.
+        """The chart for the browser if a column is shown as colours over two axes.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -193,9 +193,7 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Choices of columns that show all points if there are too many lines: the text of a button, and the
-        columns.
-        """
+        """Choices of columns that show all points if there are too many lines, each with the text of its button."""
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
             choice = replace(request, facet=key, x=None if request.x == key else request.x, group=None)
@@ -233,7 +231,7 @@ class Worth:
 
     @property
     def _measured(self) -> tuple[str, ...]:
-        """The columns that must be numbers: those along the axes, or the one shown as colours."""
+        """The columns that must hold numbers: those along the axes, or the one shown as colours."""
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
@@ -244,7 +242,7 @@ class Worth:
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The learner without privacy as a level with its interval, where that is one number for all points."""
+        """The learner without privacy as a level with its interval, if it is one number for all points."""
         column = REFERENCES.get(self.view.y)
         if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
             return []
@@ -320,7 +318,7 @@ def _with_labels(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:
-    """The values of a swept key: as a browser sends them back, and as people read them."""
+    """The values of a swept key, each as a browser sends it back and as text."""
     return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 

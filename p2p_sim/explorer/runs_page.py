@@ -1,11 +1,9 @@
-"""The table of runs: what each results directory ran, how far it is, its figures.
+"""The table of runs: the settings, progress and figures of each results directory.
 
-A directory is read when it is new and when one of its files has changed; of a file of rows only the lines that were
-added.
+A directory is read when it is new or one of its files has changed. Of its file of rows only added lines are read.
 """
 
 import hashlib
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,13 +16,13 @@ import pandas as pd
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.explorer.directories import ReadableDirectories, ReadableDirectory, promised_rows
-from p2p_sim.explorer.page_results import Tail, shown_cell
+from p2p_sim.explorer.page_results import Tail, row_in, shown_cell
 from p2p_sim.figures.column_labels import readable, short, value
 from p2p_sim.results.results_directory import TAKEN, Results, read_results
 from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, read_manifest
 
 MEASURED = ("error_rate", "nonprivate_error_rate", "excess_risk")
-"""Columns of rows whose means stand in the table."""
+"""Columns of rows from whose means the figures of the table are computed."""
 FIGURES = ("accuracy", "epsilon_upper", "excess_risk", "nonprivate_accuracy")
 ABOUT = {
     "epsilon_upper": "ε against the learner, upper bound: the largest over all rows, each at its own δ",
@@ -34,7 +32,7 @@ ABOUT = {
 }
 """The meaning of each figure, in words."""
 MOST_KEYS, MOST_READ = 60, 500_000
-"""Keys of scenarios that are offered as columns; rows of results that are held in memory."""
+"""The most scenario keys that are offered as columns, and the most rows of results that are held in memory."""
 Stamp = tuple[tuple[int, int, int], ...]
 Cell = tuple[str, float | str]
 """A text, and the number or text by which the browser sorts and compares it."""
@@ -42,11 +40,11 @@ Cell = tuple[str, float | str]
 
 @dataclass
 class _ListedRun:
-    """What the table shows of a directory.
+    """The line of one directory in the table.
 
-    stamp: of the files when they were read. fault: why they could not be read; else empty. settings: keys of the
-    scenario. total: rows of the finished sweep. failed: replicates that failed. count: rows that were read; sums: of
-    their figures; worst: the largest ε. lines: reads the rows that are added.
+    stamp: of the files when they were read. fault: why they could not be read; empty if they could. settings: the
+    scenario's values by key. total: rows of the finished sweep. failed: replicates that failed. count: rows that were
+    read. sums: of their figures, by column. worst: their largest ε. lines: reads the added rows.
     """
 
     stamp: Stamp = ()
@@ -60,7 +58,7 @@ class _ListedRun:
     lines: Tail = field(default_factory=Tail)
 
     def read(self, path: Path) -> None:
-        """Read what has changed.
+        """Read the manifest, the number of failures and the added rows.
 
         Raises:
             InputError: the directory cannot be read, or is damaged.
@@ -76,7 +74,7 @@ class _ListedRun:
             self._add(row, path)
 
     def _add(self, row: Mapping[str, Any], path: Path) -> None:
-        """Add a row to the sums, from which means follow; ε is the largest, and infinite where none is stated."""
+        """Add a row to the sums, and take its ε if it is the largest; a row without ε counts as infinite."""
         self.count += 1
         try:
             for name in MEASURED:
@@ -88,7 +86,7 @@ class _ListedRun:
             raise InputError(f"{path / ROWS}: a figure is no number") from None
 
     def figures(self) -> dict[str, Cell]:
-        """Means over all rows, and the largest ε."""
+        """Means over all rows, and the largest ε, each as text and number; figures that are not known are left out."""
         if not self.count or self.fault:
             return {}
         means = {name: total / self.count for name, total in self.sums.items()}
@@ -103,7 +101,7 @@ class _ListedRun:
 
 
 class RunsTable:
-    """All results directories that may be read, with what was read of them."""
+    """The table of all results directories that may be read. Results that were read are kept."""
 
     def __init__(self, directories: ReadableDirectories) -> None:
         self._directories = directories
@@ -115,10 +113,10 @@ class RunsTable:
         return self._directories.left_out()
 
     def results(self, directory: ReadableDirectory) -> Results:
-        """The results in a directory; those that were read last are held in memory, up to `MOST_READ` rows.
+        """The results in a directory. The last results are held in memory, up to `MOST_READ` rows.
 
         Raises:
-            InputError: they cannot be read.
+            InputError: the results cannot be read.
         """
         stamp = _stamp(directory.path)
         held = self._results.pop(directory.path, None)
@@ -130,14 +128,15 @@ class RunsTable:
         return held[1]
 
     def table(self, since: str = "") -> dict[str, Any]:
-        """All runs with their cells by column, and which columns there are: first the figures, then keys of scenarios.
+        """All runs with their cells, and the columns of these cells: first figures, then keys of scenarios.
 
         Args:
             since: the version that the browser has.
 
         Returns:
-            version: of the table; nothing else if the browser has this one. left_out: published studies that are not
-            offered, by the reason.
+            version: of the table; nothing else if it equals `since`. columns: key, name and meaning of each. figures:
+            how many columns are figures. runs: as `_line` gives them. left_out: published studies that are not offered,
+            by the reason.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])
@@ -154,7 +153,10 @@ class RunsTable:
         return {"version": version, "columns": columns, "figures": len(used), "runs": lines, "left_out": self._left_out}
 
     def _of(self, directory: ReadableDirectory) -> _ListedRun:
-        """A directory as it is now; it is read if it has changed and is not damaged: to read a pipe would never end."""
+        """The line of a directory at present, which is read if it has changed and is not damaged.
+
+        Reading a damaged directory, such as one with a pipe, might never end.
+        """
         run, stamp = self._runs.setdefault(directory.path, _ListedRun()), _stamp(directory.path)
         if directory.state == "damaged":
             return _ListedRun(stamp, directory.reason)
@@ -171,7 +173,7 @@ class RunsTable:
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A line of the table; `why` is the reason for which a run is not simply finished."""
+    """A line of the table; `why` says why the run is not finished."""
     return {
         "key": directory.key,
         "name": directory.name,
@@ -186,9 +188,7 @@ def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) ->
 
 
 def _stamp(path: Path) -> Stamp:
-    """Inode, size and time of change of each file of a directory; if they differ from before, the directory is read
-    again.
-    """
+    """Inode, size and time of change of each file of a directory; zeros for a file that is absent."""
     states = []
     for name in (MANIFEST, ROWS, TABLE, FAILURES):
         try:
@@ -201,32 +201,28 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
-    """The keys of a scenario with their values; of a swept key, its range or how many values it has.
+    """The keys of a scenario with their values; a swept key has its range, or its number of values.
 
     Raises:
-        InputError: the manifest does not say what was swept.
+        InputError: the manifest's axes are damaged.
     """
     scenario = manifest.get("scenario")
     settings = _leaves(scenario if isinstance(scenario, Mapping) else {}, "")
     try:
         for axis in manifest.get("axes") or []:
             for position, key in enumerate(axis["keys"]):
-                settings[key] = _swept([step[position] for step in axis["values"]])
+                values = [step[position] for step in axis["values"]]
+                settings[key] = f"{len(values)} values", f"{len(values)} values"
+                if values and all(isinstance(step, int | float) and not isinstance(step, bool) for step in values):
+                    low, high = min(values), max(values)
+                    settings[key] = (f"{value(low)} to {value(high)}" if low < high else value(low)), float(low)
     except (KeyError, IndexError, TypeError):
         raise InputError(f"{MANIFEST}: is not a manifest") from None
     return settings
 
 
-def _swept(values: list[Any]) -> Cell:
-    """The range of numbers along an axis, sorted by its lower end; of other values, how many there are."""
-    if values and all(isinstance(step, int | float) and not isinstance(step, bool) for step in values):
-        low, high = min(values), max(values)
-        return (f"{value(low)} to {value(high)}" if low < high else value(low)), float(low)
-    return f"{len(values)} values", f"{len(values)} values"
-
-
 def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
-    """Numbers and texts of a tree with their dotted keys."""
+    """The numbers and texts in a tree of keys, by their dotted keys."""
     leaves: dict[str, Cell] = {}
     for name, part in node.items():
         key = f"{path}{name}"
@@ -240,7 +236,7 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 
 def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
-    """Keys that have several values among the runs, in their order, but those that have columns of their own."""
+    """The keys that have several values among the runs, in their order, without keys that a row has as a column."""
     first: dict[str, Cell] = {}
     varying: dict[str, None] = {}
     for each in settings:
@@ -251,19 +247,16 @@ def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """The rows that were added to a file since the last call, each with whether it is the first of the file."""
+    """Yield the rows that were added to a file since the last call, each with whether it is the first of the file."""
     for line in lines.added(path):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
+        row = row_in(line)
+        if row is None:
             raise InputError(f"{path}: damaged (a line is no row)")
         yield lines.first, row
 
 
 def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """The rows of a table in Parquet, for results without a file of lines, each with whether it is the first."""
+    """Yield the rows of a table in Parquet, for results without a file of rows, each with whether it is the first."""
     from pyarrow import ArrowInvalid, parquet
 
     if not path.exists():

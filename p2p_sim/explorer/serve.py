@@ -42,7 +42,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; where there are too many, the oldest idle one ends, which may be this one."""
+        """Take a connection; if there are too many, the oldest idle one ends, which may be this one."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._expect()
@@ -62,7 +62,7 @@ class Connection(H11Protocol):
             self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
+        """Note that the connection has ended."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -139,8 +139,9 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
-    """A page that this user alone can read and that leads to an address, which every user's list of processes would
-    show if the browser were started with it."""
+    """A page that only this user can read and that leads to an address: the list of processes would show the address if
+    the browser were started with it.
+    """
     with TemporaryDirectory(prefix="p2p-sim-") as folder:
         path = Path(folder) / "explorer.html"
         with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:

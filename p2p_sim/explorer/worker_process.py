@@ -21,7 +21,7 @@ class Superseded(Exception):  # noqa: N818
 
 
 class Asker(Protocol):
-    """The interface of what answers questions of one kind."""
+    """The interface of an object that answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         """The answer of a task, as `answered` gives it."""
@@ -35,7 +35,7 @@ class Lane:
         self._newest: CancelScope | None = None
 
     async def warm(self) -> None:
-        """Starts a process and loads large libraries, so that the first question does not wait for them."""
+        """Start a process and load large libraries, so that the first question does not wait for them."""
         async with self._turn:
             await to_process.run_sync(_load, cancellable=True)
 
@@ -73,7 +73,7 @@ def _load() -> None:
 
 
 def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """The answer of a task: told (a privacy statement), curve, needed or film.
+    """The answer of a task: "told" (a privacy statement), "curve", "needed" or "film".
 
     Raises:
         InputError: the question cannot be answered, in one line.

@@ -1,11 +1,10 @@
-"""How columns of results are called in figures: symbols, words and units."""
+"""Names of result columns in figures: symbols, words and units."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from pandas import DataFrame
 
-from p2p_sim.base.notebook_view import four_digits as four_digits
 from p2p_sim.measures.group_gaps import figure_of
 
 NAMES: Mapping[str, tuple[str, str]] = {
@@ -73,9 +72,9 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
     "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
-"""The short form of a column for legends, and the long form for an axis."""
+"""For each column of results, or last part of a swept key: its short name for legends, and its long one for an axis."""
 SAME = {"users": "num_users"}
-"""Keys of scenarios whose last part is called otherwise in the rows."""
+"""Last parts of scenario keys, each with the column of the rows that has another name."""
 EPSILONS = {
     "epsilon_upper": "learner, {adjacency} adjacency (upper bound, worst replicate and cluster)",
     "epsilon_lower": "learner, {adjacency} adjacency (lower bound, worst replicate and cluster)",
@@ -88,16 +87,17 @@ EPSILONS = {
     "epsilon_paper": "learner, by the paper's Theorem 1 (worst replicate and cluster)",
     "epsilon_paper_lemma9": "learner, by the paper's Lemma 9 (worst replicate and cluster)",
 }
-"""Figures that hold at the rows' δ."""
+"""The words for each column of ε that holds at the δ of its row."""
 LOCAL = {
     "epsilon_local": "ε₀ of the noisy label alone (worst replicate)",
     "epsilon_paper_theorem3": "ε, learner, by the paper's Theorem 3 (at its own δ)",
     "coalition_meets": "largest probability that the coalition fetched the label",
 }
+"""The words for further columns on privacy, which do not hold at the δ of the row."""
 
 
 def short(column: str) -> str:
-    """A short name of a column, for legends: its symbol if it has one, else the last words of its key."""
+    """A short name of a column, for legends: its symbol or short words, else the last part of its key."""
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
     if (figure := figure_of(column)) is not None:
@@ -149,7 +149,7 @@ def loss_text(table: DataFrame) -> str:
 
 
 def value(cell: object) -> str:
-    """A cell's value as text for a tick or a legend."""
+    """A cell's value as text for a tick or a legend; NaN and -∞ are "none"."""
     if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return str(cell)
     if isinstance(cell, float) and not math.isfinite(cell):
@@ -157,18 +157,7 @@ def value(cell: object) -> str:
     return f"{cell:,}" if isinstance(cell, int) else f"{cell:.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
 
 
-def at_most(value: float) -> str:
-    """An upper bound in four digits, never below what it bounds.
-
-    >>> at_most(4.0284), at_most(0.5), at_most(float("inf"))
-    ('4.029', '0.5', '∞')
-    """
-    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"
-
-
 def pairs(columns: Sequence[str], values: Sequence[object]) -> str:
-    """Columns with their values: "α = 0.1, n = 400"; text speaks for itself."""
-    parts = [
-        value(v) if isinstance(v, str) else f"{short(c)} = {value(v)}" for c, v in zip(columns, values, strict=True)
-    ]
-    return ", ".join(parts)
+    """Columns with their values, such as "α = 0.1, n = 400"; a value that is text stands without its column."""
+    cells = zip(columns, values, strict=True)
+    return ", ".join(cell if isinstance(cell, str) else f"{short(column)} = {value(cell)}" for column, cell in cells)

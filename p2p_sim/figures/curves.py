@@ -88,7 +88,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """The colour and marker of every label; grey if it is the only line that merely compares.
+    """The colour and marker of every label; grey for a single line that only serves as comparison.
 
     Raises:
         ValueError: there are more labels than colours.
@@ -157,7 +157,7 @@ WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
 def plot_by_trust(
     panels: Sequence[Panel], groups: Mapping[str, Sequence[str]], path: Path, title: str, note: str
 ) -> None:
-    """Draw panels in rows of three; the legend, by groups, takes the place after the last one.
+    """Draw panels in rows of three; the legend, in groups of trust, fills the place after the last panel.
 
     Args:
         panels: two or five, so that a place is left; 95% intervals in their curves' `low` and `high`.
@@ -185,7 +185,7 @@ def plot_by_trust(
 def _legend(
     axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
 ) -> None:
-    """Headings and lines in the order of the groups."""
+    """Headings and lines of a legend, in the order of the groups."""
     handles, names = [], []
     for heading, labels in groups.items():
         present = [label for label in labels if label in drawn]

@@ -1,7 +1,7 @@
-"""Figures of ε: of users on an overlay and cluster by cluster, of an attack in one run, by cluster size.
+"""Figures of ε: of each user on an overlay, cluster by cluster, under an attack, and by cluster size.
 
-In each function `path` is the file, `statement` says against whom ε holds, at which δ and on what condition, and
-`note` of what run it is.
+In each function `path` is the figure's file, `statement` a text that says against whom, at which δ and on what
+condition ε holds, and `note` a text that names the run.
 """
 
 import math
@@ -15,8 +15,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import at_most
+from p2p_sim.base.notebook_view import bound_text, count
 from p2p_sim.figures.curves import Curve, Panel, plot_panels
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing
 from p2p_sim.privacy.audit_statistics.one_run_plan import Drawn
@@ -30,31 +29,37 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""Edges that can be distinguished in one figure."""
+"""The most edges of an overlay that are all drawn; of more, only those along which a label travelled."""
 MOST_POINTS = 50_000
-"""Points of a figure; of more, those that would cover each other are drawn once."""
+"""The most points that are all drawn; of more points, those that would cover each other are drawn once."""
 
 
 def plot_overlay(
     edges: Counts, *, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools,
     own: Bools, position: Floats | None, path: Path, statement: str, note: str,
 ) -> None:  # fmt: skip
-    """Draw an overlay: colour is a user's own ε, area grows with her number of neighbours.
+    """Draw an overlay: colour shows a user's own ε, area her number of neighbours.
 
     Args:
-        edges: (e, 2) pairs of users, numbered from 0; they decide the places.
-        travelled: (e,) along which edges a label travelled. Of many edges, these alone are drawn, and the note says so.
-        degrees: (p,) neighbours of each user, of whom some may not be drawn.
-        epsilon: (p,) certified ε of each.
+        edges: (e, 2) pairs of users, numbered from 0; they decide the places unless `position` does.
+        travelled: (e,) whether a label travelled along the edge. Of many edges, these alone are drawn, and the note
+            says so.
+        degrees: (p,) each user's number of neighbours, some of whom may not be drawn.
+        epsilon: (p,) each user's certified ε.
         epsilon_local: ε₀, the upper end of the colours; may be infinite.
-        member: (p,) who is in the coalition. own: (p,) who passed on her own label.
-        position: (p, 2) where users have a place, else None.
+        member: (p,) whether a user is in the coalition. own: (p,) whether she passed on her own label.
+        position: (p, 2) the users' places; None: they have none.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
     # of many edges only those that labels travelled along; marks and rims shrink with the number of users
-    places = _layout(graph) if position is None else dict(enumerate(position.tolist()))
+    if position is not None:
+        places = dict(enumerate(position.tolist()))
+    elif graph.number_of_nodes() <= 150 and nx.is_connected(graph):
+        places = nx.kamada_kawai_layout(graph)
+    else:
+        places = nx.spring_layout(graph, seed=1, iterations=150)  # the same each time for the same graph
     top = _top(epsilon, epsilon_local)
     drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
     if len(drawn_edges) < len(edges):
@@ -83,7 +88,7 @@ def plot_overlay(
         bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
         if math.isinf(epsilon_local):
             bar.set_ticks([0.0, top], labels=["0", "∞"])
-        bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {at_most(epsilon_local)})")
+        bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {bound_text(epsilon_local, up=True)})")
         axes.set_axis_off()
         if position is not None:
             axes.set_aspect("equal", adjustable="datalim")
@@ -97,8 +102,8 @@ def plot_epsilon(
     """Draw every user's own ε, cluster by cluster from the smallest to the largest.
 
     Args:
-        epsilon: (n,) certified ε of each user; may be infinite. epsilon_local: ε₀.
-        own: (n,) who passed on her own label.
+        epsilon: (n,) each user's certified ε; may be infinite. epsilon_local: ε₀.
+        own: (n,) whether a user passed on her own label.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     """
     # x: the rank of the user's cluster by size
@@ -121,7 +126,8 @@ def plot_epsilon(
                     points[:, 0], points[:, 1], s=7.0 + 14.0 * index, color=COLOURS[index], marker=MARKERS[index],
                     alpha=0.8, linewidths=0, label=f"{label} ({int(np.count_nonzero(chosen)):,})", zorder=3,
                 )  # fmt: skip
-        axes.axhline(top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {at_most(epsilon_local)}")
+        alone = f"noisy label alone: ε₀ = {bound_text(epsilon_local, up=True)}"
+        axes.axhline(top, color=GREY, linestyle="--", label=alone)
         axes.set_ylim(-0.03 * top, 1.06 * top)
         if math.isinf(epsilon_local):
             axes.set_yticks([0.0, top], ["0", "∞"])
@@ -129,13 +135,6 @@ def plot_epsilon(
         axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
         axes.set(ylabel="certified ε of a user's own label", title=f"Whose label is how private\n{statement}")
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
-
-
-def _layout(graph: nx.Graph) -> dict[int, list[float]]:
-    """The place of each user in a drawing of a graph, the same each time for the same graph."""
-    if graph.number_of_nodes() <= 150 and nx.is_connected(graph):
-        return dict(nx.kamada_kawai_layout(graph))
-    return dict(nx.spring_layout(graph, seed=1, iterations=150))
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
@@ -149,7 +148,7 @@ def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, 
     """Draw type II errors against type I errors of a test of one label against the other.
 
     Args:
-        curves: by their names, least type II errors at `type_one`. drawn: what the attack reached.
+        curves: by name, the least type II errors at the type I errors `type_one`. drawn: the errors of the attack.
         title: above the axes. path: of the figure; it ends in .png, .pdf or .svg.
     """
     with drawing(path, 6.2, 5.4, title=title) as (_, [axes]):
@@ -172,7 +171,7 @@ DRAWN = (
     ("epsilon_gaussian", "Gaussian limit", True),
     ("epsilon_shuffled_lower", "a shuffler of the same noisy labels (attained)", False),
 )
-"""Columns, their names, and whether they are dashed."""
+"""For each curve of a figure of bounds: the column of the table, the label, and whether it is dashed."""
 
 
 def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
@@ -185,10 +184,10 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
     for rate in sorted({row.sampling_rate for row in table}, reverse=True):
         curves = []
         for column, label, dashed in DRAWN:
-            epsilons = {row.cluster_size: getattr(row, column) for row in table if row.sampling_rate == rate}
-            epsilons = {size: epsilon for size, epsilon in epsilons.items() if epsilon is not None}
-            if epsilons:
-                curves.append(Curve(label, [*epsilons], [*epsilons.values()], dashed=dashed))
+            rows = [row for row in table if row.sampling_rate == rate and getattr(row, column) is not None]
+            if rows:
+                sizes, epsilons = [row.cluster_size for row in rows], [getattr(row, column) for row in rows]
+                curves.append(Curve(label, sizes, epsilons, dashed=dashed))
         title = f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}"
         panels.append(Panel("users in the cluster, n", "ε of the learner at δ = 1/n²", curves, title=title))
     plot_panels(panels, path)

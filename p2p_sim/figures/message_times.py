@@ -1,4 +1,4 @@
-"""Figures of what happened on a network: when messages came, when users were served, who carried the load.
+"""Figures of a network: when messages came, when users were served, and how the load was shared.
 
 In each function `path` is the file, whose ending decides the format, and `note` says of what run it is.
 """
@@ -32,7 +32,7 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
 def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float | None, path: Path, note: str) -> None:
-    """Draw how many messages of each kind were delivered when.
+    """Draw how many messages of each kind were delivered, over time.
 
     Args:
         times: delivery times of each kind, seconds, in any order.

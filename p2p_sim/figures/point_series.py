@@ -1,5 +1,4 @@
-"""The content of a figure of points: its view of the table, its lines, their places, what they are compared with, and
-its caption. Nothing is drawn here."""
+"""The content of a figure of points: its columns, lines, panels, references and caption. Nothing is drawn here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,23 +20,24 @@ REFERENCES = {
     "half_l1": "nonprivate_half_l1",
     "cells": "nonprivate_cells",
 }
-"""The column of the same learner without privacy, by the column of a figure."""
+"""For a measured column, the column of the same learner without privacy, its reference."""
 BASELINES = {
     "error_rate": "majority_error_rate",
     "accuracy": "majority_accuracy",
     "excess_risk": "constant_excess_risk",
     "squared_error": "constant_squared_error",
 }
-"""The column of a prediction without features, the majority class or the best constant, by the column of a figure."""
+"""For a measured column, the column of a prediction without features, its baseline: a majority class or a constant."""
 
 
 @dataclass(frozen=True)
 class View:
-    """Which columns of a table of points a figure shows.
+    """The columns of a table of points that a figure shows.
 
-    x, y: along the axes; y is a number. group: columns whose values together make a line; facet: one panel a value.
-    along: where x is no axis of the sweep, the axis that runs along a line, written next to the marks.
-    log_x, log_y: None decides by the values: positive, and over more than a decade.
+    x, y: columns along the axes; y holds numbers. group: columns; each combination of their values is a line.
+    facet: a column; each of its values is a panel. along: the axis of the sweep whose values are written at the marks
+    of a line, if x is no such axis. log_x, log_y: whether axes are logarithmic; None: if values lie above 0 and spread
+    over more than a decade.
     """
 
     x: str
@@ -51,7 +51,7 @@ class View:
 
 @dataclass(frozen=True)
 class Series:
-    """One line: its label, its place among the groups (which fixes colour and marker), its points."""
+    """One line: its label, its points, and its index among the groups, which fixes colour and marker."""
 
     label: str
     index: int
@@ -59,12 +59,15 @@ class Series:
 
 
 def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers, gaps allowed."""
+    """Whether a column holds numbers; cells may be missing."""
     return column.dtype.kind in "fiu"
 
 
 def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None = None) -> list[Series]:
-    """The lines of a table, one a combination of the group's values; `order` fixes their places for several panels."""
+    """The lines of a table of points, one for each combination of the values of the columns `group`.
+
+    order: a table with all combinations, whose order fixes the lines' indices; default: `table`.
+    """
     if not group:
         return [Series("", 0, table)]
     ordered = table if order is None else order
@@ -75,7 +78,7 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
 
 
 def wants_log(values: pd.Series, chosen: bool | None) -> bool:
-    """Whether an axis is logarithmic: as chosen, else for positive values over more than a decade."""
+    """Whether an axis is logarithmic: as `chosen`; if None, for values above 0 that spread over more than a decade."""
     if not is_number(values):
         return False
     finite = values[np.isfinite(values)]
@@ -85,7 +88,7 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
-    """The points that can be drawn, with a column "at" along x; and the names of x's values if they are text."""
+    """The points that can be drawn, with a column "at" of places along x; and the names of x's values if x is text."""
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
         points = points[np.isfinite(points[view.x])]
@@ -97,14 +100,14 @@ def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[st
 
 
 class Facet(NamedTuple):
-    """The points of one panel, and its heading; the heading is empty where a figure has a single panel."""
+    """The points of one panel, and its heading, which is empty in a figure of a single panel."""
 
     heading: str
     points: pd.DataFrame
 
 
 def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
-    """A panel for each value of the view's facet in the table, in its order, with the points that can be drawn."""
+    """A panel for each value of the view's facet in the table, in this order, with its part of the points `drawn`."""
     column = view.facet
     values = list(table[column].unique()) if column else []
     facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
@@ -112,8 +115,9 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
-    """The lines with their points moved sideways, so that groups stand beside each other over each text of a
-    text axis.
+    """The lines with their points moved sideways, so that groups stand beside each other over each name in `places`.
+
+    places: names of the values of x; None: x is a number, and no point is moved.
     """
     if places is None or not lines:
         return lines
@@ -125,19 +129,19 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 
 def reference_text(y: str) -> str:
-    """What a legend calls the reference of a figure of y (`REFERENCES`)."""
+    """The legend's text for the reference of a figure of y (`REFERENCES`), the learner without privacy."""
     return "the same cells without noise" if y in ("half_l1", "cells") else "the same learner without privacy"
 
 
 def baseline_text(y: str) -> str:
-    """What a legend calls the baseline of a figure of y (`BASELINES`)."""
+    """The legend's text for the baseline of a figure of y (`BASELINES`), a prediction without features."""
     return "the best constant" if y in ("excess_risk", "squared_error") else "always saying the majority class"
 
 
 class ReferenceLines(NamedTuple):
-    """The learner without privacy in one panel: one level for all x, or lines if it differs between points.
+    """The learner without privacy in one panel: one level for all x, or lines if its figure differs between points.
 
-    column: of the table. level: a point with the level and its interval, else None.
+    column: of the table. level: a point with the level and its interval; None if there are lines.
     """
 
     column: str
@@ -146,7 +150,7 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """What the points of a panel are compared with; None unless it was measured at every point."""
+    """The reference for the points of a panel; None unless it was measured at every point."""
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None
@@ -161,9 +165,9 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """The prediction without features in one panel: one level, or the means of the points by x if it differs.
+    """The figure of a prediction without features in one panel: one level, or if it differs, its mean at each x.
 
-    None unless it is known at every point.
+    None unless the figure is known at every point.
     """
     column = BASELINES.get(view.y)
     if column is None or column not in part or part.empty:
@@ -193,7 +197,7 @@ def count_range(counts: pd.Series, noun: str) -> str:
 
 
 def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:
-    """The note, the number of replicates, what the intervals are, how ε is taken, and how many points are not drawn."""
+    """A figure's caption: the note, the number of replicates, intervals, how ε is taken, and points not drawn."""
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):
         single = table["replicates"].min() <= 1

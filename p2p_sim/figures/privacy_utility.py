@@ -1,4 +1,4 @@
-"""What is learned beside ε: of a single point, and of the trials of a search."""
+"""Figures of a model's quality beside ε: of a single point, and of the trials of a search."""
 
 import math
 import textwrap
@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import at_most, long, loss_text, short
+from p2p_sim.base.notebook_view import bound_text, count
+from p2p_sim.figures.column_labels import long, loss_text, short
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, inches
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.measures.point_means import quality
@@ -45,7 +46,12 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         reference = mean_interval(measure.references)
         axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
-    _draw_baseline(axes, rows, measure.excess)
+    # a thin line at what takes no features to reach; rows of earlier versions do not have it
+    column = "constant_excess_risk" if measure.excess else "majority_error_rate"
+    if column in rows and rows[column].notna().all():
+        mean = float(rows[column].astype(float).mean())
+        level, text = (mean, "best constant") if measure.excess else (1.0 - mean, "always saying the majority class")
+        axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
     # the same value at every ε that one could state for it, joined by a line
     stated = statements(rows)
     low, high = _ends(value)
@@ -53,12 +59,17 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     for index, (text, epsilon) in enumerate(stated.items()):
         axes.errorbar(
             [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
-            markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
+            markersize=8, label=f"{text}: ε = {bound_text(epsilon, up=True)}",
         )  # fmt: skip
     if len(stated) > 1:
         axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
+    # at least a decade around the values, with plain numbers as ticks
     axes.set_xscale("log")
-    _wide_limits(axes, [*stated.values()])
+    if stated:
+        axes.set_xlim(min(stated.values()) / 3.0, max(stated.values()) * 2.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
     text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
     if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
@@ -74,7 +85,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 class _Measure(NamedTuple):
-    """What is learned in each replicate, with privacy and without.
+    """The quality of the model in each replicate, with privacy and without.
 
     label: of the axis. excess: whether it is excess risk, whose rival is a constant.
     """
@@ -97,16 +108,6 @@ def _measure(rows: pd.DataFrame) -> _Measure:
     return _Measure(1.0 - rows["error_rate"], references, "accuracy on the holdout")
 
 
-def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
-    """A thin line at what takes no features to reach; rows of earlier versions do not have it."""
-    column = "constant_excess_risk" if excess else "majority_error_rate"
-    if column not in rows or rows[column].isna().any():
-        return
-    mean = float(rows[column].astype(float).mean())
-    level, text = (mean, "best constant") if excess else (1.0 - mean, "always saying the majority class")
-    axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
-
-
 def statements(rows: pd.DataFrame) -> dict[str, float]:
     """Every finite ε that one could state for a result, by words for whom it holds; the worst over replicates."""
     stated = {}
@@ -120,23 +121,12 @@ def statements(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
-    """The ends of a mean's interval; the mean twice where a single replicate gives none."""
+    """The ends of a mean's interval; the mean twice if a single replicate gives no interval."""
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
 
-def _wide_limits(axes: Axes, values: list[float]) -> None:
-    """Sets limits of an axis that show at least a decade around the values, with plain numbers as ticks."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    if values:
-        axes.set_xlim(min(values) / 3.0, max(values) * 2.0)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))
-
-
 def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
-    """Draw a search.
+    """Draw the trials of a search: their progress, and the front of ε against the score.
 
     Args:
         trials: one row a trial, with trial, state, epsilon_upper, meets_goal, look and the score's column.
@@ -152,7 +142,7 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
 
 
 def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Every trial's figure, and the best so far among those that meet the goal."""
+    """Draw every trial's figure, and the best so far among those that meet the goal."""
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
     axes.plot(trials["trial"][~meets], values[~meets], "x", color=GREY, label="stopped, or does not meet the goal")

@@ -127,7 +127,7 @@ def inches(axes: "Axes") -> tuple[float, float]:
 
 
 def legend_inside(axes: "Axes") -> None:
-    """A legend on the axes, in lines that fit their width; none where nothing has a label."""
+    """Draw a legend on the axes, in lines that fit their width; nothing if no line has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         fitting = [textwrap.fill(label, max(12, int(11 * inches(axes)[0]))) for label in labels]
@@ -148,7 +148,7 @@ def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
 
 
 def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
-    """A legend of every label of the panels, once, with what has it first."""
+    """A legend with every label of the panels once."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -160,7 +160,7 @@ def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **l
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure, without clock times or versions, so that the same figure is the same file."""
+    """Write a figure without clock times or versions, so that the same figure gives the same file."""
     drop = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(path, metadata=drop.get(path.suffix))
 

@@ -1,4 +1,4 @@
-"""Lines of a sweep, and fitted theory beside them."""
+"""Figures of a sweep: lines with intervals, and theory fitted to them."""
 
 import math
 import textwrap
@@ -41,7 +41,7 @@ STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
 SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
-"""Where a name may stand: points right of and above its mark, and which corner of the name is there."""
+"""Places for the name of a mark: its distance to the right and upwards, in points, and the name's corner there."""
 
 
 def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
@@ -51,7 +51,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     an excess risk, the same learner without privacy is drawn in grey.
 
     Args:
-        table: one line a point, as `p2p_sim.measures.point_means.points` gives it.
+        table: one row a point, as `p2p_sim.measures.point_means.points` gives it.
         view: what to show.
         note: what is held fixed, for the caption.
     """
@@ -63,10 +63,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
     with drawing(path, width, height, panels=len(panels), columns=columns, title=title, shared=True) as (figure, grid):
         for axes, (heading, part) in zip(grid, panels, strict=True):
-            draw_reference(axes, part, view)
-            draw_baseline(axes, part, view)
-            for line in apart(series(part, view.group, drawn), names):
-                draw_series(axes, line, view, names)
+            _draw_panel(axes, part, drawn, view, names=names)
             if heading:
                 axes.set_title(heading)
         scale(grid[0], drawn, view, names)
@@ -80,7 +77,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
 def _label_axes(
     figure: "Figure", grid: Sequence[Axes], table: pd.DataFrame, drawn: pd.DataFrame, view: View, *, columns: int
 ) -> str:
-    """Label x below the lowest panels and y once; return what the caption has to say of x where there is no room."""
+    """Label x below the lowest panels and y once; return x's name for the caption if the panels have no room for it."""
     width, height = figure.get_size_inches()
     x_text, y_text, note = long(view.x, table), long(view.y, table) + _scale_text(drawn, view.y, view.log_y), ""
     if len(grid) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
@@ -96,7 +93,7 @@ def _label_axes(
 
 
 def _marks(view: View) -> str:
-    """The end of a caption that says what the numbers at the marks are; empty if there are none."""
+    """The end of a caption that says what the numbers at the marks are; empty if the marks have no numbers."""
     return f"; numbers at the marks: {short(view.along)}" if view.along else ""
 
 
@@ -110,23 +107,18 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
         The caption, which says what the intervals are and how ε is taken.
     """
     drawn, names = drawable(table, view)
-    draw_reference(axes, drawn, view)
-    draw_baseline(axes, drawn, view)
-    for line in apart(series(drawn, view.group, drawn), names):
-        draw_series(axes, line, view, names)
+    _draw_panel(axes, drawn, drawn, view, names=names)
     scale(axes, drawn, view, names)
     width, height = inches(axes)
-    x_text = long(view.x, table) + _scale_text(drawn, view.x, view.log_x)
-    y_text = long(view.y, table) + _scale_text(drawn, view.y, view.log_y)
-    axes.set_xlabel(wrapped(x_text, 1.15 * width))
-    axes.set_ylabel(wrapped(y_text, height))
+    axes.set_xlabel(wrapped(long(view.x, table) + _scale_text(drawn, view.x, view.log_x), 1.15 * width))
+    axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), height))
     if view.along:
         _name_marks(axes, drawn, view)
     return caption(table, drawn, view, held) + _marks(view)
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """One line with its 95% intervals: a band over a numeric axis, else bars."""
+    """Draw one line with its 95% intervals: a band over a numeric axis, else bars."""
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
     part = line.points
@@ -147,7 +139,7 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines where it differs."""
+    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines if no level fits."""
     reference = reference_of(part, view)
     if reference is None:
         return
@@ -171,17 +163,27 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         )  # fmt: skip
 
 
-def draw_baseline(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw a thin line at what is reached without features: a level, or the mean of the points at each x."""
+def _draw_panel(
+    axes: Axes, part: pd.DataFrame, drawn: pd.DataFrame, view: View, *, names: Sequence[str] | None
+) -> None:
+    """Draw the lines of one panel, with the learner without privacy and a prediction without features.
+
+    Args:
+        part: points of the panel. drawn: points of all panels. names: of the values of x, if these are text.
+    """
+    draw_reference(axes, part, view)
+    # a thin line at what a prediction without features reaches: a level, or the mean of the points at each x
     baseline, text = baseline_of(part, view), baseline_text(view.y)
     if isinstance(baseline, float):
         axes.axhline(baseline, color=GREY, linestyle=":", linewidth=1.0, label=text)
     elif baseline is not None:
         axes.plot(baseline.index, baseline.to_numpy(), color=GREY, linestyle=":", linewidth=1.0, label=text)
+    for line in apart(series(part, view.group, drawn), names):
+        draw_series(axes, line, view, names)
 
 
 def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
-    """Set scales, limits and ticks by the values that are drawn."""
+    """Set scales, limits and ticks of the axes to fit the drawn values."""
     if places is not None:
         axes.set_xticks(
             range(len(places)),
@@ -209,10 +211,10 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
 
 
 def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
-    """Write the values of the axis that runs along the lines beside their marks, the first of each with a symbol.
+    """Write the values of `view.along` beside the marks of each line; the first value of a line has its symbol.
 
-    A name that would cover a mark or another name, or would leave the panel, is left out; both ends of each line come
-    first, and of a long line they are all. This comes last, since names keep clear of marks by the final layout.
+    A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line come
+    first; a long line has no other names. Call this last, since names keep clear of marks by the final layout.
     """
     figure, lines = cast("Figure", axes.get_figure(root=True)), series(drawn, view.group)
     figure.draw_without_rendering()
@@ -254,12 +256,12 @@ def _scale_text(drawn: pd.DataFrame, column: str, chosen: bool | None) -> str:
 
 
 def wrapped(text: str, inches: float) -> str:
-    """An axis label in lines that fit."""
+    """An axis label in lines that fit into a width in inches."""
     return textwrap.fill(text, int(11 * inches))
 
 
 def finish(figure: "Figure", grid: Sequence[Axes], note: str) -> None:
-    """One legend for all panels in as many columns as its labels leave room for, with the caption."""
+    """Draw one legend for all panels in as many columns as fit, and the caption."""
     labels = {label for axes in grid for label in axes.get_legend_handles_labels()[1]}
     longest = max(map(len, labels), default=0)
     columns = 1 if longest > 45 else 2 if longest > 22 or len(labels) < 5 else 4
@@ -268,7 +270,7 @@ def finish(figure: "Figure", grid: Sequence[Axes], note: str) -> None:
 
 FLOOR = "excess_risk_floor"
 LINES = ((0, (4, 2)), (0, (1, 1.5)))
-"""Dashes of the first fitted form, dots of the second."""
+"""Line styles: dashes for the first fitted form, dots for the second."""
 
 
 def plot_fit(
@@ -281,13 +283,13 @@ def plot_fit(
     note: str,
     path: Path,
 ) -> None:
-    """Draw excess risk with its intervals, the floor without privacy, and fitted forms with their constants.
+    """Draw excess risk with its intervals, its floor for infinitely many labels, and fitted forms with their constants.
 
     Args:
-        table: one line a point.
+        table: one row a point.
         view: what to show; y is the excess risk, x a number, no facet.
         slopes: log-log slope of each line, by its label; "" for a single line.
-        fits: fitted to all of the table's points, at most two.
+        fits: forms fitted to all of the table's points, at most two.
         note: what is held fixed, for the caption.
     """
     # the fitted values as columns, so that they go with the points that can be drawn
@@ -309,13 +311,13 @@ def plot_fit(
                 linewidth=1.5, zorder=2,
             )  # fmt: skip
         scale(axes, drawn, view, None)
-        axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(drawn["at"], view.log_x)), 7.2))
-        axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(drawn[view.y], view.log_y)), 4.8))
+        axes.set_xlabel(wrapped(long(view.x, table) + _scale_text(drawn, "at", view.log_x), 7.2))
+        axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), 4.8))
         finish(figure, [axes], caption(table, drawn, view, note))
 
 
 def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
-    """The excess risk that infinitely many exchanged labels would leave, where it is known at every point."""
+    """Draw the excess risk that infinitely many exchanged labels would leave, if it is known and above 0 everywhere."""
     floor = drawn[FLOOR].astype(float) if FLOOR in drawn else pd.Series([np.nan])
     if not (np.isfinite(floor) & (floor > 0)).all():
         return

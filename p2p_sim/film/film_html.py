@@ -11,13 +11,12 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base.notebook_view import bound_text, count
 from p2p_sim.exchange.transcript import LEARNER
 from p2p_sim.film.film_record import Film, doing, film_of, flying
 from p2p_sim.film.layout import LEARNER_RADIUS
 from p2p_sim.film.script_data import NOBODY, held_labels, script_data, seconds
-from p2p_sim.film.story import DID, DID_IN_PROTOCOL, LABELS, SHAPES, USER, at_most, mark_of, story_of
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.film.story import DID, DID_IN_PROTOCOL, LABELS, SHAPES, USER, mark_of, story_of
 from p2p_sim.replicate.observed_network import ObservedNetwork
 
 FILES = Path(__file__).parent / "page_files"
@@ -34,7 +33,7 @@ COUNTS_TEXT = (
     ("unanswered", "users who got no label"),
 )
 UNANSWERED = "questions that got no label"
-"""The last of them in a protocol of its own, whose users have any number of questions."""
+"""The text of the last count for a scenario with a protocol of its own, whose users ask any number of questions."""
 
 
 def film_html(network: ObservedNetwork) -> str:
@@ -47,18 +46,19 @@ def film_html(network: ObservedNetwork) -> str:
     Raises:
         RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.
     """
-    return _page(film_of(network))
-
-
-def _page(film: Film) -> str:
-    """The page of a film: its template `film.html`, filled with the picture, the texts and the script's data."""
-    network, still_s, story = film.network, _busiest(film), story_of(film)
+    film = film_of(network)
+    still_s, story, layout = _busiest(film), story_of(film), film.places
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    statement, layout = network.statement, film.places
     described = f"{count(film.users.size, 'user')} in {count(layout.cluster.size, 'cluster')}, and the learner"
+    people = f"{count(network.num_users, 'user')} in {count(len(network.cluster_sizes), 'cluster')}"
+    long = f"for {seconds(film.end_s, film)} s: replicate {network.replicate}"
+    if network.protocol is None:
+        subtitle = f"{people} exchange noisy labels {long}, θ = {network.sampling_rate:g}."
+    else:
+        subtitle = f"{people} follow a protocol, {network.protocol}, {long}."
     content = {
         "name": network.name,
-        "subtitle": _subtitle(film),
+        "subtitle": subtitle,
         "sample": _sample(film),
         "described": f"The exchange: {described}, with the messages on their way.",
         **_labels(film),
@@ -68,7 +68,11 @@ def _page(film: Film) -> str:
         "still_at": seconds(still_s, film),
         "discs": _discs(film),
         "edges": _lines(film),
-        "still": _still(film, still_s),
+        # the messages on their way at that moment, each as a line from its sender to the place that it has reached
+        "still": [
+            {"kind": kind, **{name: round(end, 1) for name, end in zip(("x0", "y0", "x", "y"), line, strict=True)}}
+            for kind, *line in flying(film, still_s)
+        ],
         "users": _users(film, still_s),
         "radius": round(layout.radius, 1),
         "scale": round(layout.radius / 10.0, 2),
@@ -81,12 +85,7 @@ def _page(film: Film) -> str:
         "protocol": network.protocol,
         "run": film.run,
         "nobody": NOBODY,
-        "epsilon": at_most(statement.epsilon_upper),
-        "worst": _worst(film),
-        "epsilon_local": at_most(network.epsilon_local),
-        "delta": f"{network.delta:g}",
-        "protects": _protects(statement),
-        "conditions": statement.conditions if math.isfinite(statement.epsilon_upper) else (),
+        **_privacy(film),
         # the data stand in a script element, which the text "</script>" in a name would end: "<" is written as \u003c
         "data": Markup(json.dumps(script_data(film, story), separators=(",", ":")).replace("<", "\\u003c")),
         "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
@@ -100,27 +99,33 @@ def _page(film: Film) -> str:
     return environment.get_template("film.html").render(content)
 
 
-def _protects(statement: PrivacyBound) -> str:
-    """A phrase that says whom the statement protects and from whom; its conditions follow on the page."""
-    if math.isinf(statement.epsilon_upper):
-        return f"Nothing here protects a label from the learner, because no finite ε is known ({statement.basis})."
+def _privacy(film: Film) -> dict[str, Any]:
+    """The run's privacy statement, the user with the largest ε, and how many others have the same ε."""
+    network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
-    return (
+    protects = (
         f"It protects one user's label, for every data set{condition}, from a learner who sees the set of submissions."
     )
-
-
-def _subtitle(film: Film) -> str:
-    network = film.network
-    users, clusters = network.num_users, len(network.cluster_sizes)
-    people, long = f"{count(users, 'user')} in {count(clusters, 'cluster')}", f"for {seconds(film.end_s, film)} s"
-    if network.protocol is not None:
-        return f"{people} follow a protocol, {network.protocol}, {long}: replicate {network.replicate}."
-    return f"{people} exchange noisy labels {long}: replicate {network.replicate}, θ = {network.sampling_rate:g}."
+    if math.isinf(statement.epsilon_upper):
+        protects = f"Nothing here protects a label from the learner, because no finite ε is known ({statement.basis})."
+    alike = np.isclose(network.epsilon, network.epsilon[network.worst], rtol=1e-9)
+    return {
+        "epsilon": bound_text(statement.epsilon_upper, up=True),
+        "worst": {
+            "user": network.worst,
+            "cluster": network.cluster(network.worst),
+            "place": int(np.flatnonzero(film.users == network.worst)[0]),
+            "others": int(alike.sum()) - 1,
+        },
+        "epsilon_local": bound_text(network.epsilon_local, up=True),
+        "delta": f"{network.delta:g}",
+        "protects": protects,
+        "conditions": statement.conditions if math.isfinite(statement.epsilon_upper) else (),
+    }
 
 
 def _sample(film: Film) -> str | None:
-    """A sentence on which users the film leaves out; None if it shows all."""
+    """A sentence on how many users the picture shows; None if it shows all."""
     if film.timeline is None:
         return None
     clusters, every, users = film.places.cluster, len(film.network.cluster_sizes), film.users.size
@@ -133,16 +138,8 @@ def _sample(film: Film) -> str | None:
     )
 
 
-def _worst(film: Film) -> dict[str, Any]:
-    """The worst placed user: her number, cluster and place in the list; how many others have the same ε."""
-    network = film.network
-    user, alike = network.worst, np.isclose(network.epsilon, network.epsilon[network.worst], rtol=1e-9)
-    position = int(np.flatnonzero(film.users == user)[0])
-    return {"user": user, "cluster": network.cluster(user), "place": position, "others": int(alike.sum()) - 1}
-
-
 def _drawn(film: Film) -> str:
-    """A sentence on what the lines of the picture are."""
+    """A sentence on the meaning of the lines in the picture."""
     if film.network.overlay is None:
         return "Every user may ask every user of her cluster, drawn as a disc."
     if len(film.places.edges):
@@ -151,12 +148,15 @@ def _drawn(film: Film) -> str:
 
 
 def _symbol(state: int, label: int) -> str:
-    """The name of the symbol for a user, by what she did (`state`) and the label that she holds, below 0: none."""
+    """The name of the symbol that marks a user.
+
+    state: what she did, a key of `story.DID`. label: what she holds; below 0: none, or more than a class.
+    """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
 def _labels(film: Film) -> dict[str, Any]:
-    """How labels look, and what users who hold one look like."""
+    """The symbols of labels and of users, as the page's legend shows them."""
     did = DID if film.network.protocol is None else DID_IN_PROTOCOL
     first, classes = min(int(film.network.labels.noisy[0]), 0), film.network.labels.num_classes
     return {
@@ -168,7 +168,7 @@ def _labels(film: Film) -> dict[str, Any]:
 
 
 def _discs(film: Film) -> list[dict[str, Any]]:
-    """Each cluster's disc: centre and radius, and the height at which its number stands: below it, on the stage."""
+    """Each cluster's disc: its number, centre and radius, and the height `label_y` at which its number stands."""
     return [
         {
             "number": number,
@@ -187,18 +187,11 @@ def _lines(film: Film) -> str:
     return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 
 
-def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
-    """The messages on their way at a moment, each as a line from its sender to the place that it has reached."""
-    return [
-        {"kind": kind, **{name: round(value, 1) for name, value in zip(("x0", "y0", "x", "y"), line, strict=True)}}
-        for kind, *line in flying(film, at_s)
-    ]
-
-
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
-    """Each user's marker at a moment: where it stands, and the number and symbol of what she did so far."""
-    states, where, held = doing(film, at_s), film.places.user.round(1), held_labels(film)
-    labels = np.where(states == 3, held.submitted, held.received)
+    """The marker of each user at a moment: its place, and the number and symbol of what she last did."""
+    states, where = doing(film, at_s), film.places.user.round(1)
+    received, submitted = held_labels(film)
+    labels = np.where(states == 3, submitted, received)
     return [
         {"x": x, "y": y, "state": state, "symbol": _symbol(state, label)}
         for (x, y), state, label in zip(where.tolist(), states.tolist(), labels.tolist(), strict=True)
@@ -206,7 +199,7 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 
 def _busiest(film: Film) -> float:
-    """A moment in the first half of a run at which most messages are on their way, seconds."""
+    """A moment in the first half of a run, in seconds, at which about the most messages are on their way."""
     m = film.messages
     on = np.isfinite(m.end_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)
     if not on.any():
@@ -214,5 +207,5 @@ def _busiest(film: Film) -> float:
     moments = np.linspace(0.0, film.end_s, 201)[1:101]
     begun, ended = np.sort(m.sent_s[on]), np.sort(m.end_s[on])
     number = np.searchsorted(begun, moments, side="right") - np.searchsorted(ended, moments, side="right")
-    number = np.where(number >= 0.8 * number.max(), np.arange(moments.size), -1)  # late in the thick of it
-    return float(moments[int(np.argmax(number))])
+    # the last moment that has at least 80% of the largest number
+    return float(moments[np.flatnonzero(number >= 0.8 * number.max())[-1]])

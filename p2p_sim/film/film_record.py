@@ -1,4 +1,4 @@
-"""What a film shows: the record of an exchange, and its state at one moment."""
+"""The record of an exchange that a film shows, and its state at one moment."""
 
 from dataclasses import dataclass, replace
 
@@ -10,11 +10,11 @@ from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate.observed_network import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
-"""Users whom a film shows, and messages of theirs; of a larger run it shows a sample."""
+"""The most users whom a film shows, and the most messages; of a larger run the film shows a sample."""
 STEPS = 400
-"""Moments at which the counts of a larger run are known."""
+"""The number of steps in time after which the counts of a larger run are known."""
 NOT_SHOWN, HIDDEN_MEMBER = -2, -3
-"""The address of a user who is not in the sample, and of one of the coalition; both are below LEARNER."""
+"""The numbers, below LEARNER, that stand for users outside the sample: for others, and for members of the coalition."""
 LOST, OFFLINE, DELIVERED, LATE = 0, 1, 2, 3
 COUNTS = {
     "sent": "messages_sent",
@@ -25,21 +25,21 @@ COUNTS = {
     "expired": "expired",
     "retries": "retries",
 }
-"""The film's counts, by their column of a row. Besides, submissions that the learner took are counted from the release,
-and questions that got no label: in the label exchange each user has one."""
+"""The film's counts, each with its column of a row. Two more counts are computed: submissions that the learner took,
+and questions that got no label. In the label exchange each user has one question."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
     """The messages of a film in the order in which they were sent; arrays have one entry a message (s,).
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: position among the film's users, LEARNER,
-    NOT_SHOWN or HIDDEN_MEMBER.
-    sent_s: seconds. end_s: when it came to its receiver, seconds; infinity: never.
+    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or
+    HIDDEN_MEMBER.
+    sent_s: seconds. end_s: when the message came to its receiver, seconds; infinity: never.
     how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped). attempt: from 0.
-    forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
-    label: the noisy label that it carries; -1 in a request, where messages carry more than a class, and of a
-    protocol where it did not arrive: it may have carried any.
+    forwarded: whether a user passes on another's request. duplicate: whether the network made this copy.
+    label: the noisy label in the message. It is -1 in a request, where messages carry more than a class, and in a
+    message of a protocol that did not arrive, whose label is unknown.
     """
 
     kind: Integers
@@ -56,11 +56,11 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class Fates:
-    """What became of requests, seconds; infinity: never.
+    """When requests were made, expired and failed, seconds; infinity: never.
 
     first_s, failed_s: when each user of the run first asked, and when it was certain that she gets no label (n,).
     unanswered_s: when it was certain that a question gets no label (q,); in the label exchange each user has one.
-    expired_s: when requests expired (e,). retried_s: when those expired after which the user asked again.
+    expired_s: when requests expired (e,). retried_s: when users asked again after a request had expired.
     """
 
     first_s: Floats
@@ -72,12 +72,12 @@ class Fates:
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """What a film shows.
+    """The users whom a film shows, their messages, and the counts of the whole run.
 
-    network: what happened in the run. users: who is shown, ascending (u,). places: of users and clusters
-    on the stage. messages: those that users who are shown sent or got. fates: of the requests of all users.
-    end_s: length of the run, seconds. timeline: counts of the whole run at moments, if users are left out;
-    `at_s` and the names of the counts. run: the counts of the whole run.
+    network: what happened in the run. users: numbers of the users in the picture, ascending (u,). places: of these
+    users and their clusters on the stage. messages: those that these users sent or got. fates: of the requests of all
+    users. end_s: length of the run, seconds. timeline: if users are left out, `at_s`, moments, and the counts of the
+    whole run at these moments, by name. run: the counts at the end of the run.
     """
 
     network: ObservedNetwork
@@ -94,13 +94,13 @@ def film_of(network: ObservedNetwork) -> Film:
     """Choose the users whom a film shows, and collect their messages.
 
     Args:
-        network: what happened in a run, from `observed_network.observe`. Of more than 300 users, or of users with more
-            than 3,000 messages, only some are shown.
+        network: what happened in a run, from `observed_network.observe`. If there are more than 300 users, or they have
+            more than 3,000 messages, only some are shown.
 
     Raises:
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
     """
-    # half as many users as long as they have too many messages
+    # the number of users is halved until they have few enough messages
     users = _chosen(network, MOST_USERS)
     messages = _messages(network, users)
     while messages.kind.size > MOST_MESSAGES and users.size > 1:
@@ -110,10 +110,8 @@ def film_of(network: ObservedNetwork) -> Film:
     run = {name: int(network.counts[column]) for name, column in COUNTS.items()}
     run["submitted"] = int(np.count_nonzero(np.isfinite(network.submitted_s)))
     run["unanswered"] = int(network.counts["fetches"] - network.counts["retries"] - network.counts["answered"])
-    moments = [0.0, float(network.counts["completion_time_s"])]
     times = (network.submitted_s, messages.end_s, fates.expired_s, fates.retried_s, fates.unanswered_s)
-    moments += [_last(each) for each in times]
-    end_s = max(moments) or 1.0
+    end_s = max(0.0, float(network.counts["completion_time_s"]), *map(_last, times)) or 1.0
     film = Film(
         network, users, places_of(network, users), messages=messages, fates=fates, end_s=end_s, timeline=None, run=run
     )
@@ -125,7 +123,7 @@ def film_of(network: ObservedNetwork) -> Film:
 
 
 def counts_at(film: Film, at_s: float) -> dict[str, int]:
-    """The counts of the whole run at a moment."""
+    """The counts of the whole run at a moment, in seconds, by name."""
     if film.timeline is not None:
         step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
         return {name: int(film.timeline[name][step]) for name in film.run}
@@ -143,11 +141,14 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
 
 
 def ends(film: Film) -> dict[str, Floats]:
-    """The times of what is counted besides messages in the whole run, by the name of its count; infinity: never."""
-    fates = film.fates
-    times = (film.network.submitted_s, fates.expired_s, fates.retried_s, fates.unanswered_s)
-    names = ("submitted", "expired", "retries", "unanswered")
-    return {name: each[np.isfinite(each)] for name, each in zip(names, times, strict=True)}
+    """For each count that is not of messages, the moments at which it grows, in seconds."""
+    times = {
+        "submitted": film.network.submitted_s,
+        "expired": film.fates.expired_s,
+        "retries": film.fates.retried_s,
+        "unanswered": film.fates.unanswered_s,
+    }
+    return {name: each[np.isfinite(each)] for name, each in times.items()}
 
 
 def _last(times: Floats) -> float:
@@ -156,19 +157,19 @@ def _last(times: Floats) -> float:
 
 
 def _fates(network: ObservedNetwork) -> Fates:
-    """What became of each user's requests, from how messages were sent."""
+    """The fate of each user's request, from how messages were sent."""
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
     first_s, heard, lapsed = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
     np.minimum.at(first_s, sent.sender[own], sent.sent_s[own])
     np.maximum.at(lapsed, expired.user, expired.begin_s)
-    # the last that was heard of her requests: when they or their replies came, or were lost
+    # `heard`: when the last of her requests, or the last reply to her, came or was lost
     at = np.where(np.isfinite(sent.arrives_s), sent.arrives_s, sent.sent_s)
     np.maximum.at(heard, sent.sender[own], at[own])
     np.maximum.at(heard, sent.receiver[reply], at[reply])
     if sent.forwarded.any():  # on a walk it is not known whose request somebody passed on
         heard = np.where(np.isfinite(first_s), _last(at), -np.inf)
-    # of users who never asked: who has no neighbour and came online has failed
+    # a user who never asked has failed if she came online, since she has no neighbour
     waiting, never = ~np.isfinite(network.answered_s), ~np.isfinite(first_s) & np.isinf(lapsed)
     absent = books(n, network.counts)["users_absent"]
     online = np.zeros(n)
@@ -185,13 +186,13 @@ def _fates(network: ObservedNetwork) -> Fates:
 
 
 def _fates_of_requests(network: ObservedNetwork) -> Fates:
-    """What became of the requests of a protocol, whose users have any number of questions, each with its attempts."""
+    """The fates of requests in a protocol of its own, whose users ask any number of questions, each several times."""
     requests, n = network.trace.requests, network.num_users
     if requests is None:
         raise RuntimeError("a protocol's transcript has no requests")
     first_s, failed_s = np.full(n, np.inf), np.full(n, -np.inf)
     np.minimum.at(first_s, requests.user, requests.begin_s)
-    # a question is answered if one of its attempts is, and in vain when the last has expired; or else at the end
+    # a question is answered with the first of its attempts; else it fails when the last one expires, or at the end
     questions, row = np.unique(np.column_stack([requests.user, requests.question]), axis=0, return_inverse=True)
     answered, over = np.full(len(questions), np.inf), np.zeros(len(questions))
     np.minimum.at(answered, row.ravel(), requests.answered_s)
@@ -205,9 +206,10 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
 
 
 def _chosen(network: ObservedNetwork, most: int) -> Integers:
-    """Whole clusters if they fit, that of the worst placed user first, the others in their order.
+    """The users whom a film shows, ascending, at most `most`.
 
-    If the first does not fit, users of it who exchanged messages with each other.
+    They are whole clusters that fit: first the cluster of the worst placed user, then others in their order. If her
+    cluster does not fit, they are some of its users who exchanged messages with each other.
     """
     if network.num_users <= most:
         return np.arange(network.num_users)
@@ -224,20 +226,18 @@ def _chosen(network: ObservedNetwork, most: int) -> Integers:
 
 
 def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
-    """Users of one cluster, at most `most`: `begin`, those who exchanged messages with her, then those who did with
-    these, and so on.
-    """
+    """Some users (most,) of one cluster, ascending, found breadth first along messages from the user `begin`."""
     cluster = network.cluster(begin)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     sent = network.trace.sent
     inner = (sent.sender >= first) & (sent.sender < last) & (sent.receiver >= 0)
-    # with whom each user of the cluster exchanged messages, in the order in which they were sent
+    # `near`: with whom each user of the cluster exchanged messages, in the order in which they were sent
     near: dict[int, list[int]] = {}
     for sender, receiver in zip(sent.sender[inner].tolist(), sent.receiver[inner].tolist(), strict=True):
         near.setdefault(sender, []).append(receiver)
         near.setdefault(receiver, []).append(sender)
     company: dict[int, None] = {}
-    # breadth first from `begin`; where nobody is left to be reached, from the cluster's next user
+    # if nobody is left to be reached, the search goes on from the cluster's next user
     waiting, fresh = [begin], iter(range(first, last))
     while len(company) < most:
         user = waiting.pop(0) if waiting else next(fresh)
@@ -248,34 +248,35 @@ def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
 
 
 def _messages(network: ObservedNetwork, users: Integers) -> Shown:
-    """The messages that some users sent or received, and what became of them by the transcript."""
+    """The messages that some users (u,) sent or received, and what became of each by the transcript."""
     address = np.full(network.num_users + 1, NOT_SHOWN)
     address[:-1][network.member] = HIDDEN_MEMBER
     address[users] = np.arange(users.size)
     address[LEARNER] = LEARNER  # the last entry
-    sent = _select(
-        network.trace.sent, (address[network.trace.sent.sender] >= 0) | (address[network.trace.sent.receiver] >= 0)
-    )
+    # messages that these users sent or received, in the order in which they were sent
+    every = network.trace.sent
+    chosen = np.flatnonzero((address[every.sender] >= 0) | (address[every.receiver] >= 0))
+    chosen = chosen[np.argsort(every.sent_s[chosen], kind="stable")]
+    sent = Sent(*(column[chosen] for column in vars(every).values()))
     m = network.messages
     mine = m.select((address[m.sender] >= 0) | (address[m.receiver] >= 0))
-    rows = (mine.time_s.tolist(), mine.kind.tolist(), mine.sender.tolist(), mine.receiver.tolist())
-    keys = list(zip(*rows, strict=True))
-    delivered: dict[tuple[float, int, int, int], list[int]] = {}  # the labels of those that are alike
-    for key, carried in zip(keys, mine.label.tolist(), strict=True):
-        delivered.setdefault(key, []).append(carried)
+    delivered: dict[tuple[float, ...], list[int]] = {}  # the labels of delivered messages, by time, kind and users
+    rows = (mine.time_s, mine.kind, mine.sender, mine.receiver, mine.label)
+    for *key, carried in zip(*(column.tolist() for column in rows), strict=True):
+        delivered.setdefault(tuple(key), []).append(carried)
     dropped = set(mine.select(mine.late).time_s.tolist())
     how, label = np.full(sent.kind.size, LOST), network.labels.noisy[sent.whose]
     label[(sent.whose < 0) | (network.protocol is not None)] = -1
     columns = (sent.arrives_s.tolist(), sent.kind.tolist(), sent.sender.tolist(), sent.receiver.tolist())
-    for row, key in enumerate(zip(*columns, strict=True)):
-        if labels := delivered.get(key):
-            carried = labels.pop(0)  # a liar's, or changed on its way
+    for row, place in enumerate(zip(*columns, strict=True)):
+        if labels := delivered.get(place):
+            carried = labels.pop(0)  # not always the owner's noisy label: users may lie, messages be changed
             label[row] = carried if sent.whose[row] >= 0 else -1
-            taken_s = network.submitted_s[key[2]] if key[3] == LEARNER else key[0]
-            # the learner did not take it: hers came too late, or, in a protocol, another one came first
-            missed = np.isinf(taken_s) or (network.protocol is not None and key[0] > taken_s)
-            how[row] = LATE if key[0] in dropped or missed else DELIVERED
-        elif np.isfinite(key[0]):
+            taken_s = network.submitted_s[place[2]] if place[3] == LEARNER else place[0]
+            # the learner did not take a submission that came too late, or, in a protocol, after another of this user
+            missed = np.isinf(taken_s) or (network.protocol is not None and place[0] > taken_s)
+            how[row] = LATE if place[0] in dropped or missed else DELIVERED
+        elif np.isfinite(place[0]):
             how[row] = OFFLINE
     if unsent := sum(map(len, delivered.values())):
         raise RuntimeError(f"{unsent} messages were delivered and never sent")
@@ -286,15 +287,8 @@ def _messages(network: ObservedNetwork, users: Integers) -> Shown:
     )  # fmt: skip
 
 
-def _select(sent: Sent, rows: NDArray[np.bool_]) -> Sent:
-    """The messages of the rows that are True, in the order in which they were sent."""
-    chosen = np.flatnonzero(rows)
-    chosen = chosen[np.argsort(sent.sent_s[chosen], kind="stable")]
-    return Sent(*(column[chosen] for column in vars(sent).values()))
-
-
 def _timeline(film: Film) -> dict[str, list[float]]:
-    """The counts of a whole run at STEPS + 1 moments from 0 to its end."""
+    """The counts of a whole run, by name, at STEPS + 1 moments `at_s` from 0 to its end."""
     network = film.network
     sent, at = network.trace.sent, np.linspace(0.0, film.end_s, STEPS + 1)
     coming = np.isfinite(sent.arrives_s)
@@ -311,7 +305,7 @@ def _timeline(film: Film) -> dict[str, list[float]]:
 
 
 def _until(times: Floats, at: Floats) -> Integers:
-    """How many times lie at or before each moment."""
+    """The number of times that lie at or before each moment."""
     return np.searchsorted(np.sort(times), at, side="right")
 
 
@@ -320,7 +314,7 @@ Flight = tuple[int, float, float, float, float]
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """For each user of a film, what she had last done by a moment (u,): a key of `story.DID`."""
+    """For each user of a film, what she had last done by a moment in seconds (u,): a key of `story.DID`."""
     network, fates, users = film.network, film.fates, film.users
     state = np.where(fates.first_s[users] <= at_s, 1, 0)
     state[fates.failed_s[users] <= at_s] = 4
@@ -330,7 +324,7 @@ def doing(film: Film, at_s: float) -> Integers:
 
 
 def flying(film: Film, at_s: float) -> list[Flight]:
-    """The messages on their way at a moment; those that failed remain as crosses for a 50th of the run."""
+    """The messages on their way at a moment in seconds; failed messages remain as crosses for a 50th of the run."""
     m, linger = film.messages, film.end_s / 50.0
     drawn = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)
     failed = m.how <= OFFLINE

@@ -1,4 +1,4 @@
-"""Where a film draws its users: clusters as discs around the learner."""
+"""The places of users in a film: clusters as discs around the learner."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1000.0, 640.0
 """The stage, in units of the picture."""
 LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
 MOST_EDGES = 6_000
-"""Edges of an overlay that are drawn; of more, none is."""
+"""The largest number of edges of an overlay that are drawn; if there are more, no edge is drawn."""
 GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 
 
@@ -23,8 +23,8 @@ GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 class FilmLayout:
     """Places on the stage, from (0, 0) at the top left to (1000, 640).
 
-    user: (u, 2). radius: of a user's marker. cluster: (c,) numbers of the clusters shown, disc: (c, 3) their centres
-    and radii. learner: its centre. edges: (e, 2) positions among the users who are neighbours.
+    user: (u, 2) places of users. radius: of a user's marker. cluster: (c,) numbers of the clusters shown. disc: (c, 3)
+    centres and radii of these clusters. learner: the learner's centre. edges: (e, 2) neighbours, as rows of `user`.
     """
 
     user: Floats
@@ -36,38 +36,39 @@ class FilmLayout:
 
 
 def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
-    """The places of some users (u,), ascending."""
+    """The places of the users with these numbers (u,), in ascending order."""
     of = np.searchsorted(network.cluster_offsets, users, side="right") - 1  # each user's cluster
     cluster, sizes = np.unique(of, return_counts=True)
     disc = _discs(sizes)
     # beside the disc of one cluster, in the middle of several
     learner = (0.84 * WIDTH if sizes.size == 1 else WIDTH / 2, HEIGHT / 2)
     where, edges = np.empty((users.size, 2)), list[Integers]()
-    closest = math.inf
+    closest = math.inf  # the least distance between neighbouring users, about
     for number, (x, y, radius) in zip(cluster.tolist(), disc.tolist(), strict=True):
         members = np.flatnonzero(of == number)
-        inner = None if network.overlay is None else _edges(network.overlay, users[members])
-        if inner is not None:
-            edges.append(members[inner])
-        points = _inside(network.overlay, users[members], inner)
-        where[members] = (x, y) + points * (radius - MARGIN)
+        inner = _edges(network.overlay, users[members])
+        edges.append(members[inner])
+        where[members] = (x, y) + _inside(network.overlay, users[members], inner) * (radius - MARGIN)
         # m users spread evenly over a disc of radius r are about r/√m apart
         closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
-    drawn = np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.int64)
-    radius = min(max(0.5 * closest, 3.2), 10.0)
-    drawn = drawn if len(drawn) <= MOST_EDGES else drawn[:0]
-    return FilmLayout(where, radius, cluster=cluster, disc=disc, learner=learner, edges=drawn)
+    drawn = np.concatenate(edges)
+    return FilmLayout(
+        where, min(max(0.5 * closest, 3.2), 10.0), cluster=cluster, disc=disc, learner=learner,
+        edges=drawn if len(drawn) <= MOST_EDGES else drawn[:0],
+    )  # fmt: skip
 
 
 def _discs(sizes: Integers) -> Floats:
-    """Centres and radii (c, 3) of clusters of these sizes; areas are in proportion to the users."""
+    """The centres and radii (c, 3) of the discs of clusters of some sizes (c,); a disc's area grows with its users."""
     if sizes.size == 1:
         return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]])
     share = np.sqrt(sizes / sizes.max())
     if sizes.size == 2:
-        radii = 205.0 * share
-        return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, radii])
-    angles = _angles(share)
+        return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, 205.0 * share])
+    # directions of the discs as seen from the middle, each with room for its size; the first one is at the left
+    room = share + 0.15
+    turn = (np.cumsum(room) - 0.5 * room) / room.sum()
+    angles = np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
     low, high = 4.0, 0.5 * HEIGHT - LEARNER_RADIUS - 2 * BETWEEN
     for _ in range(40):  # the largest radius at which discs keep clear of each other and of the learner
         radius = 0.5 * (low + high)
@@ -78,13 +79,6 @@ def _discs(sizes: Integers) -> Floats:
     return _ellipse(angles, share * low)
 
 
-def _angles(share: Floats) -> Floats:
-    """Directions of discs as seen from the middle, each with room for its size; the first one is at the left."""
-    room = share + 0.15
-    turn = (np.cumsum(room) - 0.5 * room) / room.sum()
-    return np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
-
-
 def _ellipse(angles: Floats, radii: Floats) -> Floats:
     """Centres and radii of discs that touch the stage's border from inside, in the given directions."""
     across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
@@ -92,15 +86,17 @@ def _ellipse(angles: Floats, radii: Floats) -> Floats:
 
 
 def _clear(disc: Floats) -> bool:
-    """Whether no disc touches another, or the learner."""
+    """Whether all discs (c, 3) keep a distance from each other and from the learner in the middle."""
     discs = np.vstack([disc, (WIDTH / 2, HEIGHT / 2, LEARNER_RADIUS + BETWEEN)])
     gap = np.hypot(*(discs[:, None, :2] - discs[None, :, :2]).transpose(2, 0, 1)) - discs[:, 2] - discs[:, None, 2]
     np.fill_diagonal(gap, np.inf)
     return bool(gap.min() >= BETWEEN)
 
 
-def _edges(overlay: Overlay, users: Integers) -> Integers:
-    """Edges among users of one cluster, each once, as positions among them."""
+def _edges(overlay: Overlay | None, users: Integers) -> Integers:
+    """The overlay's edges (e, 2) among some users (u,), as pairs of positions in `users`; none without an overlay."""
+    if overlay is None:
+        return np.empty((0, 2), dtype=np.int64)
     position_of = {user: position for position, user in enumerate(users.tolist())}
     pairs = [
         (position, position_of[neighbour])
@@ -111,16 +107,17 @@ def _edges(overlay: Overlay, users: Integers) -> Integers:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) -> Floats:
-    """Places (p, 2) of a cluster's users in the unit disc: their own places, or by a drawing of the graph, or a
-    sunflower's seeds.
+def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats:
+    """Places (u, 2) of a cluster's users in the unit disc, from the overlay's own places if it has any.
+
+    Otherwise users lie as a drawing of the graph places them, or without edges as a sunflower's seeds.
     """
     if overlay is not None and overlay.position is not None:
         return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
     steps = np.arange(users.size)
     spread = np.sqrt((steps + 0.5) / users.size)
     flower = spread[:, None] * np.column_stack([np.cos(steps * GOLDEN), np.sin(steps * GOLDEN)])
-    if edges is None or not len(edges) or users.size < 3:
+    if not len(edges) or users.size < 3:
         return np.asarray(flower)
     import networkx as nx
 
@@ -128,22 +125,16 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) ->
     graph.add_nodes_from(range(users.size))
     graph.add_edges_from(edges.tolist())
     drawn = nx.spring_layout(graph, pos=dict(enumerate(flower)), iterations=60, seed=1)
-    return _apart(_evened(np.array([drawn[position] for position in range(users.size)])))
-
-
-def _evened(points: Floats) -> Floats:
-    """Points of the unit disc spread evenly over it: each keeps its direction, and its rank by distance from the
-    middle.
-    """
-    points = points - points.mean(axis=0)
+    # spread evenly over the unit disc: each keeps its direction, and its rank by distance from the middle
+    points = np.array([drawn[position] for position in range(users.size)])
+    points -= points.mean(axis=0)
     rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
-    angle = np.arctan2(points[:, 1], points[:, 0])
-    radius: Floats = np.sqrt((rank + 0.5) / len(points))
-    return np.asarray(radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]))
+    angle, radius = np.arctan2(points[:, 1], points[:, 0]), np.sqrt((rank + 0.5) / len(points))
+    return _apart(radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]))
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
-    """Places (p, 2) in the unit disc, moved until none hides another."""
+    """Places (u, 2) in the unit disc, moved apart in some rounds until no user hides another."""
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
     for _ in range(rounds):
         gap = points[:, None] - points[None]

@@ -1,4 +1,4 @@
-"""The opening of a film: what happens to one user's label, step by step, and what the learner learned of it.
+"""The opening of a film: the way of one user's label, step by step, and what the learner learns of it.
 
 The learner holds both labels of the target equally likely and knows the true labels of the n-1 others, `ones` of which
 are 1. It sees t submissions of her cluster, k of which are 1. Which users submit does not depend on labels, and each
@@ -19,29 +19,29 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from p2p_sim.base.notebook_view import four_digits
+from p2p_sim.base.notebook_view import bound_text
 from p2p_sim.exchange.transcript import REPLY, REQUEST
 from p2p_sim.film.film_record import Film
 from p2p_sim.film.layout import Integers
-from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.guessing_advantage import advantage
 from p2p_sim.replicate.observed_network import ObservedNetwork
 
 LARGEST = 2_000
-"""Most users of a cluster for which the posterior is computed, which then takes a second."""
+"""The most users of a cluster for which the posterior is computed; at this size it takes a second."""
 _LOG_TAIL = -36.0
-"""Logarithm of what sums over views may leave out; it is charged."""
+"""The logarithm of the probability that sums over views may leave out; it is added to upper bounds."""
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What was learned of one user.
+    """What the learner learned of one user's label.
 
-    users: n of her cluster. submissions, ones: t and k. posterior: probability that her label is 1.
-    advantage: mean over views of the posterior's distance from 1/2. printed: the largest over all labels of the others.
-    Both are rounded up.
+    users: n, users of her cluster. submissions, ones: t and k. posterior: probability that her label is 1.
+    advantage: mean over views of the posterior's distance from 1/2, rounded up. printed: the largest `advantage` over
+    all labels of the others, rounded up.
     """
 
     users: int
@@ -53,7 +53,7 @@ class Posterior:
 
 
 def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
-    """What the learner learned of a user in a run; None where the law of what it saw is not known exactly."""
+    """What the learner learned of a user in a run; None if the law of the learner's view is not known exactly."""
     labels, cluster = network.labels, network.cluster(user)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     n = last - first
@@ -74,17 +74,20 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
-    """Probability that the target's label is 1, if `ones` of the others hold label 1 and this is what was submitted."""
+    """The probability that the target's label is 1, given what was submitted.
+
+    ones: users other than the target with true label 1. submissions: t. submitted_ones: k, those of label 1.
+    """
     [(given_zero, given_one)] = likelihoods([model.setting.world(ones)], [submissions])
     a, b = float(given_zero[submitted_ones, 0]), float(given_one[submitted_ones, 0])
     return ((1.0 - model.flip_prob) * b + model.flip_prob * a) / (a + b)
 
 
 USER, PEER = "Ada", "Ben"
-"""What the user of the opening is called, and the user whose label she gets."""
+"""The names of the user whom the opening follows, and of the user whose label she gets."""
 SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
 LABELS = 24
-"""Labels that differ in shape or in one of eight colours; further ones look like the first ones again."""
+"""The number of labels that look different, by shape and colour; label 24 looks like label 0 again."""
 DID = {
     0: "has not begun",
     1: "waits for a reply",
@@ -108,7 +111,7 @@ as often as they like."""
 class StoryStep:
     """A part of the opening: what the stage shows, its length in ms, and its caption.
 
-    What stands in a caption in an element of class `then` is hidden until the stage shows it.
+    Text of the caption in an element of class `then` is hidden until the stage shows what it tells.
     """
 
     scene: str
@@ -118,7 +121,10 @@ class StoryStep:
 
 @dataclass(frozen=True)
 class Story:
-    """The opening. steps: in order. stage: what the script draws. learned: paragraphs of the end."""
+    """The opening of a film.
+
+    steps: in order. stage: facts from which the script draws the steps. learned: the paragraphs at the end.
+    """
 
     steps: tuple[StoryStep, ...]
     stage: dict[str, Any]
@@ -126,21 +132,17 @@ class Story:
 
 
 def mark_of(label: int) -> Markup:
-    """A label in a text: its shape and the shape's name; below 0: a message that carries more than a class."""
+    """HTML for a label in a text: its symbol and the symbol's name; words for a message with more than a class (-1)."""
     if label < 0:
         return Markup("<b>a noisy message</b>")
     icon = '<svg class="c-l{0}" viewBox="-11 -11 22 22" aria-hidden="true"><use href="#l{0}"/></svg>'
     return Markup('<b class="mark">' + icon + "{1}</b>").format(label % LABELS, SHAPES[label % len(SHAPES)])
 
 
-def at_most(value: float) -> str:
-    """An upper bound in four digits, never below what it bounds."""
-    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"
-
-
 def peers_of(network: ObservedNetwork) -> Integers:
-    """For each user of a run (n,), whose noisy label she holds: that of the first reply in time, or her own; -1:
-    nobody's.
+    """For each user of a run, the user whose noisy label she holds (n,); -1: nobody.
+
+    She holds the label of the first reply in time, or her own.
     """
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
@@ -150,9 +152,7 @@ def peers_of(network: ObservedNetwork) -> Integers:
 
 
 def protagonist(film: Film) -> int:
-    """The user whose label the opening follows: the one with most to show, by a list of criteria, the first weighing
-    most.
-    """
+    """The user whose label the opening follows: the first in the picture by a ranked list of criteria."""
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
     replies = m.select(m.kind == REPLY)
@@ -173,7 +173,7 @@ def protagonist(film: Film) -> int:
 
 
 def story_of(film: Film) -> Story:
-    """The story of a film's protagonist."""
+    """The opening of a film, which follows the label of one user, its protagonist."""
     network, user = film.network, protagonist(film)
     labels, peer = network.labels, int(peers_of(network)[user])
     accepted = np.isfinite(network.submitted_s)
@@ -214,15 +214,16 @@ def story_of(film: Film) -> Story:
 
 
 def _drawn(label: int) -> int:
-    """The symbol of a label, -1 of a message that carries more than a class."""
+    """The number of a label's symbol; -1 for a message that carries more than a class."""
     return label % LABELS if label >= 0 else -1
 
 
 def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
-    """The steps of the opening about her true label and the coin α."""
+    """The steps of the opening about a user's true label and the coin α."""
     true, noisy, alpha = int(network.labels.true[user]), int(network.labels.noisy[user]), network.labels.flip_prob
-    begin = Markup("<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer.")
-    begin = begin.format(USER, user, mark_of(true))
+    begin = Markup(
+        "<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer."
+    ).format(USER, user, mark_of(true))
     coin = Markup("Her computer adds noise to it, once. Only the noisy message is given away.")
     if noisy >= 0 and alpha is not None:
         coin = Markup(
@@ -233,7 +234,10 @@ def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
 
 
 def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
-    """The steps of the opening about her request, the reply, the coin θ, and what the learner got from her."""
+    """The steps of the opening about a user's request, the reply from `peer`, the coin θ, and her submission.
+
+    peer: the user whose noisy label she holds; -1: nobody.
+    """
     network, fallback = film.network, bool(film.network.own[user])
     whom = "user of her cluster" if network.overlay is None else "neighbour"
     if math.isinf(film.fates.first_s[user]):
@@ -241,11 +245,11 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
     # the fetch: nobody answers, she drew herself, or another user replies
     if peer < 0 or fallback:
         rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
-        steps = [StoryStep("asks", 3400, Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest))]
+        asks = Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest)
     else:
         name = "herself, by chance" if peer == user else f"{PEER} (user {peer})"
         asks = Markup('She asks one random {} for a label: <b class="then">{}.</b>').format(whom, name)
-        steps = [StoryStep("asks", 3400, asks)]
+    steps = [StoryStep("asks", 3400, asks)]
     if peer < 0:
         return steps
     owner, mark = "her own noisy label", mark_of(int(network.labels.noisy[peer]))
@@ -270,69 +274,56 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 
 
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
-    """The caption of the end and paragraphs about it, where the law of what the learner sees is known exactly."""
+    """The end's caption and paragraphs if the law of the learner's view is known exactly. true: the true label."""
     # the posterior of her true label, not of label 1
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"
-    brief = Markup(
-        "Can a learner that knows all others’ labels tell {}’s? Before, it gave {} 50 %; afterwards, <b>{}</b>."
-    )
-    view_text = Markup(
-        "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
-        "cluster of {users:,} users submitted: {zeros} {zero} and {ones} {one}. It now gives {mark}, her true label, "
-        "a probability of <b>{now}</b>."
-    )
-    zeros = learned.submissions - learned.ones
-    mean = Markup(
-        "Its mean distance from 50 % over all that it might have seen is at most <b>{}</b> percentage points: its "
-        "advantage for these labels of the others. For any labels of the others, the advantage is at most {}."
-    )
-    chance = Markup("Before its label is read, each submission carries hers with probability 1/{:,}.")
     return (
-        brief.format(USER, mark, now),
-        view_text.format(
-            users=learned.users, zeros=zeros, zero=mark_of(0), ones=learned.ones, one=mark_of(1), mark=mark, now=now
-        ),
-        mean.format(at_most(100.0 * learned.advantage), at_most(100.0 * learned.printed)),
-        chance.format(learned.users),
+        Markup(
+            "Can a learner that knows all others’ labels tell {}’s? Before, it gave {} 50 %; afterwards, <b>{}</b>."
+        ).format(USER, mark, now),
+        Markup(
+            "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
+            "cluster of {:,} users submitted: {} {} and {} {}. It now gives {}, her true label, "
+            "a probability of <b>{}</b>."
+        ).format(learned.users, learned.submissions - learned.ones, mark_of(0), learned.ones, mark_of(1), mark, now),
+        Markup(
+            "Its mean distance from 50 % over all that it might have seen is at most <b>{}</b> percentage points: its "
+            "advantage for these labels of the others. For any labels of the others, the advantage is at most {}."
+        ).format(bound_text(100.0 * learned.advantage, up=True), bound_text(100.0 * learned.printed, up=True)),
+        Markup("Before its label is read, each submission carries hers with probability 1/{:,}.").format(learned.users),
     )
 
 
 def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
-    """The caption of the end and a paragraph about it, where that law is not known: what the run's statement shows."""
+    """The end's caption and a paragraph from the run's privacy statement, if the exact law of the view is unknown."""
     statement = network.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)
         return text, text
     # e^ε, unless it overflows a double (near 709)
-    value = f" = {at_most(math.exp(statement.epsilon_upper))}" if statement.epsilon_upper < 700.0 else ""
-    if network.protocol is not None and statement.epsilon_upper < network.epsilon_local:
-        text = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.")
-        text = text.format(statement.delta, value)
+    value = f" = {bound_text(math.exp(statement.epsilon_upper), up=True)}" if statement.epsilon_upper < 700.0 else ""
+    odds = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.").format(
+        statement.delta, value
+    )
+    epsilon = bound_text(statement.epsilon_upper, up=True)
+    if network.protocol is None:
+        more = Markup(
+            "Whatever the labels are, {} Here ε = {} is this run’s, for the worst placed user and a learner who sees "
+            "the set of submissions, under the conditions of “How private?”. Exact odds are worked out for two "
+            "labels, clusters of 2 to {:,} users, and an exchange without faults, overlay or adversaries."
+        ).format(odds, epsilon, LARGEST)
+    elif statement.epsilon_upper < network.epsilon_local:
         more = Markup(
             "Whatever the labels are, {} Here ε = {} is that of the worst cluster, for a learner who sees the set of "
             "submissions, under the conditions of “How private?”. Against everybody who sees other messages it is "
             "ε₀ = {}, that of a noisy label. No exact odds are worked out for this protocol."
-        )
-        return _brief(text), more.format(text, at_most(statement.epsilon_upper), at_most(network.epsilon_local))
-    if network.protocol is not None:
-        text = Markup("her odds change by at most e<sup>ε₀</sup>{}.").format(value)
+        ).format(odds, epsilon, bound_text(network.epsilon_local, up=True))
+    else:
+        odds = Markup("her odds change by at most e<sup>ε₀</sup>{}.").format(value)
         more = Markup(
             "Whatever the labels are, and whatever users do with noisy labels, {} Here ε₀ = {} is that of a noisy "
             "label, under the conditions of “How private?”. It holds against everybody who sees messages. No exact "
             "odds are worked out for a protocol of its own."
-        )
-        return _brief(text), more.format(text, at_most(statement.epsilon_upper))
-    text = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.")
-    text = text.format(statement.delta, value)
-    more = Markup(
-        "Whatever the labels are, {} Here ε = {} is this run’s, for the worst placed user and a learner who sees the "
-        "set of submissions, under the conditions of “How private?”. Exact odds are worked out for two "
-        "labels, clusters of 2 to {:,} users, and an exchange without faults, overlay or adversaries."
-    )
-    return _brief(text), more.format(text, at_most(statement.epsilon_upper), LARGEST)
-
-
-def _brief(text: Markup) -> Markup:
-    """The caption of the end, with the only thing that the run's statement shows."""
-    return Markup("What did the learner learn of {}? Only this: {}").format(USER, text)
+        ).format(odds, epsilon)
+    return Markup("What did the learner learn of {}? Only this: {}").format(USER, odds), more

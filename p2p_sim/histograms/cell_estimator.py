@@ -1,19 +1,17 @@
-"""What the histogram estimators share: input checks, and scikit-learn's interface of a classifier of 0 and 1."""
+"""Input checks of all histogram estimators, and scikit-learn's interface for a classifier of the labels 0 and 1."""
 
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.base.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from p2p_sim.histograms.partitions import Floats, Ints
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of binary classifiers whose answer depends only on the cell that holds a point."""
+    """Base of classifiers of 0 and 1 that give one answer in each cell of a partition of the feature space."""
 
     n_features_in_: int
 
@@ -23,7 +21,7 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([0, 1])
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learns from features X (n, d) and labels y (n,) of 0 and 1.
+        """Learn from features X (n, d) and labels y (n,), each 0 or 1.
 
         Raises:
             InputError: shapes, labels or parameters are out of range.
@@ -33,6 +31,7 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fit(points, check_labels(y, len(points)))
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
+        """Learn from checked points (n, d) and labels (n,)."""
         raise NotImplementedError
 
     def _share(self, points: Floats) -> Floats:
@@ -49,27 +48,15 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (self._share(check_points(X, self.n_features_in_)) > 0.5).astype(np.int64)
 
 
-class CellDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of density estimators that are constant on cells."""
-
-    n_features_in_: int
-
-    def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learns from points X (n, d); `y` is ignored.
-
-        Raises:
-            InputError: shapes or parameters are out of range.
-        """
-        points = check_points(X)
-        self.n_features_in_ = points.shape[1]
-        return self._fit(points)
-
-    def _fit(self, points: Floats) -> Self:
-        raise NotImplementedError
-
-
 def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
-    """Returns points as finite doubles (n, d), else raises InputError; dimensions: the d expected, None: any."""
+    """The points X as an array of finite doubles (n, d).
+
+    Args:
+        dimensions: the d that X must have; None: any, but at least one row.
+
+    Raises:
+        InputError: the shape is wrong, or a value is NaN or infinite.
+    """
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0 or (dimensions is None and not len(points)):
         raise InputError(f"X of shape {points.shape}: must be (n, d) with d >= 1 and, to fit, n >= 1")
@@ -81,7 +68,14 @@ def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
 
 
 def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
-    """Returns labels (n,) of 0 and 1 as bytes, else raises InputError; rows: n."""
+    """The labels y (n,) as bytes.
+
+    Args:
+        rows: n, how many there must be.
+
+    Raises:
+        InputError: the shape is wrong, or a label is neither 0 nor 1.
+    """
     labels = np.asarray(y)
     if labels.shape != (rows,):
         raise InputError(f"y of shape {labels.shape}: must be ({rows},)")
@@ -91,7 +85,7 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Raise InputError if an estimator's ε, δ, side or seed is out of range, under its parameter's name."""
+    """Raise InputError, which names the parameter, if an estimator's ε, side, δ or seed is out of range."""
     parameters = estimator.get_params(deep=False)
     for name in ("epsilon", "side"):
         if parameters.get(name) is not None:
@@ -111,10 +105,10 @@ def check_positive(name: str, value: float) -> None:
 
 
 def default_delta(delta: float | None, rows: int) -> float:
-    """Returns δ, or n^-2 for n rows if δ is None.
+    """The given δ, or n^-2 for n rows if δ is None.
 
     Raises:
-        InputError: there is one row only and no δ.
+        InputError: δ is None and there is only one row.
     """
     if delta is None and rows < 2:
         raise InputError("delta: n^-2 is 1 for a single row; give one between 0 and 1")

@@ -1,42 +1,27 @@
-"""Partitions of a space that depend on n and on public data alone: cubes, and Voronoi cells of a packing.
+"""Partitions of a space into cells, which depend on n and on public data alone: cubes, and Voronoi cells of a packing.
 
-A cell is a row of integer coordinates: those of a cube in a grid, or the number of a Voronoi cell. The non-empty cells
-are kept in a sorted table. Noise belongs to a cell, not to a query.
+A cell is given by a row of integers: the coordinates of a cube in a grid, or the number of a Voronoi cell. The cells
+that hold a point of the sample are kept in a sorted table. Noise belongs to a cell, not to a query.
 """
 
 import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, Uniforms, splitmix64
+from p2p_sim.base.streams import Streams, splitmix64
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Metric = str | Callable[..., float]
 FARTHEST = 2.0**62
-"""Largest coordinate of a cell; points beyond belong to the outermost cells."""
-
-
-class Partition(Protocol):
-    """A partition of a space into cells."""
-
-    def cells(self, points: Floats) -> Ints:
-        """Integer coordinates (n, k) of the cell that holds each of the points (n, d)."""
-        ...
-
-    def number(self, dimensions: int) -> int:
-        """Number of cells of a bounded space of `dimensions` dimensions, empty ones included."""
-        ...
-
-    def usual_count(self, rows: int, dimensions: int) -> float:
-        """Expected number of rows in a cell if `rows` rows are drawn from the uniform law."""
-        ...
+"""Largest coordinate of a cell; points beyond it belong to the outermost cells."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +32,10 @@ class Cubes:
     supremum norm, for every d.
 
     Args:
-        side: above 0. offset: of the first cube's corner. unit_cube: whether points outside [0, 1]^d are moved to its
-            nearest point first, with a warning, and cells that would begin at 1 are joined to the last.
-        count: cells along each axis of the unit cube, of which the last holds the rest; absent: all that begin below 1.
+        side: of each cube, above 0. offset: coordinate of the first cube's corner along each axis.
+        unit_cube: whether points outside [0, 1]^d are first moved to its boundary, with a warning. A cube that would
+            begin at 1 is then joined to the last one.
+        count: cubes along each axis of the unit cube, of which the last holds the rest; None: all that begin below 1.
     """
 
     side: float
@@ -73,7 +59,7 @@ class Cubes:
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """Expected number n r^d of rows in a cube of side r if `rows` rows are uniform on the unit cube."""
+        """Expected number n r^d of rows in a cube of side r if n = `rows` rows are uniform on the unit cube."""
         return float(rows * self.side**dimensions)
 
     @property
@@ -82,7 +68,7 @@ class Cubes:
         return self.count or math.ceil((1.0 - self.offset) / self.side - 1e-9)
 
     def edges(self) -> Floats:
-        """Boundaries (per_axis + 1,) of the cubes along one axis of the unit cube, from 0 to 1."""
+        """The boundaries (per_axis + 1,) of the cubes along one axis of the unit cube, from 0 to 1."""
         inner = self.offset + self.side * np.arange(1, self.per_axis)
         return np.concatenate([[0.0], inner, [1.0]])
 
@@ -92,20 +78,20 @@ class Voronoi:
     """A partition into Voronoi cells: a point belongs to the nearest of given centres.
 
     Args:
-        centres: (m, d), public. metric: a name that scikit-learn's trees know, or a function of two points that is a
-            metric (slow).
+        centres: (m, d), public. metric: a name that scikit-learn's trees know, or a function of two points, which must
+            be a metric and is slow.
     """
 
     centres: Floats
     metric: Metric = "euclidean"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_tree", _tree(self.centres, self.metric))
+    @cached_property
+    def _tree(self) -> Any:
+        return _search_tree(self.centres, self.metric)
 
     def cells(self, points: Floats) -> Ints:
-        """Number of the nearest centre of each of the points (n, d), as (n, 1)."""
-        tree: Any = self._tree  # type: ignore[attr-defined]
-        return np.asarray(tree.query(points, k=1, return_distance=False), dtype=np.int64)
+        """The number of the centre nearest to each of the points (n, d), as (n, 1)."""
+        return np.asarray(self._tree.query(points, k=1, return_distance=False), dtype=np.int64)
 
     def number(self, dimensions: int) -> int:
         """Number of cells, one for each centre, in any dimension."""
@@ -116,17 +102,21 @@ class Voronoi:
         return rows / len(self.centres)
 
 
-def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
-    """A maximal r-packing (m, d) of a reference set (N, d): points at least r apart, to which none can be added.
+Partition = Cubes | Voronoi
 
-    Points are chosen in the order of the rows. The reference set must be public: the centres reveal who is in it.
+
+def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
+    """A maximal r-packing (m, d) of a reference set (N, d): points at least r = `radius` apart, to which none can be
+    added.
+
+    Points are chosen in the order of the rows. The reference set must be public: the chosen points reveal who is in it.
 
     Raises:
         InputError: the reference set is empty.
     """
     if not len(reference):
         raise InputError("reference: empty; a packing needs at least one public point")
-    tree, free, chosen = _tree(reference, metric), np.ones(len(reference), dtype=np.bool_), []
+    tree, free, chosen = _search_tree(reference, metric), np.ones(len(reference), dtype=np.bool_), []
     for row in range(len(reference)):
         if free[row]:
             chosen.append(row)
@@ -135,23 +125,20 @@ def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean
     return reference[chosen]
 
 
-def _tree(points: Floats, metric: Metric) -> Any:
+def _search_tree(points: Floats, metric: Metric) -> Any:
     """A search tree for nearest neighbours: a k-d tree if the metric allows one, else a ball tree."""
     from sklearn.neighbors import BallTree, KDTree
 
     return (KDTree if metric in KDTree.valid_metrics else BallTree)(points, metric=metric)
 
 
-def cube_side(rows: int, dimensions: int, divisor: int = 2) -> float:
-    """Side r = n^(-1/(divisor d)) of the cells for n rows in d dimensions.
-
-    PCL and PCDE use divisor 2, PCL2 and PCL2b divisor 4.
-    """
-    return float(rows ** (-1.0 / (divisor * dimensions)))
+def cube_side(rows: int, dimensions: int) -> float:
+    """The default side r = n^(-1/(2d)) of PCL's and PCDE's cubes for n rows in d dimensions."""
+    return float(rows ** (-1.0 / (2 * dimensions)))
 
 
 def even_side(rows: int, dimensions: int) -> float:
-    """The least side of at least n^(-1/(2d)) that divides [0, 1] evenly, so that all cubes have full size.
+    """The least side of at least n^(-1/(2d)) that divides [0, 1] evenly: then all cubes of [0, 1]^d have full size.
 
     >>> even_side(1000, 1)
     0.03225806451612903
@@ -160,7 +147,7 @@ def even_side(rows: int, dimensions: int) -> float:
 
 
 def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
-    """Warns if the unit cube has more cells than there are rows, so that most cells are empty."""
+    """Warn if the unit cube, with `per_axis` cubes along each axis, has more cubes than there are rows."""
     cells = float(per_axis) ** dimensions
     if cells > rows:
         message = (
@@ -173,9 +160,9 @@ def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
 class Level(NamedTuple):
     """The index of one coordinate in a table of cells.
 
-    values: (v,) its distinct values, ascending. codes: (c,) of the distinct prefixes, ascending. A prefix is a cell's
-    coordinates up to this one. Its code is v times the index of the shorter prefix, plus the index of this coordinate's
-    value. So codes are ordered like prefixes; this is exact in any dimension.
+    values: (v,) distinct values of the coordinate, ascending. codes: (c,) codes of the distinct prefixes, ascending. A
+    prefix is a cell's coordinates up to this one. Its code is v times the index of the prefix one shorter, plus the
+    index of this coordinate's value. So codes are ordered like prefixes, exactly and in any dimension.
     """
 
     values: Ints
@@ -186,7 +173,7 @@ class Level(NamedTuple):
 class CellTable:
     """An index of the distinct cells of a sample, in lexicographic order.
 
-    coordinates: (m, k) int64. levels: one for each of the k coordinates.
+    coordinates: (m, k) of the m cells. levels: one for each of the k coordinates.
     """
 
     coordinates: Ints
@@ -194,7 +181,7 @@ class CellTable:
 
     @classmethod
     def of(cls, cells: Ints) -> "CellTable":
-        """The table of the distinct cells among cells (n, k)."""
+        """The table of the m distinct cells among n cells (n, k)."""
         rows, levels = np.zeros(len(cells), dtype=np.int64), []
         for column in cells.T:
             values, at = np.unique(column, return_inverse=True)
@@ -205,7 +192,7 @@ class CellTable:
         return cls(coordinates, tuple(levels))
 
     def find(self, cells: Ints) -> Ints:
-        """Row in the table (n,) of each of the cells (n, k), or -1 if the table lacks it."""
+        """The row (n,) in the table, which must not be empty, of each of the cells (n, k); -1 if the table lacks it."""
         rows = np.zeros(len(cells), dtype=np.int64)
         present = np.ones(len(cells), dtype=np.bool_)
         for level, column in zip(self.levels, cells.T, strict=True):
@@ -217,42 +204,41 @@ class CellTable:
 
     def look_up(self, values: Floats, cells: Ints) -> Floats:
         """The value (n,) of each of the cells (n, k), given values (m,) of the table's cells; 0 for other cells."""
+        if not len(values):
+            return np.zeros(len(cells))
         rows = self.find(cells)
         return np.where(rows >= 0, values[rows], 0.0)
 
 
 def _position(ordered: Ints, numbers: Ints) -> Ints:
-    """Index (n,) of each number in an ascending vector, valid only if the vector contains it."""
+    """The index (n,) of each number in an ascending vector; arbitrary for numbers that the vector lacks."""
     return np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
 
 
 @dataclass(frozen=True)
 class CellNoise:
-    """Laplace noise of every possible cell, as a function of seed and cell, so that it is fixed without being stored.
+    """Laplace noise of every possible cell: a function of the seed and the cell, so that no noise is stored.
 
-    It is for simulation, not to protect anyone: the generator is not cryptographic and the noise has 53 bits. Two cells
-    that differ before the last coordinate share their noise with probability about 2**-64.
+    The noise is for simulation, not to protect anyone: the generator is not cryptographic, and the noise has 53 bits.
+    Two cells that differ before the last coordinate share their noise with probability about 2**-64.
 
     Args:
-        numbers: the random stream that cells index. scale: of the Laplace law, above 0.
+        seed, purpose: decide on the noise, which is independent for each purpose. scale: of the Laplace law, above 0.
     """
 
-    numbers: Uniforms
+    seed: int
+    purpose: str
     scale: float
 
-    @classmethod
-    def drawn(cls, seed: int, purpose: str, scale: float) -> "CellNoise":
-        """The noise of this seed and scale, independent for each purpose."""
-        return cls(Streams(seed, 0).uniforms(f"histogram {purpose}"), scale)
-
     def at(self, cells: Ints) -> Floats:
-        """The noise (n,) of each of the cells (n, k), always the same for a cell."""
-        centred = self.numbers.at(addresses(cells)) - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
+        """The noise (n,) of each of the cells (n, k), the same at every call."""
+        uniform = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells))
+        centred = uniform - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 
 def addresses(cells: Ints) -> NDArray[np.uint64]:
-    """A 64-bit number (n,) for each of the cells (n, k): one to one in the last coordinate, a hash of the others."""
+    """A 64-bit number (n,) for each of n cells (n, k): one to one in the last coordinate, a hash of all before it."""
     numbers = cells[:, 0].astype(np.uint64)
     for column in cells.T[1:]:
         numbers = splitmix64(0, numbers) + column.astype(np.uint64)

@@ -1,4 +1,7 @@
-"""Private semi-supervised learning from a finite net of classifiers; unlabelled examples teach the density."""
+"""Private semi-supervised learning: unlabelled examples give a density, labelled ones choose from a finite net.
+
+A net is a finite list of classifiers that stands for a whole class of classifiers.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,8 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.cell_estimator import Floats, check_labels, check_parameters, check_points
+from p2p_sim.histograms.cell_estimator import check_labels, check_parameters, check_points
 from p2p_sim.histograms.densities import PCDE
+from p2p_sim.histograms.partitions import Floats
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint
 
@@ -20,11 +24,11 @@ class Net(Protocol):
     """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Number of examples, points (n, d) with labels (n,), that each classifier gets wrong, as a vector."""
+        """How many of n examples each classifier gets wrong, as a vector; points: (n, d); labels: (n,)."""
         ...
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """Label (n,) that the classifier of index `chosen` gives to each of the points (n, d)."""
+        """The label (n,) that the classifier of index `chosen` gives to each of the points (n, d)."""
         ...
 
 
@@ -32,7 +36,7 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A finite net of classifiers that labels the points (m, d) in all ways that the class can."""
+        """A net whose classifiers label the points (m, d) in every way in which the whole class can."""
         ...
 
 
@@ -47,7 +51,7 @@ class HalfSpaces:
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
-        """Half-spaces that separate the points (m, d) in every way that the directions allow.
+        """The net of half-spaces that separate the points (m, d) in every way that the directions allow.
 
         Raises:
             InputError: d is above 2, or does not fit the number of directions.
@@ -72,7 +76,7 @@ class HalfSpaceNet:
     cuts: Floats
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Number of labels (n,) of the points (n, d) that each classifier gets wrong, (C·D,)."""
+        """How many of the points (n, d) with labels (n,) each of the C·D classifiers gets wrong, (C·D,)."""
         at, signed = points @ self.normals, 1 - 2 * labels.astype(np.int64)
         columns = [_wrong_from(at[:, j], signed, self.cuts[:, j]) for j in range(at.shape[1])]
         return np.stack(columns, axis=1).ravel() + int(labels.sum())
@@ -88,7 +92,7 @@ class Intervals:
     """Intervals {x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """Intervals between any two cuts around the points (m, 1): about m²/2 classifiers, empty ones included.
+        """The net of about m²/2 intervals between any two cuts around the points (m, 1), empty intervals included.
 
         Raises:
             InputError: d is not 1.
@@ -103,7 +107,7 @@ class Intervals:
 class IntervalNet:
     """A finite net of intervals.
 
-    cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts of each classifier.
+    cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts between which each interval lies.
     """
 
     cuts: Floats
@@ -111,7 +115,7 @@ class IntervalNet:
     high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Number of labels (n,) of the points (n, 1) that each classifier gets wrong, (C(C-1)/2,)."""
+        """How many of the points (n, 1) with labels (n,) each interval gets wrong, (C(C-1)/2,)."""
         signed = 1 - 2 * labels.astype(np.int64)
         beyond = _wrong_from(points[:, 0], signed, self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
@@ -123,14 +127,18 @@ class IntervalNet:
 
 
 def _cuts(at: Floats) -> Floats:
-    """Midpoints between neighbours in each column of `at` (m, D), with -inf and inf at the ends: (m + 1, D)."""
+    """The midpoints between neighbours in each column of `at` (m, D), with -inf and inf at the ends: (m + 1, D)."""
     ordered = np.sort(at, axis=0)
     ends = np.full((1, at.shape[1]), np.inf)
     return np.concatenate([-ends, 0.5 * (ordered[1:] + ordered[:-1]), ends])
 
 
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
-    """For each cut (C,), the sum of `signed` (n,) over the examples whose value `at` (n,) is at least the cut."""
+    """For each of the cuts (C,), the sum of `signed` (n,) over the examples whose value in `at` (n,) is no smaller.
+
+    With `signed` 1 for label 0 and -1 for label 1, this plus the number of ones is the number of wrong labels if the
+    examples from the cut on get label 1.
+    """
     order = np.argsort(at, kind="stable")
     running = np.concatenate([[0], np.cumsum(signed[order])])
     return np.asarray(running[-1] - running[np.searchsorted(at[order], cuts, side="left")])
@@ -140,14 +148,16 @@ def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Private learner of a class of finite VC dimension, from few labelled and many unlabelled examples (Theorem 4.11).
 
-    PCDE of the unlabelled examples, (ε, δ), yields points; these reduce the class to a finite net. The exponential
-    mechanism chooses from the net with probability proportional to exp(-ε errors / 2) on the labelled examples, at ε.
-    If nobody is in both samples, an example of either is (ε, δ)-protected; if somebody may be, (2ε, δ).
+    First step: PCDE of the unlabelled examples, at (ε, δ); points drawn from it reduce the class to a finite net.
+    Second step: the exponential mechanism chooses from the net, at ε, with probability proportional to
+    exp(-ε errors / 2) on the labelled examples. Each example is (ε, δ)-protected if nobody is in both samples, else
+    (2ε, δ)-protected.
 
     Args:
-        concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density, by default n^-2 for n
-            unlabelled. net_points: points drawn from the density, at least 1; `Intervals` has about half their square
-            of classifiers. random_state: seed of all noise.
+        concepts: the class. epsilon: ε of each step, above 0.
+        delta: δ of the density, by default n^-2 for n unlabelled examples.
+        net_points: number m of points drawn from the density, at least 1; a net of `Intervals` has about m²/2
+            classifiers. random_state: seed of all noise.
     """
 
     concepts: Concepts = HalfSpaces()
@@ -157,7 +167,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
-        """Learns from labelled examples X (m, d), y (m,) and unlabelled points (n, d) of other people.
+        """Learn from labelled examples X (m, d), y (m,) and unlabelled points (n, d) of other people.
 
         Raises:
             InputError: shapes, labels or parameters are out of range, or both samples are equal.
@@ -171,9 +181,9 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """Learns from samples that are known to have nobody in common, even if they hold equal rows.
+        """Learn from two samples that are known to have nobody in common, even if they hold equal rows.
 
-        `fit` refuses equal samples; here a refusal would reveal something about the rows.
+        `fit` refuses equal samples; this method does not, because a refusal would reveal something about the rows.
 
         Args:
             points, labels: labelled examples, (m, d) and (m,). others: (n, d) unlabelled points.
@@ -183,39 +193,35 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = np.zeros((0, points.shape[1]))  # no cell passed: all points are in one class, and none is refused
+        drawn = np.zeros((0, points.shape[1]))  # no cell passed: the net has classifiers without any cut between points
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
         # a finite net that tells these apart, and a private choice from it by the labelled examples
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
-        self.chosen_ = int(choose(errors, self.epsilon, streams.generator("histogram choice")))
+        law, rng = choice_law(errors, self.epsilon), streams.generator("histogram choice")
+        self.chosen_ = int(rng.choice(len(errors), p=law))
         self.classes_, self.n_features_in_ = np.array([0, 1]), points.shape[1]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Class (n,) that the chosen classifier gives to each of the points X (n, d)."""
+        """The class (n,) that the chosen classifier gives to each of the points X (n, d)."""
         return self.net_.predict(self.chosen_, check_points(X, self.n_features_in_)).astype(np.int64)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Class probabilities (n, 2) of the points X (n, d), each 0 or 1, as the chosen classifier gives no others."""
+        """The class probabilities (n, 2) of the points X (n, d): 1 for the predicted class and 0 for the other."""
         label = self.predict(X).astype(np.float64)
         return np.column_stack([1.0 - label, label])
 
     def privacy(self) -> PrivacyBound:
-        """Bound ε at δ of density and classifier together, for one example, if nobody is in both samples."""
+        """The bound ε at δ of density and classifier together, for one example, if nobody is in both samples."""
         return disjoint([self.density_.privacy(), choice_epsilon(self.epsilon)])
 
 
 def choice_law(errors: NDArray[np.integer], epsilon: float) -> Floats:
-    """Probability (H,) of each classifier under the exponential mechanism, proportional to exp(-ε errors / 2).
+    """The probability (H,) of each of H classifiers in the exponential mechanism, proportional to exp(-ε errors / 2).
 
-    errors: (H,) number of wrong labels of each classifier.
+    errors: (H,) number of labels that each classifier gets wrong.
     """
     weight = np.exp(-0.5 * epsilon * (errors - errors.min()))
     return np.asarray(weight / weight.sum())
-
-
-def choose(errors: NDArray[np.integer], epsilon: float, rng: np.random.Generator) -> np.int64:
-    """Draws the index of a classifier by the exponential mechanism, given the number of errors (H,) of each."""
-    return np.int64(rng.choice(len(errors), p=choice_law(errors, epsilon)))

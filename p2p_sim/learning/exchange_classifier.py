@@ -108,7 +108,10 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Class probabilities (n, K), as `estimator` has them; a class of which nothing was passed on has 0."""
+        """Class probabilities (n, K), as `estimator` gives them.
+
+        A class that no label passed on has the probability 0. If no label was passed on, every class has 1/K.
+        """
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self)
@@ -118,7 +121,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return shares
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The most probable class (n,) of each row of X, of the classes that `fit` met."""
+        """The most probable class (n,) of each row of X; if no label was passed on, a uniform draw for each row."""
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self)
@@ -146,7 +149,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """The fitted estimator; a constant if no label, or one class alone, was passed on."""
+        """The fitted estimator; a constant if only one class was passed on, a uniform draw if no label was."""
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
 

@@ -81,8 +81,8 @@ class Received:
     @property
     def rows(self) -> NDArray[np.floating]:
         """(m, d) features of those whose submissions arrived."""
-        everybody = len(self.release) == len(self.features)
-        return self.features if everybody else self.features[self.release.user]
+        user = self.release.user
+        return self.features if len(user) == len(self.features) else self.features[user]
 
     @property
     def weights(self) -> NDArray[np.float64]:

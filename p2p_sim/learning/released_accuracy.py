@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.evidence import Evidence
+from p2p_sim.mechanisms.noise_law import Evidence
 
 Floats = NDArray[np.float64]
 

@@ -1,26 +1,19 @@
-"""Laws under which the quality of what is learned is computed exactly: on the unit cube, and on the line.
+"""Laws on the unit cube and on the line, under which errors of classifiers and of density estimates are exact.
 
 On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier h
-is E |2 p(1|x) - 1| over the x where h differs from the Bayes rule. If h is constant on boxes, that takes the integrals
-of the positive and of the negative part of the product, which follow from those of its factors:
+is E |2 p(1|x) - 1| over the x where h differs from the Bayes rule. If h is constant on boxes, this expectation needs
+the integrals of the positive and the negative part of the product. They follow from those of its factors:
 (g h)⁺ = g⁺h⁺ + g⁻h⁻. On the line, half the L1 distance between a law and a density that is constant on cells is exact.
 """
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-
-
-class SignedParts(NamedTuple):
-    """Integrals from 0 to given points of the positive and of the negative part of a function, both at least 0."""
-
-    positive: Floats
-    negative: Floats
 
 
 class Factor(Protocol):
@@ -29,7 +22,7 @@ class Factor(Protocol):
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1]."""
 
-    def parts(self, x: Floats) -> SignedParts:
+    def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive and of the negative part of g."""
 
 
@@ -46,13 +39,13 @@ class Sine:
     def value(self, x: Floats) -> Floats:
         return np.sin(2.0 * np.pi * self.periods * x)
 
-    def parts(self, x: Floats) -> SignedParts:
+    def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive and of the negative part of g; a period adds 1/(π periods)."""
         whole, rest = np.divmod(self.periods * x, 1.0)
         risen = 1.0 - np.cos(2.0 * np.pi * np.minimum(rest, 0.5))
         fallen = np.where(rest > 0.5, 1.0 + np.cos(2.0 * np.pi * rest), 0.0)
         unit = 1.0 / (2.0 * np.pi * self.periods)
-        return SignedParts((2.0 * whole + risen) * unit, (2.0 * whole + fallen) * unit)
+        return (2.0 * whole + risen) * unit, (2.0 * whole + fallen) * unit
 
 
 @dataclass(frozen=True)
@@ -64,7 +57,7 @@ class Harmonic:
         inverse = np.floor(1.0 / np.maximum(x, 1e-300))
         return np.where((inverse % 2.0 == 1.0) | (x == 0.0), 1.0, -1.0)
 
-    def parts(self, x: Floats) -> SignedParts:
+    def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive and of the negative part of g.
 
         They use that Σ 1/(j(j+1)) over every second j >= m is (ψ((m+1)/2) - ψ(m/2))/2.
@@ -81,7 +74,7 @@ class Harmonic:
         opposite = below(step + 1.0)
         odd = step % 2.0 == 1.0
         scale = x / safe
-        return SignedParts(np.where(odd, own, opposite) * scale, np.where(odd, opposite, own) * scale)
+        return np.where(odd, own, opposite) * scale, np.where(odd, opposite, own) * scale
 
 
 @dataclass(frozen=True)
@@ -91,9 +84,9 @@ class StepLaw:
     def value(self, x: Floats) -> Floats:
         return np.where(x >= 0.5, 1.0, -1.0)
 
-    def parts(self, x: Floats) -> SignedParts:
+    def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive part of g (1 from 1/2 on) and its negative part (1 below 1/2)."""
-        return SignedParts(np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5))
+        return np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5)
 
 
 @dataclass(frozen=True)
@@ -113,16 +106,16 @@ class ProductLaw:
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
-        """Draws n independent examples of the law: points (n, d) and labels (n,), 0 or 1."""
+        """Draws `rows` independent examples of the law: points (rows, d) and labels (rows,), 0 or 1."""
         points = rng.random((rows, self.dimension))
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
-        """Error rate of a classifier beyond that of Bayes' rule, exact to rounding, if it is constant on boxes.
+        """Error rate, beyond that of Bayes' rule, of a classifier that is constant on boxes; exact to rounding.
 
         Args:
-            edges: (k+1,) boundaries along every axis, ascending from 0 to 1. predicted: (k^d,) class of each box, the
-                last axis fastest.
+            edges: (k+1,) boundaries of the boxes along every axis, ascending from 0 to 1.
+            predicted: (k^d,) class of each box, the last axis fastest.
         """
         above, below = (np.diff(part) for part in self.factor.parts(edges))
         positive, negative = np.ones(1), np.zeros(1)
@@ -146,19 +139,19 @@ class LineLaw(Protocol):
 
     @property
     def turning(self) -> Floats:
-        """Points, ascending, between which the density is monotone or constant."""
+        """Points, ascending, between which the density is monotone."""
 
     def cdf(self, x: Floats) -> Floats:
-        """Distribution function: probability of values up to each x; infinite x allowed."""
+        """Distribution function: the probability of values up to each x, which may be infinite."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """For each piece on which the density is monotone, the point where it equals `height`; any number if none does.
+        """The point of each piece at which the density equals `height`, or any number if there is no such point.
 
-        middle: a point of each piece.
+        The density is monotone on a piece. middle: a point of each piece.
         """
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Draw n independent values (n, 1) of the law."""
+        """Draw independent values (rows, 1) of the law."""
 
 
 @dataclass(frozen=True)
@@ -210,22 +203,17 @@ class Spikes:
         if not 0.0 < width < 1.0 / count:
             raise ValueError(f"width = {width}: must lie strictly between 0 and 1/count")
         starts = (np.arange(count) + 0.5) / count - 0.5 * width
-        self._ends = np.unique(np.concatenate([[0.0, 1.0], starts, starts + width]))
-        height = np.full(len(self._ends) - 1, 0.5)
+        self.turning = np.unique(np.concatenate([[0.0, 1.0], starts, starts + width]))
+        height = np.full(len(self.turning) - 1, 0.5)
         height[1::2] += 0.5 / (count * width)
-        self._cumulative = np.concatenate([[0.0], np.cumsum(height * np.diff(self._ends))])
+        self._cumulative = np.concatenate([[0.0], np.cumsum(height * np.diff(self.turning))])
         self._starts, self._width = starts, width
 
-    @property
-    def turning(self) -> Floats:
-        """Ends of the pieces on which the density is constant, ascending."""
-        return self._ends
-
     def cdf(self, x: Floats) -> Floats:
-        return np.asarray(np.interp(x, self._ends, self._cumulative))
+        return np.asarray(np.interp(x, self.turning, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Returns `middle`: the density is constant on each piece, so it crosses no height and any point will do."""
+        """Returns `middle`: the density is constant on each piece, so it crosses no height."""
         return middle
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
@@ -234,17 +222,18 @@ class Spikes:
 
 
 LINE_LAWS: dict[str, LineLaw] = {"normal": Normal(), "cauchy": Cauchy(), "spikes": Spikes()}
-"""The laws of the consistency study."""
+"""The laws on the line that scenarios name."""
 
 
 def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats, origin: float = 0.0) -> float:
-    """Half the L1 distance ½ ∫ |f - f̂| between a law and a density constant on cells, exact to rounding.
+    """Half the L1 distance ½ ∫ |f - f̂| between a law's density f and a density f̂ constant on cells, exact to rounding.
 
-    It is the total variation distance if f̂ integrates to 1.
+    It is the total variation distance if f̂ integrates to 1. On each piece between turning points and cells' ends, f is
+    monotone, so it crosses f̂ at one point at most, and the integral is that of f - f̂ on either side of this point.
 
     Args:
-        law: f. cells: (m,) ascending; f̂ is `heights` (m,), at least 0, on [o + j·side, o + (j+1)·side) for j in cells
-            and o = `origin`, else 0.
+        law: f. cells: (m,) indices j of the cells with f̂ > 0, ascending. heights: (m,) f̂ on these cells, at least 0.
+        side, origin: cell j is [origin + j·side, origin + (j+1)·side).
     """
     starts, ends = origin + cells * side, origin + (cells + 1) * side
     edges = np.unique(np.concatenate([starts, ends, law.turning]))
@@ -256,18 +245,11 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
         inside = (lower >= starts[at]) & (upper <= ends[at])
         height[inside] = heights[at[inside]]
     middle = np.where(np.isinf(lower), upper - 1.0, np.where(np.isinf(upper), lower + 1.0, 0.5 * (lower + upper)))
-    return 0.5 * float(np.sum(_distance(law, lower, upper, height, middle)))
-
-
-def _distance(law: LineLaw, lower: Floats, upper: Floats, height: Floats, middle: Floats) -> Floats:
-    """For each piece from `lower` to `upper`, on which the density f of a law is monotone, ∫ |f - height|.
-
-    height: constant on a piece, 0 on an infinite one. middle: a point of each piece.
-    """
+    # ∫ |f - f̂| on each piece; f̂ is 0 on the infinite ones
     crossing = np.clip(law.crossing(height, middle), lower, upper)
-    total = np.zeros(len(lower))
+    distance = np.zeros(len(lower))
     for start, end in ((lower, crossing), (crossing, upper)):
         with np.errstate(invalid="ignore"):
             flat = np.where(height > 0.0, height * (end - start), 0.0)
-        total += np.abs(law.cdf(end) - law.cdf(start) - flat)
-    return total
+        distance += np.abs(law.cdf(end) - law.cdf(start) - flat)
+    return 0.5 * float(np.sum(distance))

@@ -1,4 +1,4 @@
-"""Predictions for sizes that were not measured: prediction intervals, extremes of n draws, laws of times on a grid."""
+"""Predictions for numbers of users that were not measured: fits, largest of n draws, and laws of times on a grid."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Prediction:
-    """The value that a fit predicts for one further measurement, and the ends of its prediction interval."""
+    """The value that a fit predicts for one further measurement, and the ends of the 95% prediction interval."""
 
     value: float
     low: float
@@ -24,14 +24,14 @@ def predict(
     design: ArrayLike,
     values: ArrayLike,
     at: ArrayLike,
+    *,
     weights: ArrayLike | None = None,
     weight: float = 1.0,
-    confidence: float = 0.95,
 ) -> Prediction:
-    """Predicts one further measurement by weighted least squares, with Student's t interval.
+    """Predicts one further measurement by weighted least squares, with Student's 95% t-interval.
 
-    The interval has its confidence if measurement i is design[i] · b plus an independent normal error of variance
-    s²/weights[i], b and s unknown. That the law still holds at `at` is an assumption that no measurement can verify.
+    The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i]
+    with unknown b and s. No measurement can verify that this law still holds at `at`.
 
     Args:
         design: (m, p) the terms of the law at each measurement, of rank p < m.
@@ -39,7 +39,6 @@ def predict(
         at: (p,) the terms of the further measurement.
         weights: (m,) precisions relative to each other, above 0; absent: all 1.
         weight: of the further measurement; infinity gives the interval of the law itself.
-        confidence: in (0, 1).
 
     Raises:
         ValueError: the measurements do not determine the law and its scatter.
@@ -54,8 +53,8 @@ def predict(
     w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
     if X.ndim != 2 or X.shape != (len(y), len(x)) or w.shape != y.shape:
         raise ValueError(f"design {X.shape}, values {y.shape}, at {x.shape}, weights {w.shape}: shapes do not fit")
-    if not (w > 0).all() or not weight > 0 or not 0.0 < confidence < 1.0:
-        raise ValueError("weights must be above 0 and the confidence in (0, 1)")
+    if not (w > 0).all() or not weight > 0:
+        raise ValueError("weights must be above 0")
     # b by the QR factorisation of √w X, columns scaled to 1; the variance of x·b is s² |R⁻ᵀ x|²
     scale = np.abs(X).max(axis=0)
     root = np.sqrt(w)
@@ -67,14 +66,14 @@ def predict(
     leverage = np.linalg.solve(R.T, x / scale)
     value = float(leverage @ fitted)
     spread = float(np.sum((y * root - Q @ fitted) ** 2)) / free
-    half = float(stdtrit(free, 0.5 + confidence / 2)) * math.sqrt(spread * (1.0 / weight + float(leverage @ leverage)))
+    half = float(stdtrit(free, 0.975)) * math.sqrt(spread * (1.0 / weight + float(leverage @ leverage)))
     return Prediction(value, value - half, value + half)
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The tail probability p such that the largest of n draws stays below a draw's (1-p)-quantile with chance `level`.
+    """The tail probability p of a draw whose (1-p)-quantile is the `level`-quantile of the largest of n draws.
 
-    It solves (1-p)^n = level, without cancellation, and turns quantiles of the maximum into quantiles of a draw.
+    It solves (1-p)^n = level, without cancellation.
 
     Args:
         count: n, at least 1. level: in (0, 1).
@@ -96,7 +95,7 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """A bound that the largest of n independent Bin(trials, p) numbers stays within, with probability at least `level`.
+    """A number that all of n independent Bin(trials, p) numbers do not exceed with probability at least `level`.
 
     Args:
         count: n, at least 1. trials, probability: of each number. level: in (0, 1).
@@ -105,9 +104,9 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound that any of n Bin(trials, p) numbers, however dependent, exceeds with probability at most `chance`.
+    """A bound that some of n Bin(trials, p) numbers, however dependent, exceeds with probability at most `chance`.
 
-    From the union bound.
+    It follows from the union bound.
 
     Args:
         count: n, at least 1. trials, probability: of each number. chance: in (0, 1); may be far below 1e-16.
@@ -118,7 +117,7 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound below which any of n Bin(trials, p) numbers lies with probability at most `chance`, however dependent."""
+    """A bound below which some of n Bin(trials, p) numbers, however dependent, is with probability at most `chance`."""
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
@@ -138,10 +137,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GridLaw:
-    """The distribution of an arrival time in multiples of a step, or never.
+    """The distribution of the arrival time of an event that may never happen, on a grid of times.
 
-    step_s: seconds. mass: (cells,) probability of each multiple, from 0; the last cell also holds all later times.
-    What the mass lacks to 1 is the probability of never.
+    step_s: seconds between two times of the grid, which starts at 0. mass: (cells,) probability of each time; the last
+    cell also holds all later times. The event never happens with the remaining probability, 1 minus the sum of `mass`.
     """
 
     step_s: float
@@ -149,10 +148,11 @@ class GridLaw:
 
     @staticmethod
     def of(distribution: Callable[[Floats], Floats], step_s: float, cells: int, up: bool) -> "GridLaw":
-        """A continuous distribution with times rounded up or down to the grid; the two roundings enclose it.
+        """A continuous distribution with times rounded up or down to the grid; these two enclose the distribution.
 
         Args:
-            distribution: its distribution function at times (m,), seconds, 0 at 0. up: whether times are rounded up.
+            distribution: the distribution function at times (m,) in seconds, 0 at time 0.
+            cells: times of the grid. up: whether times are rounded up.
         """
         grid = np.arange(cells, dtype=np.float64)
         steps = np.diff(distribution(grid * step_s), append=1.0)
@@ -168,20 +168,20 @@ class GridLaw:
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The distribution of the sum of two independent times, such as of two messages one after the other."""
+        """The distribution of the sum of two independent times, such as those of two messages one after the other."""
         whole = np.convolve(self.mass, earlier.mass)
         cells = len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """The distribution with a deadline: what would come after `limit_s` seconds never comes."""
+        """The distribution with a deadline: an event after `limit_s` seconds never happens."""
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)
 
     def later(self, delay_s: float) -> "GridLaw":
-        """The distribution of the time plus a constant delay in seconds, rounded to the grid."""
+        """The distribution of the time plus a constant delay `delay_s` in seconds, which is rounded to the grid."""
         moved = round(delay_s / self.step_s)
         remaining = len(self.mass) - moved
         mass = np.concatenate([np.zeros(moved), self.mass[:remaining]])
@@ -189,44 +189,44 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """The distribution if the event only happens with this probability, independently of its time."""
+        """The distribution if the event only happens with a further probability, independent of its time."""
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
-        """The distribution of an event that happens in one of two exclusive ways, whose masses are added."""
+        """The distribution of an event that happens in one of two exclusive ways, as the sum of both masses."""
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """Upper quantiles (m,) in seconds: the first grid times after which the event has at most these chances."""
+        """Upper quantiles (m,), seconds: the first grid times after which the event has a chance of at most `tails`."""
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 
     def quantile(self, share: float) -> float:
-        """The time in seconds by which this share, in (0, 1), of all events that ever happen has happened."""
+        """The time in seconds by which a share, in (0, 1), of all events that ever happen has happened."""
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
-        """A quantile in seconds of the last arrival among n independent users, from the exact law of the maximum.
+        """The `level`-quantile in seconds of the last arrival among n independent users, by the law of the maximum.
 
         Args:
-            count: n, at least 1, those included who never arrive. level: in (0, 1); 1/2 gives the median.
+            count: n, at least 1, with the users who never arrive. level: in (0, 1); 1/2 gives the median.
         """
         return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
 
     def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draws the last arrival among n independent users, `size` times: (size,), seconds."""
+        """Draws the last arrival among `count` independent users, `size` times: (size,) in seconds."""
         return self.upper_points(-np.expm1(np.log1p(-rng.random(size)) / count))
 
     def last_level(self, count: float, time_s: float) -> float:
-        """Probability that the last arrival among n independent users is at most `time_s`."""
+        """Probability that the last arrival among `count` independent users is at most `time_s` seconds."""
         beyond = float(self.mass[int(np.floor(time_s / self.step_s + 1e-9)) + 1 :].sum())
         return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
-        """Estimates a quantile of the time, in seconds, when a queue has served the messages of n users one at a time.
+        """Estimates the `level`-quantile of the time, in seconds, when a queue has served a message of each of n users.
 
-        It is the largest t + load · Pr[arrives at t or later] up to the last arrival. This is Lindley's recursion for n
-        users, whose arrivals follow the law to within load/√n, with the last one's chance of being late.
+        The estimate is the largest t + load · Pr[a message arrives at t or later] over times t up to the last arrival's
+        quantile. This is Lindley's recursion for n users whose arrivals follow the law to within load/√n.
 
         Args:
             count: n, at least 1. load_s: the time to serve a message of every user, seconds. level: in (0, 1).

@@ -1,6 +1,6 @@
-"""Result columns of groups of users: their names, and the loss of accuracy of each group.
+"""Result columns of groups of users: names of these columns, and each group's loss of accuracy.
 
-A group's column has the name of its figure, then the grouping and the group in brackets: `error_rate[sex=Female]`.
+The name of such a column is that of a figure, followed by grouping and group in brackets: `error_rate[sex=Female]`.
 """
 
 import re
@@ -18,7 +18,7 @@ _COLUMN = re.compile(r"(?P<figure>\w+)\[(?P<kind>[^=]+)=(?P<name>.*)\]", re.DOTA
 class Group(NamedTuple):
     """A group of rows on which errors are measured.
 
-    kind: the grouping, such as "sex"; name: the group in it, such as "Female".
+    kind: the grouping, such as "sex". name: the group's name in the grouping, such as "Female".
 
     >>> Group("sex", "Female").column("error_rate")
     'error_rate[sex=Female]'
@@ -36,13 +36,13 @@ class Group(NamedTuple):
 
 
 def groups_of(columns: Iterable[Any]) -> list[Group]:
-    """The groups whose error rates are among the given columns, in their order.
+    """The groups whose error rates are among the given columns, in the order of the columns.
 
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
     """
-    matches = (_COLUMN.fullmatch(column) for column in map(str, columns))
-    return [Group(match["kind"], match["name"]) for match in matches if match is not None and match["figure"] == ERROR]
+    figures = filter(None, (figure_of(str(column)) for column in columns))
+    return [group for figure, group in figures if figure == ERROR]
 
 
 def figure_of(column: str) -> tuple[str, Group] | None:
@@ -56,10 +56,10 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """A group's loss of accuracy from privacy minus that of all other users, for each row; above 0 if it pays more.
+    """A group's loss of accuracy from privacy minus that of all other users, for each row.
 
-    The others' loss follows from the loss of all and the group's share. It is NaN if the group is empty or has all
-    rows.
+    It is positive if the group pays more, and NaN if the group is empty or has all users. The other users' loss follows
+    from the loss of all users and the group's share of them.
     """
     share = rows[group.column(SHARE)].astype(float)
     own = (rows[group.column(ERROR)] - rows[group.column(REFERENCE)]).astype(float)

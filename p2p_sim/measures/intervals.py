@@ -20,13 +20,18 @@ class Mean:
             return f"{self.value:.4f} (1 replicate, no interval)"
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
+    @property
+    def above_zero(self) -> bool:
+        """Whether the mean is above 0, with its whole interval if it has one."""
+        return (self.low if self.replicates > 1 else self.value) > 0
+
     def within(self, least: float, most: float) -> "Mean":
         """The mean with its interval cut to the range [least, most] of the quantity; coverage is unchanged."""
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
-    """Student's t confidence interval for the mean of independent replicates; NaN ends for a single one.
+    """The mean of independent replicates with Student's t confidence interval; a single replicate has NaN ends.
 
     >>> str(mean_interval([1.0, 2.0, 3.0]))
     '2.0000 [-0.4841, 4.4841]'
@@ -44,11 +49,11 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
 
 
 def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
-    """Expected number of exact (Clopper-Pearson) intervals that miss a given rate, if hits happen at `true_rate`.
+    """Expected number of exact (Clopper-Pearson) intervals that miss `rate`, if hits happen at `true_rate`.
 
-    An interval of k hits in n trials lies above the rate if at least k hits have a smaller probability than `tail`
-    under that rate, and below if at most k hits have. So it misses for few and for many hits; their probability under
-    `true_rate` is summed over the intervals.
+    An interval of k hits in n trials lies above `rate` if at least k hits have a probability below `tail` under `rate`.
+    It lies below `rate` if at most k hits have such a probability. The probabilities of these k under `true_rate` are
+    summed over the intervals.
 
     Args:
         sizes: (C,) trials behind each interval, each a whole number of at least 1.
@@ -61,6 +66,6 @@ def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float
     from scipy.stats import binom
 
     trials = np.asarray(sizes, dtype=np.int64)
-    few = binom.ppf(tail, trials, rate) - 1  # the most hits of which at most so many are rarer than `tail`
+    few = binom.ppf(tail, trials, rate) - 1  # largest k such that at most k hits have a probability below `tail`
     many = binom.isf(tail, trials, rate) + 1
     return float(np.sum(binom.cdf(few, trials, true_rate) + binom.sf(many - 1, trials, true_rate)))

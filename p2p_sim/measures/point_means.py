@@ -1,6 +1,6 @@
-"""Aggregates result rows over replicates, and compares two sets of rows; privacy columns are never averaged.
+"""Averages result rows over replicates, except privacy columns, and compares two sets of rows.
 
-A point is one scenario of a sweep; each of its replicates is a row.
+A point is one scenario of a sweep; a row is one replicate of a point. An axis is a key that a sweep varies.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,8 @@ Quality = Literal["excess_risk", "accuracy", "half_l1", "cells"]
 def quality(rows: pd.DataFrame) -> Quality:
     """The name of the quality measure that all given rows have.
 
-    It is excess risk if known, else accuracy; for densities half the L1 error if known, else the number of cells.
+    It is excess risk if known, else accuracy. For density estimates it is half the L1 error if known, else the number
+    of cells.
 
     Args:
         rows: of replicates or of points, at least one.
@@ -36,20 +37,20 @@ def quality(rows: pd.DataFrame) -> Quality:
 
 
 LOW, HIGH = "_low", "_high"
-"""Endings of the columns that hold the two ends of a mean's 95% interval."""
+"""Endings of the names of columns with the two ends of a mean's 95% interval."""
 POINT, REPLICATE = "scenario", "replicate"
 _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is about privacy, of which the largest value over replicates is reported, never a mean."""
+    """Whether a column is about privacy, so that its largest value over replicates is reported and never its mean."""
     return name.startswith(("epsilon", "advantage")) or name in ("delta", "coalition_meets")
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with further columns: accuracies, and loss and ratio of accuracy against learning without privacy.
+    """The rows with further columns: accuracies, and the loss and ratio of accuracy against learning without privacy.
 
-    Groups get accuracies and losses, too. Missing numbers become NaN, also in a column without any value.
+    Groups of users get accuracies and losses, too. Missing numbers become NaN, also in a column without any value.
     """
     table = rows.copy()
     for name in table.columns[table.dtypes == "object"]:
@@ -73,22 +74,16 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**of_groups)
 
 
-def with_derived(row: dict[str, Any]) -> dict[str, Any]:
-    """A single result row with the columns that `derived` adds; None where there is no value."""
-    [whole] = derived(pd.DataFrame([row])).to_dict("records")
-    return row | {str(key): None if pd.isna(value) else value for key, value in whole.items() if key not in row}
-
-
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     """One row for each scenario: axis values, number of replicates, means with 95% t-intervals, and the largest ε.
 
-    A measured column `c` becomes `c` (the mean), `c_low` and `c_high`. The ends are NaN for a single replicate; all
-    three are NaN if a replicate has no value. A privacy column is the largest over the replicates and has no interval.
-    Text is kept if it is the same in all rows of a scenario.
+    A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its interval. The ends are NaN for a
+    single replicate; all three are NaN if a replicate has no value. A privacy column becomes its largest value, without
+    an interval. A text is kept if all rows of a scenario have it.
 
     Args:
-        rows: one line for each scenario and replicate.
-        axes: columns that are fixed within a scenario; they are copied.
+        rows: one row for each scenario and replicate.
+        axes: columns that are constant within a scenario; they are copied.
 
     >>> rows = pd.DataFrame({"scenario": ["a", "a"], "replicate": [0, 1], "x": [1.0, 3.0], "epsilon_upper": [0.5, 0.7]})
     >>> points(rows)[["replicates", "x", "epsilon_upper"]].values.tolist()
@@ -116,7 +111,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
     """Means of columns over each group of rows, each followed by the ends of its 95% t-interval.
 
-    size: number of rows of each group.
+    groups: a Pandas groupby. names: of the columns. size: number of rows of each group.
     """
     from scipy.special import stdtrit
 
@@ -125,7 +120,7 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
     half = values.std(ddof=1).mul(stdtrit(np.maximum(size - 1, 1), 0.975) / np.sqrt(size), axis=0)
     low, high = (mean - half).add_suffix(LOW), (mean + half).add_suffix(HIGH)
     for name in names:
-        if name.endswith("auc"):  # which cannot lie elsewhere
+        if name.endswith("auc"):  # an area under the curve lies in [0, 1]
             low[name + LOW], high[name + HIGH] = low[name + LOW].clip(lower=0.0), high[name + HIGH].clip(upper=1.0)
     order = [name + ending for name in names for ending in ("", LOW, HIGH)]
     intervals: pd.DataFrame = pd.concat([mean, low, high], axis="columns")[order]
@@ -144,11 +139,11 @@ def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A measured column as a matrix, scenarios by replicates, restricted to replicates that every scenario has.
+    """A measured column as a table, scenarios by replicates, restricted to replicates that every scenario has.
 
     Args:
-        rows: one line for each scenario and replicate.
-        column: a column of numbers; rows without one count as missing.
+        rows: one row for each scenario and replicate.
+        column: of numbers; a replicate without a number in some scenario is left out.
     """
     table = derived(rows).pivot(index=POINT, columns=REPLICATE, values=column)
     return table.reindex(rows[POINT].drop_duplicates()).astype(float).dropna(axis=1)
@@ -158,10 +153,10 @@ def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 class Difference:
     """The difference of one column between two sets of rows, second minus first, at one point or pooled over points.
 
-    values: of the axes at the point; None: pooled.
-    first, second: means; for a privacy column the worst of equally many replicates, whose difference is not stated.
-    difference: with a 95% interval; its count is the number of pairs or, if unpaired, the smaller sample.
-    counts: numbers of replicates of `first` and `second`.
+    values: of the axes at the point; None: pooled over points.
+    first, second: the means; for a privacy column the largest values of equally many replicates.
+    difference: with a 95% interval; its count is the number of pairs or, if unpaired, the size of the smaller sample.
+    None for a privacy column. counts: numbers of replicates of `first` and `second`.
     """
 
     column: str
@@ -172,8 +167,10 @@ class Difference:
     counts: tuple[int, int]
 
 
-def welch_interval(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Mean:
-    """Welch's t interval for the difference of two independent means, second minus first; NaN ends for single values.
+def welch_interval(first: ArrayLike, second: ArrayLike) -> Mean:
+    """Welch's 95% t-interval for the difference of two independent means, second minus first.
+
+    A sample of a single value gives NaN ends.
 
     >>> str(welch_interval([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]))
     '2.0000 [-2.1554, 6.1554]'
@@ -189,7 +186,7 @@ def welch_interval(first: ArrayLike, second: ArrayLike, confidence: float = 0.95
     if total == 0.0:
         return Mean(value, value, value, count)
     freedom = total**2 / float(parts @ (parts / np.array([a.size - 1, b.size - 1])))
-    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * float(np.sqrt(total))
+    half = float(stdtrit(freedom, 0.975)) * float(np.sqrt(total))
     return Mean(value, value - half, value + half, count)
 
 
@@ -198,49 +195,42 @@ def differences(
 ) -> list[Difference]:
     """Differences of a column between two sets of rows, at every point that both have, and pooled over these points.
 
-    Points that share random numbers are not independent. So pooling uses the replicates that all points have on both
-    sides (on each side, if unpaired), averages over the points within each replicate, and then counts replicates. For ε
-    the worst replicates are compared, without an interval. They are the worst of those that both sides have or, if
-    unpaired, of equally many on each side, the first ones.
+    Points that share random numbers are not independent. So pooling averages over the points within each replicate, and
+    then counts replicates: those that all points have on both sides or, if unpaired, on the replicate's own side. For a
+    privacy column the largest values are compared, without an interval. They are taken over the replicates that both
+    sides have or, if unpaired, over the first replicates of each side, equally many on both.
 
     Args:
-        first, second: rows with a column for every axis, at most one row a replicate and axis values.
-        axes: columns by whose values points are matched; an empty list matches everything.
-        column: what to compare.
-        paired: replicates of one number share their random numbers.
+        first, second: rows with a column for every axis, at most one row for each replicate and axis values.
+        axes: columns by whose values points are matched; if empty, all rows are one point.
+        column: the column to compare.
+        paired: whether replicates with the same number share their random numbers.
 
     Returns:
         One difference for each shared point, in the order of the first rows; the pooled difference last if there are
         several. Points without this column on either side, or without a common replicate if paired, are left out.
     """
     first_table, second_table = (_wide(rows, axes, column) for rows in (first, second))
-    shared = first_table.index.intersection(second_table.index, sort=False)
     results, used = [], []
-    for point in shared:
-        a, b = first_table.loc[point].dropna(), second_table.loc[point].dropna()
-        both = a.index.intersection(b.index)
-        if paired:
-            a, b = a[both], b[both]
-        elif is_privacy(column):  # the worst of many lies above the worst of few
-            count = min(a.size, b.size)
-            a, b = a.iloc[:count], b.iloc[:count]
-        if a.empty or b.empty:
-            continue
-        axis_values = point if isinstance(point, tuple) else (point,)
-        values = dict(zip(axes, axis_values, strict=False))
-        results.append(_difference(column, values, a, b, paired))
-        used.append(point)
+    for point in first_table.index.intersection(second_table.index, sort=False):
+        values = dict(zip(axes, point if isinstance(point, tuple) else (point,), strict=False))
+        found = _difference(column, first_table.loc[point], second_table.loc[point], values=values, paired=paired)
+        if found is not None:
+            results.append(found)
+            used.append(point)
     if len(results) > 1 and is_privacy(column):
         count = min(difference.counts[0] for difference in results)
         first_worst, second_worst = max(d.first for d in results), max(d.second for d in results)
         results.append(Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count)))
     elif len(results) > 1:
-        results.append(_pooled(column, first_table.loc[used], second_table.loc[used], paired))
+        a, b = (table.loc[used].dropna(axis=1).mean() for table in (first_table, second_table))
+        none = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
+        results.append(_difference(column, a, b, values=None, paired=paired) or none)
     return results
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
-    """A column's numbers as a table: a row for each point, by its axis values, and a column for each replicate."""
+    """A column's numbers as a table with a row for each point, by axis values, and a column for each replicate."""
     keyed = rows.assign(_all=0) if not axes else rows
     keys = [*axes] or ["_all"]
     order = keyed[keys].drop_duplicates()
@@ -248,18 +238,20 @@ def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
     return keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(index)
 
 
-def _difference(column: str, values: dict[str, object] | None, a: pd.Series, b: pd.Series, paired: bool) -> Difference:
+def _difference(
+    column: str, a: pd.Series, b: pd.Series, *, values: dict[str, object] | None, paired: bool
+) -> Difference | None:
+    """The difference between two series of values by replicate, `b` minus `a`; None without values to compare."""
+    a, b = a.dropna(), b.dropna()
+    if paired:
+        both = a.index.intersection(b.index)
+        a, b = a[both], b[both]
+    elif is_privacy(column):  # the largest of many values lies above the largest of few
+        count = min(a.size, b.size)
+        a, b = a.iloc[:count], b.iloc[:count]
+    if a.empty or b.empty:
+        return None
     if is_privacy(column):
         return Difference(column, values, float(a.max()), float(b.max()), difference=None, counts=(a.size, b.size))
     between = mean_interval(b - a) if paired else welch_interval(a, b)
     return Difference(column, values, float(a.mean()), float(b.mean()), difference=between, counts=(a.size, b.size))
-
-
-def _pooled(column: str, first: pd.DataFrame, second: pd.DataFrame, paired: bool) -> Difference:
-    a, b = first.dropna(axis=1).mean(), second.dropna(axis=1).mean()
-    if paired:
-        both = a.index.intersection(b.index)
-        a, b = a[both], b[both]
-    if a.empty or b.empty:
-        return Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
-    return _difference(column, None, a, b, paired)

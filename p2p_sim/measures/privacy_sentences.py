@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEAR_LOCAL = 0.9
-"""If ε is above this share of ε₀, reports say that the exchange adds little."""
+"""Share of ε₀, the ε of a single noisy label, above which reports say that the exchange adds little privacy."""
 DOMINATED = (
     "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
     "for it either, and each noisy label arrives with its owner's features. From its release "
     "anybody could draw what the exchange submits."
 )
-"""Why randomised response is better than an exchange whose ε is ε₀."""
+"""The reason why randomised response is better than an exchange whose ε is ε₀."""
 PAID = (
     "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
     "choice (docs/choices.md)."
 )
-"""The sentence on choosing a mechanism by its outcome: the choice itself looks at true labels."""
+"""The warning that choosing a mechanism by its accuracy looks at true labels."""
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
-    """A sentence that warns if the exchange gives hardly more privacy than the noise alone, with advice; else empty.
+    """A warning, with advice, that the exchange gives hardly more privacy than the noise alone; else empty.
 
     Args:
-        epsilon: the learner's ε. local: ε₀ of a noisy label. basis: how ε was computed; it shows whether users ask
-            neighbours only, whose number then counts, or several peers.
+        epsilon: the learner's ε. local: ε₀ of a noisy label.
+        basis: how ε was computed; the advice depends on whether users ask their neighbours only, or several peers.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -63,10 +63,10 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""An observer's knowledge of labels before any message, in words, by the ending of the columns.
+"""An observer's knowledge of labels before any message, in words, by the ending of the columns' names.
 
-It must be a law under which labels are independent. With known *counts* labels are
-dependent: messages about other labels then reveal more about one, and more labels are guessed right.
+It must be a law under which labels are independent. An observer who knows the *counts* of labels learns about one label
+from messages about other labels, and guesses more labels right.
 """
 
 
@@ -74,8 +74,8 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Sentences on how many of 100 labels are guessed right with and without users' messages, in the worst row.
 
     Args:
-        rows: result rows. If they lack these columns, there is no sentence.
-        every: also for an observer who knows the class shares of each cluster.
+        rows: result rows; without the columns on guesses there is no sentence.
+        every: add a sentence for an observer who knows the class shares of each cluster.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
@@ -84,7 +84,7 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
         gain, without = rows[f"advantage_{name}"].astype(float), rows[f"guess_{name}"].astype(float)
         if gain.isna().any() or without.isna().any():
             continue
-        # the row in which most labels are guessed right with what users sent
+        # the row in which most labels are guessed right with users' messages
         worst = int((gain + without).argmax())
         base = float(without.iloc[worst])
         exchange = rows["mechanism_kind"].iloc[worst] == "label_exchange"

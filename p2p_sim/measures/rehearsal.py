@@ -1,10 +1,10 @@
-"""Chooses the parameters of Algorithm 1 without looking at a label, by rehearsals on a public law.
+"""Chooses the parameters of Algorithm 1 (labels resampled from noisy cluster distributions) on a public law.
 
-The cost of the mechanism depends on the labels, which must not be used. So it is rehearsed on made-up clusters, whose
-label distribution is drawn from a Dirichlet law of concentration 2/K. Each has points whose distribution is φ away from
-the cluster's (in L1), on both sides. A learner takes the majority at each point; its excess 0-1 risk is the cost of a
-choice of parameters. All inputs are public: K, the cluster size, how many decisions a learner takes within a cluster,
-and a guess of φ.
+The cost of the mechanism depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
+made-up clusters, whose label distributions are drawn from a Dirichlet law of concentration 2/K. Each cluster has two
+points with label distributions at L1 distance φ from the cluster's, in opposite directions. The learner predicts the
+majority of the released labels at each point; its excess 0-1 risk is the cost of the parameters. All inputs are public:
+K, the cluster size, the number of decisions that a learner takes within a cluster, and a guess of φ.
 """
 
 import math
@@ -17,18 +17,18 @@ from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000
-"""Clusters of a rehearsal times K, so that its arrays have one size whatever the number of classes."""
+"""Number of clusters of a rehearsal times K, so that its arrays have the same size for every K."""
 SURE = 3.0
-"""Standard errors by which a choice must beat uniform randomised response, which does not depend on a guess."""
+"""Number of standard errors by which a choice must beat uniform randomised response, which needs no guess of φ."""
 SPARED = 1.0 - 1e-9
-"""Share of ε that is spent, so that rounding of λ near 1 stays below it."""
+"""Share of ε that is spent, so that rounding of λ near 1 spends no more than ε."""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Shares of ε that may go to the distributions; the rest goes to the labels."""
+"""Shares of ε that may be spent on the released label distributions; the rest is spent on the labels."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters of Algorithm 1: resampling probability λ, noise scale σ (may be infinite) and threshold τ."""
+    """Parameters of Algorithm 1: resampling probability λ, noise scale σ (perhaps infinite) and threshold τ."""
 
     resampling_prob: float
     noise_scale: float
@@ -43,7 +43,7 @@ def uniform(epsilon: float, classes: int) -> Choice:
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
     """Parameters that spend a share of ε on the distributions (2/σ), and the rest on the labels (ln(1 + (1-λ)/(λτ))).
 
-    At τ = 0 all labels are resampled: λ = 1, and all of ε goes to the distributions.
+    At τ = 0 all labels are resampled: λ = 1, and all of ε is spent on the distributions.
     """
     epsilon *= SPARED
     lam = 1.0 / (1.0 + math.expm1(min((1.0 - share) * epsilon, 700.0)) * threshold)
@@ -52,16 +52,16 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Parameters of Corollary 2 as printed: τ = φ, λ = 1/(1+(e^ε-1)φ), σ = 1/ε. They cost up to 3ε, not ε."""
+    """Parameters of Corollary 2 as printed: τ = φ, λ = 1/(1+(e^ε-1)φ), σ = 1/ε; they spend up to 3ε instead of ε."""
     return Choice(1.0 / (1.0 + math.expm1(epsilon) * heterogeneity), 1.0 / epsilon, heterogeneity)
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The choices that are compared: uniform randomised response, all labels resampled, and splits of ε."""
+    """The choices that a rehearsal compares: uniform randomised response, all labels resampled, and splits of ε."""
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")
-        choices += [split_budget(epsilon, 1.0, tau)] + [split_budget(epsilon, share, tau) for share in SHARES]
+        choices += [split_budget(epsilon, share, tau) for share in (1.0, *SHARES)]
     return choices
 
 
@@ -71,10 +71,10 @@ def rehearse(
     """Excess 0-1 risk (len(choices), clusters) of each choice of parameters, on the same made-up clusters.
 
     Args:
-        choices: parameters to compare; β = 0.
-        classes: K. cluster_size: n. decisions: points of a cluster, each with an equal part of its users.
+        choices: parameters to compare, with β = 0.
+        classes: K. cluster_size: n, users of a cluster. decisions: decisions that share these users evenly.
         heterogeneity: φ in [0, 1].
-        seed: of the rehearsal, public.
+        seed: public, of the rehearsal.
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
@@ -89,7 +89,7 @@ def rehearse(
         q = released_distribution(share, noise * scale, choice.threshold)
         law = np.maximum((1.0 - choice.resampling_prob) * points + choice.resampling_prob * q, 0.0)
         law /= law.sum(axis=2, keepdims=True)
-        # the majority of each point's released labels; equal counts are told apart at random
+        # the majority of each point's released labels; ties are broken at random
         votes = np.random.default_rng([seed, index]).multinomial(users, law) + 1e-6 * rng.random(law.shape)
         chosen = votes.argmax(axis=2)[..., None]
         risks.append((best - np.take_along_axis(points, chosen, axis=2)[..., 0]).mean(axis=0))
@@ -97,10 +97,10 @@ def rehearse(
 
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draws label distributions of R made-up clusters (R, K), and of two points of each (2, R, K).
+    """Draws the label distributions of R made-up clusters (R, K), and of the two points in each cluster (2, R, K).
 
-    The points differ from their cluster by half of `heterogeneity` φ on two labels, in opposite directions. R is
-    `REHEARSED` / K.
+    R is `REHEARSED` / K. The probabilities of two labels differ by φ/2 between a point and its cluster; the signs are
+    opposite at the two points.
     """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
     half = phi / 2.0
@@ -110,7 +110,7 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
     second = (first + rng.integers(1, classes, size=count)) % classes
     pair = np.zeros_like(cluster)
     pair[rows, first] = pair[rows, second] = 0.5
-    cluster = (1.0 - phi) * cluster + phi * pair  # room for φ/2 either way
+    cluster = (1.0 - phi) * cluster + phi * pair  # both labels have a probability of at least φ/2
     shift = np.zeros_like(cluster)
     shift[rows, first], shift[rows, second] = half, -half
     points = np.maximum(np.stack([cluster + shift, cluster - shift]), 0.0)
@@ -118,9 +118,9 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
-    """The candidate of smallest rehearsed risk among those that spend ε in full, by 2/σ + ln(1 + (1-λ)/(λτ)).
+    """The candidate with the smallest risk in a rehearsal; each spends ε in full: 2/σ + ln(1 + (1-λ)/(λτ)) = ε.
 
-    Uniform randomised response is chosen unless another is better by three standard errors.
+    Uniform randomised response is chosen unless another candidate is better by three standard errors.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

@@ -1,4 +1,4 @@
-"""Fits how excess risk grows: slopes on log-log scales, and sums of theoretical terms with free constants."""
+"""Fits the growth of excess risk: slopes on log-log scales, and sums of theoretical terms with free constants."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 RESAMPLES = 400
-"""Bootstrap samples of the replicates behind each 95% interval of a fitted constant."""
+"""Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
-"""A term varies if its largest value exceeds its smallest by this factor; all others together are one constant."""
+"""A term varies if its largest value exceeds its smallest by this factor; all other terms together are one constant."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A fitted number and its two-sided 95% confidence interval; NaN ends if the replicates give no interval."""
+    """A fitted number and its two-sided 95% confidence interval, with NaN ends if the replicates give no interval."""
 
     value: float
     low: float
@@ -40,10 +40,10 @@ grows by squares near its minimum, such as log loss in a model that fits.
 
 @dataclass(frozen=True)
 class Fit:
-    """A sum of theoretical terms, fitted to measured risks; `name` is its name in `FORMS`.
+    """A sum of theoretical terms, fitted to measured risks.
 
-    constants: estimates by symbol, of the terms that vary; "fixed" is the constant of all others together.
-    fitted: (P,) values at the points; misfit: largest |fitted/measured - 1|.
+    name: of the sum in `FORMS`. constants: estimates, by symbol, of the constants of the terms that vary; "fixed" is
+    the constant of all other terms together. fitted: (P,) values at the points. misfit: largest |fitted/measured - 1|.
     """
 
     name: str
@@ -59,16 +59,16 @@ class Fit:
 def log_log_slope(x: Floats, values: Floats) -> Estimate:
     """Least-squares slope of ln(mean over replicates) against ln x, with a jackknife t-interval over replicates.
 
-    The jackknife leaves out one replicate of all points at a time. So it accounts for common random numbers of the
-    points; an interval from the scatter about the line would not. The interval is for the slope of the expected values
-    at these x; it does not claim that they lie on a line.
+    The jackknife leaves out one replicate of all points at a time. So it accounts for random numbers that points share;
+    an interval from the scatter about the line would not. The interval is for the slope of the expected values at these
+    x; it does not claim that the expected values lie on a line.
 
     Args:
         x: (P,) above 0, at least two distinct values.
-        values: (P, R), means over replicates above 0.
+        values: (P, R) at each point and replicate; the means over replicates must be above 0.
 
     Raises:
-        ValueError: there is no such slope.
+        ValueError: x or a mean is not above 0, or all x are equal.
 
     >>> str(log_log_slope(np.array([1.0, 10.0, 100.0]), np.array([[4.0], [2.0], [1.0]])))
     '-0.301 (no interval)'
@@ -91,14 +91,14 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
 
 def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> list[Fit]:
-    """Fits the constants of each form in `FORMS`, at least 0, to the means over replicates; one fit per form.
+    """Fits the constants, at least 0, of each form in `FORMS` to the means over replicates; one fit for each form.
 
-    Minimises Σ (fitted/measured - 1)², so that small and large risks count alike. For the 95% percentile intervals,
-    replicates are resampled for all points at once; these are too narrow for a handful of replicates, and one-sided if
-    a constant is 0. Terms that do not vary over the points cannot be separated: they share one constant.
+    The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
+    come from replicates resampled for all points at once. They are too narrow for few replicates, and one-sided if a
+    constant is 0. Terms that do not vary over the points cannot be separated: they share one constant.
 
     Args:
-        table: one line a point. values: (P, R), means over replicates above 0.
+        table: a row for each point. values: (P, R) at each point and replicate, with means over replicates above 0.
         rng: draws the resampled replicates.
 
     Raises:
@@ -112,7 +112,7 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
-    # the design: a column for each term that varies, and one for all others; a φ of 1e-17 is rounding
+    # the design: a column for each term that varies, and one for all other terms; a φ of 1e-17 is a rounding error
     terms, (points, replicates) = base ** list(powers.values()), values.shape
     varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)
     design = np.column_stack([terms[:, varying], *([] if varying.all() else [np.ones(points)])])
@@ -139,5 +139,5 @@ def _relative_nnls(design: Floats, mean: Floats) -> Floats:
     from scipy.optimize import nnls
 
     relative = design / mean[:, None]
-    scale = np.linalg.norm(relative, axis=0)  # columns of the same size, for the solver's tolerance
+    scale = np.linalg.norm(relative, axis=0)  # gives all columns the same norm, for the solver's tolerance
     return np.asarray(nnls(relative / scale, np.ones(len(mean)))[0] / scale)

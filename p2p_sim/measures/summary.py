@@ -1,4 +1,4 @@
-"""Summarises the result rows of one scenario: means with intervals, and the largest ε."""
+"""Summarises the result rows of one scenario: means with intervals, the largest ε, and totals of messages."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ TOTALS = (
 
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of every measured column without missing values; intervals of an AUC are cut to [0, 1]."""
+    """Mean and 95% interval of every measured column without missing values; an AUC's interval is cut to [0, 1]."""
     intervals = {
         name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
     }
@@ -81,7 +81,7 @@ def means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:
-    """Mean of the private minus the non-private error rate, paired by replicate; None without the latter."""
+    """Mean difference of the private and the non-private error rate of each replicate; None without the latter."""
     if rows["nonprivate_error_rate"].isna().any():
         return None
     return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
@@ -109,12 +109,12 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 
 def totals(rows: "pd.DataFrame") -> dict[str, int]:
-    """Sums over replicates of the counts of requests, messages and bytes; empty if no messages were simulated."""
+    """Sums over replicates of the columns in `TOTALS`, by name; empty if no messages were simulated."""
     return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A summary of one scenario's rows as a record for JSON; `totals` is there if messages were simulated.
+    """A summary of one scenario's rows as a record for JSON, with `totals` if messages were simulated.
 
     Args:
         rows: of the scenario. parameters: columns that hold parameters of its mechanism.

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointwiseRisk:
-    """Excess risk of a classifier at each of n points, and Theorem 2's bound on it; the theorem is about the means.
+    """The excess risk of a classifier at each of n points, and Theorem 2's bound; the theorem is about their means.
 
     error: (n,) Δ(x), the largest error of a learned bit's probability. excess: (n,) η*(x) - η_c(x).
     bound: (n,), no smaller than `excess` anywhere.

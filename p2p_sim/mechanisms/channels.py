@@ -1,8 +1,7 @@
-"""Ways in which messages reach the learner without peers: sent by their owners, or through a trusted shuffler.
+"""Channels in which users send messages to the learner, either under their names or through a trusted shuffler.
 
-Each takes any randomizer. In the local channel every user sends her message under her own name, so only the noise
-protects her label. A shuffler passes on the messages of each cluster in random order. The third way, the label
-exchange, is in `label_exchange`.
+A channel takes any randomizer. In the local channel every user sends her message under her own name, so only the noise
+protects her label. A shuffler passes on the messages of each cluster in random order.
 """
 
 from abc import abstractmethod
@@ -17,9 +16,8 @@ from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.randomizer import Message, check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust
-from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.mechanism import Mechanism
-from p2p_sim.mechanisms.noise_law import NoiseLaw, Source
+from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, Source, of_messages
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
@@ -42,11 +40,11 @@ class Channel(Mechanism):
 
     @abstractmethod
     def randomizer(self, setup: Setup) -> Message:
-        """The randomizer that turns each user's label into her message, for the population that `setup` describes."""
+        """The randomizer that turns a user's label into her message, for the population that `setup` describes."""
 
     @property
     def noise(self) -> Message:
-        """The randomizer that turns each user's label into her message, once `deployed` has fixed the parameters."""
+        """The randomizer that turns a user's label into her message, after `deployed` has fixed the parameters."""
         return self.randomizer(self.setup)
 
     def release(
@@ -57,9 +55,9 @@ class Channel(Mechanism):
         return LabelRelease.of(noise.released(noise.randomize(labels, streams.generator("flip"))), noise.releases)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Probabilities of each released label given the true one; None if the randomizer has no such matrix.
+        """Public probabilities of each released label given the true label; None if the randomizer has no such matrix.
 
-        A subclass that changes labels further must override this.
+        A subclass that changes labels further must override this method.
         """
         transition = self.noise.transition
         return None if transition is None else NoiseLaw.common(transition, self.source)
@@ -73,7 +71,6 @@ class Channel(Mechanism):
         return self.noise.advantage(num_classes)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of a user's own message; the cluster sizes do not matter."""
         return self.noise.local_epsilon
 
 
@@ -81,7 +78,7 @@ class Channel(Mechanism):
 class LocalAccountant(Accountant):
     """Accountant against an observer who sees a message and knows its sender: ε₀ at every δ, and a lower bound.
 
-    message: the randomizer. local_epsilon: ε₀ of a message. conditions: under which the bounds hold, as sentences.
+    message: the randomizer. local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
     """
 
     requires = ANYWHERE
@@ -92,11 +89,9 @@ class LocalAccountant(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of a message: ε at δ = 0."""
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bracket of δ at ε for one message seen with its sender's name."""
         return self.message.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -110,14 +105,14 @@ class LocalChannel(Channel):
     """Every user sends her message with her name; no trusted party and no amplification."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's single message, seen with her name; the cluster size does not matter."""
+        """Accountant of a user's message, seen with her name, for any cluster size."""
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """None: later steps (composition, advantages) use the stated ε₀ instead of an accountant."""
+        """None: computations that need a whole curve δ(ε) use the stated ε₀."""
         return None
 
 
@@ -130,24 +125,24 @@ class ShuffledChannel(Channel):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns one noisy label for every user (n,), randomly permuted among the users of each cluster."""
+        """Returns the noisy labels of all users (n,), randomly permuted among the users of each cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
         keys = streams.generator("shuffle").random(labels.size)
         order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of the released labels, each from a different user of the cluster; None if unknown."""
+        """Unbiased class scores of the released labels, each of which is from another user; None if unknown."""
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
 
 
 @dataclass(frozen=True)
 class Table(Message):
-    """A randomizer given by its matrix of probabilities: a label is replaced by a draw from the label's row.
+    """A randomizer given by a matrix of probabilities: a label is replaced by a draw from its row of the matrix.
 
     rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
-    parameters: empty, as the mechanism that makes the matrix names its own parameters.
+    parameters: empty, as the mechanism that makes the matrix has parameters of its own.
     """
 
     rows: tuple[tuple[float, ...], ...]
@@ -172,27 +167,26 @@ class Table(Message):
 
     @property
     def payload_bits(self) -> int:
-        """Size of one message in bits: enough to name one of K classes."""
         return (len(self.rows) - 1).bit_length()
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of one message seen with its sender: the largest Σ max(0, P - e^ε P') over two rows."""
+        """Bracket of δ(ε) of one message whose sender is known: the largest Σ max(0, P - e^ε P') over rows P, P'."""
         delta = law_delta(self.transition, epsilon)
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """Returns an ε at which δ(ε) of one message is still above δ: no valid ε at δ is smaller."""
+        """An ε at which δ(ε) of one message is still above δ, so that every valid ε at δ is larger."""
         return attained_epsilon(self.transition, delta, min(self.local_epsilon, 700.0))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
+        """Draws the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
         check_labels(labels, len(self.rows))
         return drawn_from_rows(self.transition, labels, rng)
 
 
 @dataclass(frozen=True)
 class TableAccountant(Accountant):
-    """Accountant of a message drawn from a matrix, against an observer who knows its sender; exact up to rounding."""
+    """Accountant of a message of a `Table` whose sender the observer knows; exact up to rounding."""
 
     requires = ANYWHERE
 
@@ -202,7 +196,6 @@ class TableAccountant(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of one message: ε at δ = 0."""
         return self.message.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
@@ -210,7 +203,7 @@ class TableAccountant(Accountant):
 
 
 class LocalMechanism(LocalChannel):
-    """Base of local mechanisms given by a matrix: a subclass defines `kind`, its keys and `transition`."""
+    """Base of local mechanisms given by a matrix; a subclass defines `kind`, keys of its own, and `transition`."""
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 
@@ -219,10 +212,10 @@ class LocalMechanism(LocalChannel):
         """Matrix (K, K) of the noise: entry [y, z] is the probability that the label y is sent as z."""
 
     def randomizer(self, setup: Setup) -> Table:
-        """The randomizer that draws each user's message from the row of `transition` that belongs to her label.
+        """The randomizer that draws a user's message from the row of `transition` for her label.
 
         Raises:
-            InputError: a plug-in's matrix has the wrong shape, or a row of it is no distribution.
+            InputError: the matrix has the wrong shape, or one of its rows is no distribution.
         """
         table: Any = self.transition(setup.num_classes)
         shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")

@@ -1,4 +1,4 @@
-"""The centralised mechanism (clustering paper, Algorithm 1): labels resampled from noisy cluster distributions."""
+"""The centralised mechanism (clustering paper, Algorithm 1): a curator resamples labels within clusters."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -14,8 +14,8 @@ from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.exchange.randomizer import check_labels, signed_weights
 from p2p_sim.measures.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.mechanisms.deployment import Setup, Trust
-from p2p_sim.mechanisms.evidence import Drift, Evidence
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
+from p2p_sim.mechanisms.noise_law import Drift, Evidence
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, ClusterResampling
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
@@ -27,9 +27,9 @@ Floats = NDArray[np.float64]
 def released_distributions(
     counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
 ) -> Floats:
-    """Returns the noisy label distribution q̃ of each cluster (C, K), on the simplex (Algorithm 1, lines 2 to 20).
+    """Draws the noisy label distribution q̃ of each cluster, a row of (C, K), as in Algorithm 1, lines 2 to 20.
 
-    Laplace noise is added to the cluster's distribution, entries are clipped to [τ, 1], and each row is renormalised.
+    Laplace noise is added to the cluster's label shares; they are clipped to [τ, 1] and scaled to sum 1.
 
     Args:
         counts: (C, K) users of each cluster that hold each label; every cluster has users.
@@ -45,7 +45,7 @@ def released_distributions(
 
 @dataclass(frozen=True)
 class ClusterResponse:
-    """The curator's Algorithm 1 with its parameters fixed: resample labels from noisy cluster distributions.
+    """The curator's Algorithm 1 with fixed parameters, which resamples labels from noisy cluster distributions.
 
     Args:
         resampling_prob: λ in [0, 1], probability that a label is drawn anew.
@@ -68,12 +68,12 @@ class ClusterResponse:
         rng_noise: np.random.Generator,
         rng_labels: np.random.Generator,
     ) -> tuple[NDArray[np.uint8], Floats]:
-        """Returns the noisy label of each user (n,), and the noisy label distribution of each cluster (C, K).
+        """Draws the noisy label of each user (n,), and the noisy label distribution of each cluster (C, K).
 
         Args:
             labels: (n,) in 0..K-1, stored cluster by cluster.
             offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-            rng_noise: draws the noise on the distributions. rng_labels: draws which labels change, and to what.
+            rng_noise: draws the noise on the distributions. rng_labels: draws which labels are resampled, and as what.
         """
         k, sizes = self.num_classes, np.diff(offsets)
         check_labels(labels, k)
@@ -117,15 +117,16 @@ class ClusterRRConfig(Mechanism):
         Column("bias_correction", "bias correction β"),
     )
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε of distributions and labels together, above 0 and at most 100."""
+    """ε of noisy distributions and noisy labels together, above 0 and at most 100."""
     split: Split = "optimised"
-    """How ε is spent. "optimised": threshold and budget split that do best on made-up labels with the given φ; "half":
-    half of it on the distributions, with threshold φ (at most 1/K); "uniform": uniform randomised response (Corollary
-    1); "as-printed": Corollary 2, which costs up to 3ε."""
+    """How ε is spent. "optimised": with the threshold and the split that do best on made-up labels with the given φ;
+    "half": half of ε on the distributions, with threshold φ (at most 1/K); "uniform": uniform randomised response
+    (Corollary 1); "as-printed": as in Corollary 2, which costs up to 3ε."""
     heterogeneity: float | None = Field(default=None, ge=0, le=2)
-    """φ that the split assumes: a public guess, 0 to 2. Needed unless `oracle` or split = "uniform"."""
+    """φ: heterogeneity of the clusters that the split assumes, a public guess, 0 to 2. Needed unless `oracle` is true
+    or split = "uniform"."""
     oracle: bool = False
-    """Take φ from the population: from its law or even its labels. This choice is not private; rows record it."""
+    """Take φ from the population's law, or from its labels. This choice is not private; the results say so."""
     decisions: int = Field(default=4, ge=1, le=1_000_000)
     """Assumed number of decisions of a learner within a cluster, at least 1 (split = "optimised")."""
     resampling_prob: float | None = Field(default=None, ge=0, le=1)
@@ -135,12 +136,12 @@ class ClusterRRConfig(Mechanism):
     threshold: float | None = Field(default=None, ge=0, le=0.5)
     """τ: smallest probability in a noisy distribution, 0 to 1/K."""
     bias_correction: float = Field(default=0.0, ge=0, lt=1)
-    """β: how much of the resampling signed weights undo, 0 to below 1; above 0 the noisy distributions are released.
-    split = "uniform" sets it to λ."""
+    """β: how much of the resampling signed weights undo on average, 0 to below 1; above 0 the weights reveal the noisy
+    distributions. split = "uniform" sets β = λ."""
 
     approximate: bool = False
-    """Use the scenario's δ, too: account for what resampling hides of the noisy distributions, and add less noise for
-    the same ε. For β = 0; takes up to seconds for each cluster size."""
+    """Use the scenario's δ too: account for what resampling hides of the noisy distributions, so that less noise gives
+    the same ε. Needs β = 0; takes up to seconds for each cluster size."""
 
     @property
     def releases(self) -> ReleaseKind:
@@ -160,7 +161,7 @@ class ClusterRRConfig(Mechanism):
             return self
         if present:
             raise ValueError(f"give either target_epsilon or {present[0]}")
-        # what the split needs: β follows from λ, φ is a guess or the oracle's
+        # the split "uniform" sets β; every other split needs φ, a guess or the population's value
         if self.split == "uniform" and self.bias_correction > 0:
             raise ValueError("bias_correction: split = 'uniform' sets it to λ; leave it out")
         if self.oracle and self.heterogeneity is not None:
@@ -191,7 +192,7 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            # the choice for the largest pure ε, up to twice the target, that is certified for (ε, δ) everywhere
+            # parameters for the largest pure ε, up to twice the target, that are certified for (ε, δ) in all clusters
             for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
                 stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
                 noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)
@@ -204,16 +205,13 @@ class ClusterRRConfig(Mechanism):
 
     @property
     def response(self) -> ClusterResponse:
-        """Algorithm 1 with this configuration's fixed parameters, ready to draw."""
+        """Algorithm 1 with the parameters of this configuration."""
         return ClusterResponse(**self.parameters, num_classes=self.setup.num_classes)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy label of every user, or for β > 0 her K signed weights, which correct the bias of the loss.
-
-        The signed weights reveal the noisy cluster distributions.
-        """
+        """Returns the noisy label of every user; for β > 0 her K signed weights, which correct the bias of the loss."""
         noise, resample = (streams.generator(purpose) for purpose in ("cluster-noise", "resample"))
         noisy, q = self.response.draw(labels, clusters, noise, resample)
         if self.bias_correction == 0.0:
@@ -222,13 +220,13 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Class scores of each released label: of the user's own label if λ < 1, of a user of her cluster if λ = 1.
+        """Class scores of each released label z: of the user's own label if λ < 1, of a user of her cluster if λ = 1.
 
-        If the noisy distributions are released (β > 0) and λ < 1, the scores are unbiased. Else the cluster's mean m
-        stands in for its noisy distribution q̃ in (1{z} - λq̃)/(1 - λ), and `drift` bounds the error. An estimated
-        accuracy is off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true shares p; at λ = 1 an estimated share
-        of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃ before it is scaled. This is
-        at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
+        If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. Else q̃
+        is replaced by the cluster's shares of released labels, and `drift` bounds the error. An estimated accuracy is
+        off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true shares p; at λ = 1 an estimated share of class y is
+        off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃ before it is scaled to sum 1. This is at most
+        λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes
@@ -247,25 +245,22 @@ class ClusterRRConfig(Mechanism):
         return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
-        """Accountant of the learner for a cluster of `size` users.
-
-        With `approximate`, it also counts what resampling hides of the noisy distributions; this takes up to seconds.
-        """
+        """Accountant of the learner for a cluster of `size` users; with `approximate`, δ takes up to seconds."""
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
             size, setup.num_classes, lam, sigma, tau, released=beta > 0.0, counted=self.approximate
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The paper's ε (Theorem 1 as printed) for the smallest cluster, by results column.
+        """ε of the paper's Theorem 1, as printed, for the smallest cluster.
 
-        The theorem lets one label share change between neighbouring data sets, although two change.
+        The theorem assumes that one label share differs between neighbouring data sets, although two shares differ.
         """
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """The parameters that spend a pure ε as `split` says, for the mean cluster size."""
-        # two significant digits, so that replicates whose clusters differ a little choose alike
+        # the size is rounded to two digits, so that replicates with similar clusters have equal parameters
         size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions

@@ -1,4 +1,4 @@
-"""What a replicate asks of a mechanism whose parameters are fixed for its users: a run, and its privacy."""
+"""The interface of a mechanism whose parameters are fixed for the users of a replicate: it runs, and states its ε."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,8 +14,7 @@ from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import EngineName
-from p2p_sim.mechanisms.evidence import Evidence, of_hard
-from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
+from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, ValueLaw, of_hard
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.plug_in_results import check_bounds, check_local_epsilon
 from p2p_sim.network.network_config import Network, NetworkConfig
@@ -31,16 +30,16 @@ from p2p_sim.privacy.worst_of_several import coarse_law
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
-"""Results columns of ε besides the learner's: of a user's own message, and as printed in the papers."""
+"""Results columns with an ε other than the learner's: ε₀ of a user's own message, and the ε that papers print."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a mechanism's parameters are fixed for: cluster sizes, classes, δ and surroundings of a scenario.
+    """The facts about a scenario for which a mechanism fixes its parameters.
 
-    sizes: (C,) users of each cluster. num_classes: K. delta: δ of the scenario.
-    engine, adversaries: of the scenario, for mechanisms that send messages.
-    values: (K,) the public grid of numbers, if labels are numbers; a label is then an index into the grid.
+    sizes: (C,) number of users in each cluster. num_classes: K. delta: δ of the scenario.
+    engine, adversaries: keys of the scenario, for mechanisms that send messages.
+    values: (K,) the public grid of numbers if labels are numbers, of which a label is then the index; else None.
     """
 
     sizes: NDArray[np.int64]
@@ -55,10 +54,10 @@ class Setup:
 class Accounted:
     """The privacy figures of one run.
 
-    learner: a bound for each cluster, in the population's order; for a run that keeps only sums, a bound for each
-    cluster that may hold the largest or smallest figure.
-    statements: the worst bound over all users, by the results column that holds ε; the learner's is included.
-    facts: other results columns, about the realised network.
+    learner: the learner's bound for each cluster, in the population's order; for a run that keeps only sums, only for
+    clusters that may have the largest or smallest ε.
+    statements: bounds for all users, by the results column that holds ε; the learner's bound is included.
+    facts: further results columns about the realised network.
     """
 
     learner: tuple[PrivacyBound, ...]
@@ -67,7 +66,7 @@ class Accounted:
 
 
 class Deployment(ABC):
-    """A mechanism whose parameters are fixed for a given population, ready to run and to account for.
+    """A mechanism whose parameters are fixed for a given population; it can run, and state its privacy.
 
     trust: the party that users must trust for the learner's ε to hold.
     """
@@ -77,10 +76,10 @@ class Deployment(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The fixed parameters by the results column that holds each, one of the `columns` of the configuration."""
+        """The fixed parameters, by results column; the columns are the `columns` of the configuration."""
 
     def nodes(self, population: Population) -> Population:
-        """The participants that send messages over the network: by default the users of the population."""
+        """The participants of the network; by default the users of the population."""
         return population
 
     def run(
@@ -97,29 +96,25 @@ class Deployment(ABC):
             population: the users.
             network: the network over which messages travel; unused by a mechanism without messages.
             streams: the replicate's random streams.
-            record: keep the transcript.
-            places: directories in which the network's files are looked for.
+            record: whether to keep a transcript of the messages.
+            places: directories that hold the network's files.
         """
         opened = Network.open(network, self.nodes(population), streams, places)
         return self.release_on(opened, population, record)
 
     @abstractmethod
     def release_on(
-        self,
-        opened: Network,
-        population: Population,
-        record: bool = False,
-        part: tuple[int, int] | None = None,
+        self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Privatises the users' labels on a network opened for them, and returns the outcome of the run.
+        """Privatises the users' labels on an opened network, and returns the outcome of the run.
 
         Args:
-            record: keep the transcript. part: (first, last) runs shards first..last-1 only; None: all.
+            record: whether to keep a transcript. part: (first, last) runs shards first..last-1 only; None: all shards.
         """
 
     @abstractmethod
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at the given δ if nothing fails, one bound for each cluster size (distinct, ascending)."""
+        """The learner's bound at δ for each cluster size (distinct, ascending), if nothing fails."""
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
         """ε₀ of a user's own message, the largest over the cluster sizes; None if she sends none."""
@@ -127,24 +122,22 @@ class Deployment(ABC):
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions under which `local_epsilon` holds against an observer of a user's own message, as sentences."""
+        """Conditions of `local_epsilon`, as sentences."""
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of the guessing advantage of an observer of a user's own message; all labels are equally likely.
+        """Upper bound of how much more often an observer of a user's message guesses her label right than without it.
 
-        The advantage is how much more often the observer guesses the label right than without the message. It is None
-        if
-        users send no messages, or if the bound follows from `local_epsilon`.
+        All labels are equally likely. None if users send no messages, or if the bound follows from `local_epsilon`.
         """
         return None
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that this situation violates; None if all hold."""
+        """The first condition of `privacy` that a situation violates; None if all hold."""
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The bounds that the papers print, at δ, by the names in `STATEMENTS`, or why they do not apply."""
+        """The ε at δ that each paper prints, or why it does not apply here, by results column (see `STATEMENTS`)."""
         return {}
 
     def account(
@@ -153,8 +146,7 @@ class Deployment(ABC):
         """The privacy figures of a finished run at δ, for the learner and for other observers.
 
         Args:
-            outcome: result of the run. cluster_sizes: (C,), in the population's order. situation: how labels reached
-                the learner, and the observers. delta: δ.
+            cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
 
         Raises:
             InputError: no bound is known in this situation.
@@ -171,11 +163,10 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """The accountant behind the learner's figure in `account`, for all users; None if only one (ε, δ) is known.
+        """The accountant of the learner's ε in `account`, for all users; None if only one (ε, δ) is known.
 
         Args:
-            outcome: result of the run. cluster_sizes: (C,), in the population's order.
-            situation: how labels reached the learner, and the observers.
+            cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
         """
         return None
 
@@ -184,11 +175,10 @@ class Deployment(ABC):
     ) -> LossLaw:
         """A distribution of the learner's privacy loss that dominates the loss about every user of the run.
 
-        It comes from the accountant of the run, or from the stated bound if there is no accountant.
+        The distribution follows from the accountant of the run, or from the stated bound if there is no accountant.
 
         Args:
-            outcome: result of the run. cluster_sizes: (C,), in the population's order.
-            situation: how labels reached the learner, and the observers.
+            cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
             learner: the stated bound of the learner.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
@@ -197,13 +187,13 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Guessing advantages of observers other than the learner in the realised network, by results column."""
+        """Bounds of the guessing advantages of observers besides the learner in the realised network, by column."""
         return {}
 
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """Statements about all users by results column: the learner's ε, ε₀ of a message, the papers' bounds.
+        """Bounds for all users by results column: the learner's, ε₀ of a message, and those that papers print.
 
         Args:
             learner: the worst bound of the learner. sizes: the distinct cluster sizes.
@@ -219,11 +209,11 @@ class Deployment(ABC):
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """This mechanism with every user following the protocol; None if every user already does."""
+        """This mechanism with all users following the protocol; None if they already do."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Public probabilities of the released hard labels given true labels; None if there are none."""
+        """Public probabilities of the released hard labels given true labels; None if they are not known."""
         return None
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
@@ -236,7 +226,7 @@ class Deployment(ABC):
         By default the scores come from `noise_law`.
 
         Args:
-            outcome: result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+            cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
         """
         release = outcome.release
         law = self.noise_law(outcome) if isinstance(release, LabelRelease) and release.kind == "hard" else None
@@ -244,5 +234,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """Flip probability of the released labels in the limit of infinitely many (two classes); None if unknown."""
+        """Flip probability that learners face in infinitely many released labels (two classes); None if unknown."""
         return None

@@ -1,15 +1,15 @@
 """DP-SGD for multinomial logistic regression by a trusted curator, plain and as LabelDP-Pro.
 
-The curator learns from all labels, and only the noisy model leaves her.
+The curator learns from all labels, and releases only the noisy model.
 
-Plain DP-SGD is the baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with public features and one
-protected label per user.
+Plain DP-SGD (Abadi et al. 2016) is the baseline of the clustering paper's Figure 1; here features are public, and each
+user has one protected label.
 
-LabelDP-Pro projects the noisy gradients on what the public features allow (Ghazi et al. 2024). Without noise the mean
-gradient is about a mixture of the gradients that public rows would have under each class. These class gradients are
-known without any label. The noisy gradient is replaced by the nearest such mixture. This is the variant ALTCONV: the
-public rows of a step are drawn independently of its batch. Variants that use the rows of the batch are not offered:
-they would reveal who is in the batch, so that subsampling would no longer amplify privacy.
+LabelDP-Pro (Ghazi et al. 2024) projects noisy gradients by public features. The class gradients of a public row are the
+gradients that the row would have under each class; they are known without any label. Without noise the mean gradient is
+about a mixture of class gradients, so the noisy gradient is replaced by the nearest such mixture. This is the variant
+ALTCONV: the public rows of a step are drawn independently of its batch. A variant that used the rows of the batch would
+reveal who is in the batch, so that subsampling would no longer amplify privacy.
 """
 
 import math
@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
@@ -42,27 +42,28 @@ Singles = NDArray[np.float32]
 class NoisySteps(Mechanism):
     """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    of_steps: class of the accountant, made of σ, q and the number of steps.
+    of_steps: class of the accountant of all steps, which takes σ, q and the number of steps.
     """
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd
     trust: ClassVar[Trust] = "curator"
     columns: ClassVar[tuple[Column, ...]] = (SAMPLING_RATE, NOISE_MULTIPLIER)
+    one_of: ClassVar[tuple[str, ...]] = ("noise_multiplier", "target_epsilon")
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
     """σ: standard deviation of the noise in units of `clip`, 0.05 to 1e6. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε at the scenario's δ, above 0 and at most 100: the smallest noise multiplier (3 digits) certified for it."""
+    """ε at the scenario's δ, above 0 and at most 100: the smallest certified noise multiplier (3 digits) is chosen."""
     sampling_rate: float = Field(default=0.05, gt=0, le=1)
     """q: probability that a user is in a step's batch, above 0 and at most 1."""
     epochs: float = Field(default=20.0, gt=0, le=1e4)
-    """Passes over the users, above 0: epochs / sampling_rate steps, rounded, at least one."""
+    """Passes over the users, above 0: there are epochs / sampling_rate steps, rounded, at least one."""
     clip: float = Field(default=1.0, gt=0)
     """C: L2 norm to which each user's gradient is shortened, above 0."""
     feature_norm: float = Field(default=10.0, gt=0)
-    """Root mean square norm to which the (public) features are scaled once they are centred, above 0."""
+    """Root mean square norm to which the public features are scaled after they are centred, above 0."""
     learning_rate: float | None = Field(default=None, gt=0)
-    """Length of a step. Absent: (4.5 / clip) / (1 + 0.85 r), where r is the norm of the noise of all steps together in
-    units of `clip`, σ sqrt(steps · parameters) / (q n), which is public."""
+    """Length of a step. Absent: (4.5 / clip) / (1 + 0.85 r), where r = σ sqrt(steps · parameters) / (q n) is the norm
+    of the noise of all steps together, in units of `clip`; it is public."""
     l2: float = Field(default=0.0, ge=0)
     """Weight of the penalty |w|²/2 against the mean log loss, at least 0."""
     releases: ClassVar[ReleaseKind] = "model"
@@ -72,14 +73,8 @@ class NoisySteps(Mechanism):
         """Number of gradient steps."""
         return max(1, round(self.epochs / self.sampling_rate))
 
-    @model_validator(mode="after")
-    def _one_noise(self) -> Self:
-        if (self.noise_multiplier is None) == (self.target_epsilon is None):
-            raise ValueError("give either noise_multiplier or target_epsilon")
-        return self
-
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the least noise multiplier certified for ε at δ; sizes and classes do not matter."""
+        """This configuration with the least noise multiplier certified for ε at δ."""
         fixed = self
         try:
             if self.target_epsilon is not None:
@@ -142,9 +137,9 @@ class NoisySteps(Mechanism):
 class DpSgdConfig(NoisySteps):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
-    The defaults were chosen once, on the benchmark sets MNIST, Fashion-MNIST and digits, for a low error rate at ε from
-    0.1 to 4 (a choice that ε does not account for on these sets themselves): nearly every gradient is clipped, and
-    probabilities are not calibrated. `feature_norm = 1` with `clip = 2` clips hardly any, better where log loss counts.
+    The defaults were chosen once on MNIST, Fashion-MNIST and digits, for a low error rate at ε from 0.1 to 4; on these
+    sets ε does not cover that choice. Nearly every gradient is clipped, and probabilities are not calibrated. With
+    `feature_norm = 1` and `clip = 2` hardly any gradient is clipped, which is better if log loss counts.
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
@@ -156,7 +151,7 @@ class DpSgdConfig(NoisySteps):
 class Scaling:
     """A map from public features to inputs of the model: centred, scaled by one number, with a constant 1 appended.
 
-    centre: (d,), subtracted. factor: multiplies what remains.
+    centre: (d,), subtracted from the features. factor: multiplies the difference.
     """
 
     centre: NDArray[np.float64]
@@ -178,7 +173,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class SoftmaxModel:
-    """A multinomial logistic regression. weights: (K, d+1), the intercepts last. scaling: maps features to inputs."""
+    """A multinomial logistic regression. weights: (K, d+1), intercepts last. scaling: maps features to the inputs."""
 
     weights: Singles
     scaling: Scaling
@@ -216,7 +211,7 @@ def softmax(logits: Singles) -> Singles:
 class LabelDpProConfig(NoisySteps):
     """A curator who holds all labels takes gradient steps whose noise is reduced by public features (LabelDP-Pro).
 
-    The model, and the defaults of the keys that DP-SGD has too, are those of `dp_sgd`.
+    The model is that of `dp_sgd`, and the keys of `dp_sgd` have the same defaults here.
     """
 
     kind: Literal["label_dp_pro"] = "label_dp_pro"
@@ -224,16 +219,16 @@ class LabelDpProConfig(NoisySteps):
     conditions: ClassVar[tuple[str, ...]] = PROJECTED_CONDITIONS
     of_steps: ClassVar[type[DpSgd]] = ProjectedSteps
     public_batch: int = Field(default=128, ge=1, le=10_000)
-    """m: number of users, drawn in each step independently of its batch, whose features are used; 1 to 10,000."""
+    """m: number of users whose public features a step uses, drawn independently of its batch, 1 to 10,000."""
     iterations: int = Field(default=50, ge=1, le=10_000)
     """Iterations of each projection, 1 to 10,000."""
     smoothing: float = Field(default=0.75, gt=0, le=1)
-    """λ: weight of the projection against the mean over all public rows and classes, above 0 and at most 1."""
+    """λ: weight of the projection, above 0 and at most 1; the mean over all class gradients has the weight 1 - λ."""
 
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """Returns a mixture (K, d+1) of clipped class gradients of public rows that is near the noisy gradient.
+        """Returns a mixture (K, d+1) of clipped class gradients of public rows that is close to the noisy gradient.
 
         Args:
             gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
@@ -260,7 +255,7 @@ def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: flo
 
 
 def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) -> Singles:
-    """Returns the gradient (K, d+1) that is the mixture of all class gradients with the weights `mixture` (m, K).
+    """Returns the mixture (K, d+1) of all class gradients with the weights `mixture` (m, K).
 
     Args:
         residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).

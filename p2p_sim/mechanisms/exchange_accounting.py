@@ -1,6 +1,6 @@
-"""Privacy of a finished exchange in the realised network, cluster by cluster, never averaged over replicates.
+"""Privacy bounds of a finished exchange, for each cluster of the realised network and each observer.
 
-`realised_accountants.accountant` says which accountant counts for which observer, and why.
+`realised_accountants.accountant` says which accountant belongs to which observer, and why.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from p2p_sim.privacy.conditions import (
     SET_SEEN,
     TIMES_FREE,
 )
-from p2p_sim.privacy.conversions import advantage
+from p2p_sim.privacy.guessing_advantage import advantage
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
 from p2p_sim.privacy.worst_of_several import WorstOf, kept_delta
@@ -37,13 +37,14 @@ Floats = NDArray[np.float64]
 class ClusterPrivacy:
     """Privacy bounds of one cluster against several observers, each for the user with the largest ε.
 
-    learner: who sees the set of submissions. others: the same, without users who submitted their own label.
-    timed: a learner who also sees when each submission came. coalition: the learner together with the colluding users
-    of the cluster, about all others. watched: whether the cluster has colluding users.
-    meets: upper bound of the probability that some colluding user fetched a given user's label; None if it is unknown,
-    or if there is no colluding user. unmet: the coalition's bound about users whose label no colluding user fetched;
-    None if all users collude.
-    sample: the largest bound of a sample of users, where `others` is an upper bound not computed user by user.
+    learner: the learner, who sees the set of submissions. others: the learner, about users who did not submit their own
+    label. timed: a learner who also sees when each submission came. coalition: the learner together with the cluster's
+    colluding users, about all other users.
+    watched: whether the cluster has colluding users.
+    meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown or
+    nobody colludes.
+    unmet: the coalition's bound about users whose label no colluding user fetched; None if all users collude.
+    sample: the largest bound of a sample of users, if `others` is an upper bound not computed for each user; else None.
     """
 
     learner: PrivacyBound
@@ -62,22 +63,19 @@ def cluster_privacy(
     """Yields the privacy bounds of every chosen cluster of a run, in the population's order.
 
     Args:
-        shards: what is known of the run besides labels.
-        among: (C,), the clusters to look at; default: all.
-        noise: the randomizer of each label. Payloads other than flipped labels have a bound if every user may ask any
-            other and no coalition looks on; else their bound is that of a message seen with its sender.
-        delta: δ of every bound.
+        shards: network records of the run. noise: the randomizer of each label. delta: δ of every bound.
+        among: (C,), marks the chosen clusters; None: all.
     """
     clusters = clusters_of(shards) if among is None else itertools.compress(clusters_of(shards), among)
     return (_cluster(cluster, noise, delta) for cluster in clusters)
 
 
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
-    """Marks the clusters (C,) of a run that hold its largest and smallest ε, so that the others need no accounting.
+    """Marks the clusters (C,) of a run that may hold its largest or smallest ε; the other clusters need no accounting.
 
-    Let S users answer, and t of them submit what they fetched uniformly. Reveal the noisy bits of b users, and which
-    submissions came from them: what remains is an exchange among S - b users with at most t submissions. So ε does not
-    fall if S falls, or if t grows. Clusters with more facts than S and t are always marked.
+    Let S users answer, and let t users submit a label that they fetched uniformly. Reveal the noisy bits of b users and
+    the submissions that came from them: an exchange among S - b users with at most t submissions remains. So ε does not
+    fall if S falls, or if t grows. Clusters whose ε depends on more than S and t are always marked.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in clusters_of(shards):
@@ -112,7 +110,7 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Counts of users who submitted own labels, colluded or were probed, and the largest `meets`, by results column."""
+    """Results columns: numbers of users who submitted own labels, colluded or were probed, and the largest `meets`."""
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -123,14 +121,14 @@ def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]
 
 
 class UserEpsilons(NamedTuple):
-    """ε of every user (n,) against a learner who sees the set of submissions, and one bound for all users."""
+    """ε (n,) of each user against a learner who sees the set of submissions, and one bound for all users."""
 
     epsilons: Floats
     statement: PrivacyBound
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of every user of a run, in the population's order, and one bound for all of them.
+    """Certified ε at δ of each user of a run, in the population's order, and one bound for all users.
 
     Args:
         shards: network records of the run. noise: the randomizer of each label.
@@ -141,7 +139,7 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
-    """Accountant of a run against a learner who sees the set of submissions: the worst over clusters, for all users.
+    """Accountant of all users of a run against a learner who sees the set of submissions: the worst over clusters.
 
     Args:
         shards: network records of the run. noise: the randomizer of each label.
@@ -154,7 +152,7 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Upper bounds of δ (C, J) for the first user of each cluster at each of J values of ε; an audit tests them.
+    """Upper bounds of δ (C, J) about the first user of each cluster at each of J values of ε, for an audit.
 
     Args:
         shards: network records of the run. noise: the randomizer of each label.
@@ -168,9 +166,10 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """Upper bound of the guessing advantage of the learner and all colluding users together, about any other user.
+    """Upper bound of how much more often the coalition guesses a label right than it would without the run.
 
-    All labels are equally likely. The advantage is how much more often a label is guessed right than without the run.
+    The coalition is the learner and all colluding users; the label is that of any other user. All labels are equally
+    likely.
 
     Args:
         shards: network records of the run. noise: the randomizer of each label.
@@ -187,6 +186,7 @@ def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_cla
 
 
 def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
+    """The privacy bounds of one cluster at δ."""
     passed_on = accountant(cluster, noise, "others")
     others, sample = _with_sample(passed_on, delta, cluster.hidden)
 
@@ -195,15 +195,15 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         return others if model is passed_on else model.epsilon(delta)
 
     learner, timed = bound("learner"), bound("learner-times")
-    # where times reveal nothing, a learner who also sees them has the same bound, with that as a condition
+    # if times reveal nothing, a learner who also sees them has the same bound, under this further condition
     added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
     conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
     timed = replace(timed, observer="learner-times", conditions=conditions)
-    if not cluster.watched:  # the learner is in the coalition, whether or not a member is here
+    if not cluster.watched:  # then the coalition is the learner alone
         coalition = _as_coalition(learner, learner)
         return ClusterPrivacy(learner, others, timed, coalition, unmet=coalition, sample=sample)
     model = accountant(cluster, noise, "coalition")
-    coalition = _as_coalition(_epsilon(model, delta, cluster.hidden & ~cluster.member), learner)
+    coalition = _as_coalition(_with_sample(model, delta, cluster.hidden & ~cluster.member)[0], learner)
     meets, unmet = _unmet(cluster, noise, delta)
     if cluster.fell_back or cluster.chosen:
         meets, unmet = 1.0 if cluster.chosen else meets, coalition
@@ -212,19 +212,19 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
-    """A bound restated as the coalition's, with ε raised to the learner's where it is smaller.
+    """A bound restated as the coalition's, with ε raised to the learner's ε if that is larger.
 
-    The coalition includes the learner, but its bound is about fewer users.
+    The coalition includes the learner, but `bound` is about fewer users than `learner`.
     """
     upper = max(bound.epsilon_upper, learner.epsilon_upper)
     return replace(bound, observer="coalition", epsilon_upper=upper)
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Bounds the probability that a colluder fetched a given label, and ε of users whose label none of them fetched.
+    """Bounds of the probability that a colluder fetched a given label, and of ε of users whose label none fetched.
 
-    The colluders' bits and fetches count as revealed. Either result is None where it is unknown. A fetched label
-    keeps the protection of its own noise, as flips do not depend on fetches.
+    The colluders' bits and the labels they fetched count as revealed. A result is None if it is unknown. A fetched
+    label is still protected by its own noise, since flips do not depend on fetches.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
@@ -243,7 +243,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
-    """ε of each user of a cluster at δ, and one bound for all of them."""
+    """ε at δ of each user of a cluster, and one bound for all of them."""
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
         epsilons = model.user_epsilons(delta)
@@ -251,7 +251,7 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
         epsilons = np.full(len(cluster.hidden), model.epsilon(delta).epsilon_upper)
     worst = np.zeros(len(epsilons), dtype=np.bool_)
     worst[np.argmax(np.where(cluster.hidden, epsilons, -1.0))] = True
-    bounds = [_epsilon(model, delta, worst)]
+    bounds = [_with_sample(model, delta, worst)[0]]
     epsilons = np.where(cluster.answers | cluster.anything, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
@@ -261,17 +261,15 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
     return UserEpsilons(epsilons, statement)
 
 
-def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
-    """The bound at δ for the user with the largest ε among those whose noisy bit is hidden (mask `hidden`)."""
-    return _with_sample(model, delta, hidden)[0]
-
-
 def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
-    """The bound at δ for the hidden user with the largest ε, and the largest bound of a sample of users.
+    """The bound at δ for the user with the largest ε, and the largest bound of a sample of users.
 
     The sample's bound is None if the first bound was computed for each user.
+
+    Args:
+        hidden: (n,) whether a user's noisy bit is hidden from the observer; only such users count.
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
@@ -281,5 +279,5 @@ def _with_sample(
 
 @lru_cache(maxsize=65_536)
 def _kept_epsilon(model: Accountant, delta: float) -> PrivacyBound:
-    """The bound of an accountant at δ, cached, since many clusters share equal accountants."""
+    """The bound of an accountant at δ; cached, since many clusters have equal accountants."""
     return model.epsilon(delta)

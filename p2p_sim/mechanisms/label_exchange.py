@@ -1,8 +1,8 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,7 +16,6 @@ from p2p_sim.exchange.engines import EngineName, Exchange
 from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
-from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.exchange_accounting import (
     cluster_privacy,
     clusters_to_evaluate,
@@ -28,7 +27,7 @@ from p2p_sim.mechanisms.exchange_accounting import (
 from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.mechanism import SAMPLING_RATE, Column
 from p2p_sim.mechanisms.message_payloads import OF_MESSAGES, MessagesConfig, flipped_labels
-from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
+from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, ValueLaw, of_messages
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig, RandomizedResponse
 from p2p_sim.mechanisms.realised_accountants import NoiseAlone
@@ -41,9 +40,11 @@ from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Con
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob, smallest_flip_prob
 from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER, peer_weights
-from p2p_sim.privacy.exchange.paper_bounds import Lemma9, theorem3_stated, worst_stated
-from p2p_sim.privacy.where_bounds_hold import Situation, Stated
+from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated, theorem3_stated
+from p2p_sim.privacy.where_bounds_hold import Situation, Stated, first_failure
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
+
+_weights = cache(peer_weights)  # checked once for each value of the key `peers`
 
 
 class LabelExchangeConfig(FlippedLabelsConfig, Extended):
@@ -106,8 +107,8 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     @property
     def asking(self) -> Asking:
         """How many peers each user asks, and whether she submits when some replies are missing."""
-        peers = self.peers if isinstance(self.peers, int) else {int(k): share for k, share in self.peers.items()}
-        return Asking(peer_weights(peers), self.missing == "answered")
+        peers = self.peers if isinstance(self.peers, int) else tuple((int(k), w) for k, w in self.peers.items())
+        return Asking(_weights(peers), self.missing == "answered")
 
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
@@ -232,7 +233,6 @@ class LabelExchangeMechanism(Deployment):
         return noise.majority(size, self.sampling_rate, self.asking.shares)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of a single message, whatever the cluster sizes."""
         return self.randomizer.local_epsilon
 
     def account(
@@ -244,10 +244,9 @@ class LabelExchangeMechanism(Deployment):
         chosen = clusters_to_evaluate(outcome.realised)
         summed = outcome.realised[0].users is not None  # nobody asks for a single cluster's figure
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
-        deciding = clusters if summed else list(itertools.compress(clusters, chosen))
-        stated = self.stated(
-            worst_bound([cluster.learner for cluster in deciding]), np.unique(cluster_sizes), situation
-        )
+        deciding = clusters if summed else [each for each, decides in zip(clusters, chosen, strict=True) if decides]
+        worst = worst_bound([cluster.learner for cluster in deciding])
+        stated = self.stated(worst, np.unique(cluster_sizes), situation)
         learner = tuple(cluster.learner for cluster in clusters)
         return Accounted(learner, {**stated, **observed(deciding)}, facts_of(outcome.realised, deciding))
 
@@ -312,13 +311,16 @@ class LabelExchangeMechanism(Deployment):
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:
-        return self.protection(2).applies(self.situation(situation))
+        return first_failure(self.protection(2).requires, self.situation(situation))
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         exchange, theta = self.situation(situation), self.sampling_rate
         alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is looked at
+        # the largest ε of a cluster, or what fails in the first cluster where no ε is stated
+        lemma9 = [lemma9_stated(int(n), alpha, theta, delta, exchange) for n in sizes]
+        failed = next((stated for stated in lemma9 if stated.epsilon is None), None)
         return {
-            "epsilon_paper_lemma9": worst_stated(Lemma9(int(n), alpha, theta, delta).stated(exchange) for n in sizes),
+            "epsilon_paper_lemma9": failed or max(lemma9, key=lambda stated: stated.epsilon or 0.0),
             "epsilon_paper_theorem3": theorem3_stated(int(sizes.min()), alpha, theta, delta, exchange),
         }
 

@@ -1,28 +1,33 @@
-"""Randomizers of regression labels: messages whose payload names an output value.
+"""Labels that are numbers: RR-on-Bins and the optimal unbiased randomizer, as messages and as local mechanisms.
 
-A label is an index into a public grid of values, so the exchange carries it like a class. The payload is an index
-into the randomizer's own output values; `values_of` turns payloads into numbers.
+A label is an index into a public grid of values, so the exchange carries it like a class. The payload of a message is
+an index into the randomizer's output values; `values_of` turns payloads into numbers.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from p2p_sim.base.configuration import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
+from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
+from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.noise_law import Source, ValueLaw
+from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.rr_with_prior import check_prior
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.randomized_response import attained_epsilon, drawn_from_rows, law_delta, local_flip_prob
 from p2p_sim.privacy.rivals.rr_on_bins import Bins, LossName, best_bins, bins_law
-from p2p_sim.privacy.rivals.unbiased_values import UnbiasedLaw, best_unbiased
+from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON, UnbiasedLaw, best_unbiased
 from p2p_sim.privacy.stated_accountants import Under
 
 Floats = NDArray[np.float64]
@@ -45,11 +50,10 @@ class ValueMessage(Message):
     noun: ClassVar[str] = "number"
     releases: ClassVar[PayloadKind] = "values"
     parameters: ClassVar[dict[str, float]] = {}
-    """Nothing that a row has a column for."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of ε₀ beyond those of any message: the grid is public, and so is the prior if there is one."""
+        """Further conditions of ε₀: the grid is public, and so is the prior if one is given."""
         return (PUBLIC_GRID,) if self.prior is None else (PUBLIC_GRID, PUBLIC_PRIOR)
 
     @property
@@ -60,7 +64,7 @@ class ValueMessage(Message):
     @property
     @abstractmethod
     def outputs(self) -> Floats:
-        """The m values (m,) that a message can name."""
+        """Output values (m,): the numbers that a message can name."""
 
     @property
     @abstractmethod
@@ -69,7 +73,6 @@ class ValueMessage(Message):
 
     @property
     def payload_bits(self) -> int:
-        """Size of one message in bits: enough to name one of m output values."""
         return (len(self.outputs) - 1).bit_length()
 
     @property
@@ -78,15 +81,14 @@ class ValueMessage(Message):
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
-        """The public law of the released numbers; `source`: whose label each is, the user's or a cluster member's."""
+        """The public law of the released numbers; `source`: whose label is released under a user's name."""
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Returns the numbers (n,) that the learner gets for payloads (n,)."""
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """Returns an ε at which δ(ε) of one message is still above δ: no valid ε at δ is smaller."""
+        """An ε at which δ(ε) of one message is still above δ, so that every valid ε at δ is larger."""
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
@@ -102,7 +104,7 @@ class RrOnBins(ValueMessage):
 
     Args:
         loss: "squared" or "absolute"; the bins minimise its expectation under the prior.
-        debias: give the learner the numbers of `debiased`, instead of the bins' output values.
+        debias: whether the learner gets the numbers of `debiased`, not the bins' output values.
     """
 
     loss: LossName = "squared"
@@ -122,22 +124,19 @@ class RrOnBins(ValueMessage):
 
     @property
     def outputs(self) -> Floats:
-        """Output value (b,) of each bin."""
         return np.array(self.bins.outputs)
 
     @property
     def numbers(self) -> Floats:
-        """The number (b,) that the learner uses for each bin: its output value, or the debiased one."""
+        """The number (b,) that the learner uses for each bin: the bin's output value, or its debiased number."""
         return self.debiased(np.arange(len(self.bins))) if self.debias else self.outputs
 
     @property
     def law(self) -> Floats:
-        """Matrix (k, b): probability of each bin given each label value."""
         return bins_law(self.bins.bin_of, len(self.bins), self.target_epsilon)
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of randomised response over the bins."""
         return self.noise.local_epsilon
 
     @property
@@ -146,7 +145,7 @@ class RrOnBins(ValueMessage):
         return self.noise.total_variation
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the users' messages: a noisy bin (n,) for each of the labels (n,) in 0..k-1."""
+        """Draws the users' messages: a noisy bin (n,) for each of the labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
@@ -161,37 +160,32 @@ class RrOnBins(ValueMessage):
         return np.asarray(every[payload])
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of one message seen with its sender's name."""
         return self.noise.alone(epsilon)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """Accountant of the learner for an exchange of these messages among `size` users with sampling rate θ."""
         return Under(self.noise.exchanged(size, sampling_rate), self.caveats)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Accountant of the learner for a realised network: `submissions` messages fetched from `sources` users."""
         return Under(self.noise.fetched(sources, submissions), self.caveats)
 
 
 @dataclass(frozen=True)
 class UnbiasedValues(ValueMessage):
-    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): the mean of an output is the label's value."""
+    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): its mean output is the label's value."""
 
     kind: ClassVar[str] = "value"
 
     @cached_property
     def best(self) -> UnbiasedLaw:
-        """The optimal law of output values that the linear programme finds, corrected for rounding; solved once."""
+        """The optimal output values and their law, from a linear programme, corrected for rounding."""
         return _best(self.values, self.common_prior, self.target_epsilon)
 
     @property
     def outputs(self) -> Floats:
-        """Output values (m,), which extend beyond the labels' range at both ends."""
         return self.best.outputs
 
     @property
     def law(self) -> Floats:
-        """Matrix (k, m): probability of each output value given each label value."""
         return self.best.law
 
     @cached_property
@@ -205,7 +199,7 @@ class UnbiasedValues(ValueMessage):
         return min(1.0, law_delta(self.best.law, 0.0) * (1.0 + 2.0**-45))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the users' messages: an index (n,) of an output value for each of the labels (n,) in 0..k-1."""
+        """Draws the users' messages: the index (n,) of an output value for each of the labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return drawn_from_rows(self.best.law, labels, rng)
 
@@ -215,34 +209,12 @@ def _best(values: tuple[float, ...], prior: tuple[float, ...], epsilon: float) -
     return best_unbiased(np.array(values), np.array(prior), epsilon)
 
 
-def exchanged_at(
-    randomizer: Callable[[float], ValueMessage],
-    target: float,
-    sizes: NDArray[np.int64],
-    *,
-    sampling_rate: float,
-    delta: float,
-    most: float = 10.0,
-) -> ValueMessage:
-    """The randomizer with the largest ε₀ of three digits that keeps the learner's (ε, δ) in an exchange.
-
-    Args:
-        randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster, ε below `most`.
-        sizes: of the clusters. sampling_rate: θ. most: largest ε₀ allowed.
-    """
-
-    def certified(local: float, size: int) -> bool:
-        return local <= most and randomizer(local).exchanged(size, sampling_rate).satisfies(target, delta)
-
-    return randomizer(largest_local_epsilon(certified, sizes.tolist(), target))
-
-
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
-    """A prior (k,) over label values, estimated from noisy labels (n,) of users who do nothing else.
+    """A prior (k,) over label values, estimated from the noisy labels (n,) of users who take part in nothing else.
 
-    It holds their unbiased shares, with at least 1/(n k) for each value before scaling. These users pay with their own
-    ε; the labels of all others take no part. So the total is the larger ε (parallel composition), if who pays is public
-    and drawn without the labels.
+    The prior holds the unbiased shares of the values, raised to at least 1/(n k) before they are scaled to sum 1. The
+    labels of all other users play no role. So the total is the larger ε of the two groups of users (parallel
+    composition), if the choice of the groups is public and independent of the labels.
     """
     k = noise.num_classes
     if not len(payload):
@@ -250,3 +222,114 @@ def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[f
     shares = noise.debiased(payload.astype(np.uint8, copy=False)).mean(axis=0)
     shares = np.maximum(shares, 1.0 / (len(payload) * k))
     return tuple((shares / shares.sum()).tolist())
+
+
+class ValuesConfig(Config):
+    """Base of the configurations of randomizers of numeric labels, for local mechanisms and exchanges."""
+
+    prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=64)
+    """Prior over the k label values: k public probabilities that do not come from the labels; absent: all the same."""
+
+    @abstractmethod
+    def at(self, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
+        """The randomizer whose message has ε₀ = `epsilon`, for the public grid `values`.
+
+        Raises:
+            InputError: labels are classes, or ε₀ is too small for the solver.
+        """
+
+
+class BinsConfig(ValuesConfig):
+    """Keys of RR-on-Bins: randomised response over bins of the label values."""
+
+    loss: LossName = "squared"
+    """"squared" or "absolute": the bins and their output values minimise its expectation under the prior."""
+    debias: bool = False
+    """Give the learner numbers that undo the noise on average, not the output values of the bins."""
+
+    def at(self, epsilon: float, values: tuple[float, ...] | None) -> RrOnBins:
+        return RrOnBins(epsilon, numbers_of(values), self.prior, self.loss, self.debias)
+
+
+class UnbiasedConfig(ValuesConfig):
+    """Keys of the optimal unbiased randomizer, whose mean output, given a label, is the label's value."""
+
+    def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
+        randomizer = UnbiasedValues(epsilon, numbers_of(values), self.prior)
+        try:
+            randomizer.best  # noqa: B018  # solves the linear programme
+        except ValueError as error:
+            raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger one") from None
+        return randomizer
+
+
+def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
+    """Returns the public grid of label values if labels are numbers.
+
+    Raises:
+        InputError: labels are classes; then `values` is None.
+    """
+    if values is None:
+        raise InputError(
+            "mechanism: needs labels that are numbers, as population.kind = 'linear' or 'diabetes' has, or "
+            "'table' with label_range"
+        )
+    return values
+
+
+class LocalValues(LocalChannel, ValuesConfig):
+    """Base of local mechanisms that release numbers: every user randomizes her own label."""
+
+    conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR)
+    releases: ClassVar[ReleaseKind] = "values"
+    target_epsilon: float = Field(gt=0, le=LARGEST_EPSILON)
+    """ε, above 0 and at most 10."""
+
+    def check(self, num_classes: int) -> None:
+        check_prior("mechanism.prior", self.prior, num_classes)
+
+    def calibrated(self, setup: Setup) -> Self:
+        self.randomizer(setup)  # refuses labels that are classes
+        return self
+
+    def randomizer(self, setup: Setup) -> ValueMessage:
+        return randomizer_at(self, self.target_epsilon, setup.values)
+
+    def accountant(self, setup: Setup, size: int) -> Accountant:
+        noise = self.randomizer(setup)
+        return LocalAccountant(noise, noise.local_epsilon, (*LOCAL_CONDITIONS, *noise.caveats))
+
+    @property
+    def local_conditions(self) -> tuple[str, ...]:
+        return (*LOCAL_CONDITIONS, *self.noise.caveats)
+
+    def value_law(self, outcome: Outcome) -> ValueLaw:
+        return self.randomizer(self.setup).published("user")
+
+
+@lru_cache(maxsize=256)
+def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
+    """The randomizer of a configuration at ε₀ for a public grid; cached, since its optimisation takes long."""
+    return config.at(epsilon, values)
+
+
+class RrOnBinsConfig(LocalValues, BinsConfig):
+    """Every user sends the bin of her label through randomised response, with her name (RR-on-Bins).
+
+    The label is a number on a public grid. The bins and their output values are the best for the prior and the loss
+    (Ghazi et al., ICLR 2023). There is no trusted party and no amplification.
+    """
+
+    kind: Literal["rr_on_bins"] = "rr_on_bins"
+    described: ClassVar[str] = "RR-on-Bins, every user on her own"
+
+
+class UnbiasedValuesConfig(LocalValues, UnbiasedConfig):
+    """Every user sends a number whose mean is her label, with her name (optimal unbiased randomizer).
+
+    The label is a number on a public grid. No unbiased randomizer with this ε has a smaller squared error under the
+    prior (Badanidiyuru et al., NeurIPS 2023). There is no trusted party and no amplification.
+    """
+
+    kind: Literal["unbiased_values"] = "unbiased_values"
+    described: ClassVar[str] = "optimal unbiased values, every user on her own"

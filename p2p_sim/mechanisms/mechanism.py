@@ -1,16 +1,16 @@
-"""Base classes of mechanisms: a configuration that releases labels and names its accountant.
+"""Base classes of mechanisms: a configuration that releases labels and has an accountant.
 
-A mechanism that sends no messages is one class with its keys, `release` and `accountant`. Class attributes and further
-methods replace defaults where a mechanism knows more.
+A mechanism that sends no messages is one class with its keys, `release` and `accountant`. It may override the defaults
+of further class attributes and methods.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, model_validator
 
 from p2p_sim.base.checked_values import require
 from p2p_sim.base.configuration import Config
@@ -35,7 +35,7 @@ from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 class Column:
     """A column of the results that holds a parameter with which a mechanism ran.
 
-    name: of the column, and of the mechanism's attribute that holds the value. text: description with its symbol.
+    name: name of the column and of the mechanism's attribute with the value. text: description with the symbol.
     unit: empty for a plain number.
     """
 
@@ -56,12 +56,13 @@ SAMPLING_RATE = Column("sampling_rate", "sampling rate θ")
 class MechanismBase(Config):
     """Base of all configurations of a mechanism.
 
-    described: its name in a report, after "Labels are privatised by"; empty: its kind.
-    conditions: the conditions of its bounds for the learner, as a report lists them.
-    adjacency: how neighbouring data sets of its bounds differ: in one user's label, or in a whole row ("example").
+    described: the mechanism's name in a report, after "Labels are privatised by"; empty: its kind.
+    conditions: the conditions of its bounds on what the learner sees, as a report lists them.
+    adjacency: what neighbouring data sets differ in: one user's label, or her whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether it accepts users who are drawn shard by shard (`People`), if nobody lies.
+    by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), if nobody lies.
     columns: the columns of results that hold its parameters.
+    one_of: two keys of which a scenario must give exactly one; empty: no such rule.
     """
 
     kind: str
@@ -71,6 +72,13 @@ class MechanismBase(Config):
     conditions: ClassVar[tuple[str, ...]] = ()
     adjacency: ClassVar[Adjacency] = "label"
     columns: ClassVar[tuple[Column, ...]] = ()
+    one_of: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> Self:
+        if self.one_of and sum(getattr(self, key) is not None for key in self.one_of) != 1:
+            raise ValueError(f"give either {' or '.join(self.one_of)}")
+        return self
 
     @property
     def releases(self) -> ReleaseKind:
@@ -79,11 +87,15 @@ class MechanismBase(Config):
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter is computed from private data that nobody receives; its choice is then not private."""
+        """Whether a parameter is computed from private data, so that its choice is not private."""
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with its oracle parameters set; heterogeneity: φ of the population."""
+        """This configuration with the parameters set that are computed from private data.
+
+        Args:
+            heterogeneity: φ of the population.
+        """
         return self
 
     def beside(self, learner: Config) -> Self:
@@ -91,7 +103,7 @@ class MechanismBase(Config):
         return self
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if parameters do not fit K classes; by default all do."""
+        """Raise InputError if parameters do not fit the number of classes; by default all do."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
@@ -106,14 +118,14 @@ class MechanismBase(Config):
 
     @abstractmethod
     def deployed(self, setup: Setup) -> Deployment:
-        """The mechanism with its parameters fixed for the population of `setup`, calibrated if a target ε is given."""
+        """The mechanism with its parameters fixed for the population of `setup`; calibrated, if a target ε is given."""
 
 
 class Mechanism(MechanismBase, Deployment):
     """Base of mechanisms that send no messages.
 
     trust: the party that users must trust for the learner's ε to hold.
-    whole: whether it works on all users at once, as for a model, so that no part of the shards can run alone.
+    whole: whether `release` gets all users at once, not the users of one shard.
     """
 
     trust: ClassVar[Trust] = "nobody"
@@ -122,24 +134,20 @@ class Mechanism(MechanismBase, Deployment):
 
     @abstractmethod
     def release(
-        self,
-        labels: NDArray[np.uint8],
-        features: NDArray[np.floating],
-        clusters: NDArray[np.int64],
-        streams: Streams,
+        self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> Release:
         """Privatises the labels of some users and returns what the learner gets; users are numbered from 0.
 
         Args:
-            labels: (n,) true labels of the users of a shard, or of all users. features: (n, d), public; without columns
-                where users are drawn shard by shard.
+            labels: (n,) true labels of the users of a shard, or of all users. features: (n, d), public; d = 0 if users
+                are drawn shard by shard.
             clusters: (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1.
-            streams: random streams, those of the shard if it runs shard by shard.
+            streams: random streams of the shard, or of the run.
         """
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of the learner, for the label of a user in a cluster of `size` users."""
+        """Accountant of what the learner sees of the label of a user in a cluster of `size` users."""
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with every parameter fixed, such as the least noise for a target ε."""
@@ -158,7 +166,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """The population and surroundings that `deployed` has fixed parameters for; AttributeError before."""
+        """The population and surroundings for which `deployed` has fixed the parameters; AttributeError before that."""
         return self._setup
 
     @property
@@ -182,7 +190,7 @@ class Mechanism(MechanismBase, Deployment):
                 check_release(method_of(offer, self, "release"), release, self.releases, shard.size, classes)
             if not isinstance(release, LabelRelease):
                 return Outcome(release)
-            parts.append(release.after(shard.start))
+            parts.append(replace(release, user=release.user + shard.start))
         return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:

@@ -1,29 +1,60 @@
-"""Configurations of what messages of the exchange may carry instead of flipped labels."""
+"""Configurations of the messages of an exchange that carry other payloads than flipped labels."""
 
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, Literal, cast
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.randomizer import Message, PayloadKind
-from p2p_sim.mechanisms.alibi import Alibi, AlibiConfig
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.label_values import ValueMessage
+from p2p_sim.mechanisms.label_values import (
+    BinsConfig,
+    UnbiasedConfig,
+    ValueMessage,
+    ValuesConfig,
+    randomizer_at,
+)
+from p2p_sim.mechanisms.noisy_vectors import Alibi, AlibiConfig, VectorApproximation, VectorApproximationConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig, randomizer_at
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, RRWithPriorConfig, check_prior
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation, VectorApproximationConfig
 from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
 from p2p_sim.privacy.rivals.alibi import noise_scale_of
 from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
 from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
 
+SomeMessage = TypeVar("SomeMessage", bound=Message)
+
+
+def exchanged_at(
+    randomizer: Callable[[float], SomeMessage],
+    target: float,
+    sizes: NDArray[np.int64],
+    *,
+    sampling_rate: float,
+    delta: float,
+    most: float = LARGEST_EPSILON,
+) -> SomeMessage:
+    """The randomizer with the largest ε₀ of three digits that keeps the learner's (ε, δ) in an exchange.
+
+    Args:
+        randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster.
+        sizes: of the clusters. sampling_rate: θ. most: largest ε₀ allowed.
+    """
+
+    def certified(local: float, size: int) -> bool:
+        return local <= most and randomizer(local).exchanged(size, sampling_rate).satisfies(target, delta)
+
+    return randomizer(largest_local_epsilon(certified, sizes.tolist(), min(target, most)))
+
 
 class MessageConfig(Config, ABC):
-    """Base of the configurations of a message's randomizer."""
+    """Base of the configurations of a message; each makes the randomizer of the message."""
 
     epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε₀ of a single message, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which chooses the
@@ -34,26 +65,25 @@ class MessageConfig(Config, ABC):
     """Largest ε₀ that `mechanism.target_epsilon` may choose."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if parameters do not fit K classes; by default all do."""
+        """Raise InputError if parameters do not fit the number of classes; by default all do."""
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
-        """The randomizer of a message at a local privacy parameter ε₀."""
+        """The randomizer of a message whose ε₀ is `epsilon`."""
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer at the stated ε₀, or at the largest ε₀ that keeps the learner's ε at most `target`."""
         self.check(setup.num_classes)
         if self.epsilon is not None:
             return self.randomizer(self.epsilon, setup)
-        epsilon = cast(float, target)  # one of the two is given
-
-        def certified(local: float, size: int) -> bool:
-            if local > self.most:
-                return False
-            return self.randomizer(local, setup).exchanged(size, sampling_rate).satisfies(epsilon, setup.delta)
-
-        local = largest_local_epsilon(certified, setup.sizes.tolist(), min(epsilon, self.most))
-        return self.randomizer(local, setup)
+        return exchanged_at(
+            lambda local: self.randomizer(local, setup),
+            cast(float, target),  # one of the two is given
+            setup.sizes,
+            sampling_rate=sampling_rate,
+            delta=setup.delta,
+            most=self.most,
+        )
 
 
 class VectorMessages(MessageConfig):
@@ -86,9 +116,9 @@ class PriorMessages(MessageConfig):
     kind: Literal["rr_with_prior"] = "rr_with_prior"
     releases: ClassVar[PayloadKind] = "hard"
     stages: Literal[1] = 1
-    """1: a user's message must not depend on others' messages."""
+    """1: a user's message does not depend on other users' messages."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
-    """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
+    """Common prior: K public probabilities that do not come from the labels; absent: equal."""
 
     def check(self, num_classes: int) -> None:
         """Raise InputError if the prior is no distribution over K classes."""
@@ -113,7 +143,7 @@ class _ValueMessages(MessageConfig, ValuesConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> ValueMessage:
-        """The randomizer at ε₀ for the public grid of numbers; an InputError if labels are classes."""
+        """The randomizer at ε₀ for the public grid of numbers; InputError if labels are classes."""
         return randomizer_at(self, epsilon, setup.values)
 
 
@@ -139,10 +169,13 @@ OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWith
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
-    """Returns the randomizer if it flips labels; a guard for features that need flipped labels.
+    """Returns the randomizer if it flips labels.
+
+    Args:
+        purpose: what needs flipped labels, for the error message.
 
     Raises:
-        InputError: it is another randomizer; `purpose` names the feature in the message.
+        InputError: the randomizer does something else.
     """
     if not isinstance(noise, RandomizedResponse):
         raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")

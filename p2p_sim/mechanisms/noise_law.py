@@ -1,12 +1,18 @@
-"""Public laws of the noise: with which probabilities labels and numbers are released, given the true ones."""
+"""Public laws of the noise on released labels, and the class scores that follow from them.
 
-from dataclasses import dataclass
+A law gives the probability of each released label or number given the true label. A score lets accuracy and class
+shares be estimated without any true label.
+"""
+
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.mechanisms.outcome import LabelRelease
 
 Floats = NDArray[np.float64]
 Source = Literal["user", "cluster"]
@@ -17,11 +23,11 @@ Source = Literal["user", "cluster"]
 class NoiseLaw:
     """Public probabilities of released hard labels given true labels, for users who follow the protocol.
 
-    Lies and fallbacks on the network are not part of it.
+    Lies and fallbacks on the network are left out.
 
-    transition: (G, K, K); entry [g, y, z] is the probability that the true label y is released as z. Rows sum to 1.
-    source: whose true label it is: the user's own, or that of a random user of her cluster.
-    group: (m,) which of the G matrices each released label has; None: all have the first one.
+    transition: (G, K, K) matrices; entry [g, y, z] is the probability that the true label y is released as z.
+    source: whose true label y is: the user's own, or that of a random user of her cluster.
+    group: (m,) index of each released label's matrix; None: all labels have matrix 0.
 
     Raises:
         InputError: a row of a matrix is not a distribution.
@@ -40,7 +46,7 @@ class NoiseLaw:
 
     @staticmethod
     def common(transition: Floats, source: Source = "user") -> "NoiseLaw":
-        """The law of labels that all share one matrix (K, K)."""
+        """The law of labels that all have the same matrix (K, K)."""
         return NoiseLaw(transition[None, :, :], source)
 
     @property
@@ -49,11 +55,11 @@ class NoiseLaw:
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """Index (m,) of the matrix that applies to each of m released labels."""
+        """Index (m,) of the matrix of each of m released labels."""
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:
-        """(m, K): probability of each released label (m,) under each true label."""
+        """Probability (m, K) of each of the released labels (m,) given each true label."""
         return np.asarray(self.transition[self.groups(len(labels)), :, labels])
 
     def weights(self, labels: NDArray[np.integer]) -> Floats:
@@ -76,7 +82,7 @@ class NoiseLaw:
 
 
 LARGEST_CONDITION = 1e12
-"""A matrix of a larger condition number counts as one without an inverse."""
+"""A noise matrix with a condition number of at least this counts as one without an inverse."""
 
 
 def to_simplex(points: Floats) -> Floats:
@@ -96,11 +102,11 @@ def cluster_shares(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Estimated class shares (C, K) of the true labels in each cluster, and the number of released labels (C,).
 
-    A share is the mean of the labels' unbiased weights, projected to the simplex. Clusters without labels get equal
+    The shares are the mean of the labels' unbiased weights, projected to the simplex. Clusters without labels get equal
     shares.
 
     Args:
-        law: of the released labels (m,). cluster: (m,) of the users under whose names they are released.
+        law: law of the noise. labels: (m,) released. cluster: (m,) cluster of each label's user. num_clusters: C.
     """
     sums = np.stack([np.bincount(cluster, w, num_clusters) for w in law.weights(labels).T], axis=1)
     count = np.bincount(cluster, minlength=num_clusters)
@@ -113,8 +119,8 @@ class ValueLaw:
     """Public probabilities of released numbers given true label values.
 
     values: (k,) the label values, increasing. numbers: (m,) the numbers that may be released. law: (k, m) probability
-    of each number given each label value. prior: (k,) the public prior. source: whose label it is: the user's own, or
-    that of a random user of her cluster.
+    of each number given each label value. prior: (k,) public prior over the label values. source: whose label is
+    released under a user's name: her own, or that of a random user of her cluster.
     """
 
     values: Floats
@@ -139,11 +145,134 @@ class ValueLaw:
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:
-        """Log-likelihood ratios (n,) of released numbers (n,), label value `high` against label value `low` (indices).
+        """Log-likelihood ratios (n,) of the released numbers `payload` (n,): label value `high` against value `low`.
 
         Between two numbers of the law the ratio is interpolated.
+
+        Args:
+            low, high: indices of label values.
         """
         order = np.argsort(self.numbers)
         with np.errstate(divide="ignore"):
             ratio = np.log(self.law[high, order]) - np.log(self.law[low, order])
         return np.asarray(np.interp(payload, self.numbers[order], np.nan_to_num(ratio, posinf=1e3, neginf=-1e3)))
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """A random bound, for each cluster, on the absolute error that its released labels share.
+
+    The error is that of the cluster's estimated accuracy, or of an estimated class share.
+
+    mean, variance: (C,) of the random bound.
+    """
+
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Class scores of released labels: the mean of a label's scores, given the true label, is its one-hot vector.
+
+    user: (m,) the user under whose name each label was released.
+    weights: (m, K) the scores; each row sums to 1.
+    source: whose label is scored: the user's own, or that of a random user of her cluster.
+    repeated: for labels of random users: whether one noisy label may be released under several names.
+    upper: (m, K) or None. With it, the mean of `weights` is at most the one-hot vector, and the mean of `upper` is at
+        least that.
+    drift: a bound on an error of the means that the labels of a cluster share; None: there is no such error.
+    """
+
+    user: NDArray[np.integer]
+    weights: Floats
+    source: Source = "user"
+    repeated: bool = True
+    upper: Floats | None = None
+    drift: Drift | None = None
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.weights.shape[1])
+
+    def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
+        """The scores of the labels released in some of the clusters, whose users are numbered anew from 0.
+
+        Args:
+            clusters: (c,) cluster numbers, ascending.
+            cluster_offsets: (C+1,); cluster k holds users offsets[k]..offsets[k+1]-1.
+        """
+        sizes = np.diff(cluster_offsets)
+        chosen = np.zeros(len(sizes), dtype=np.bool_)
+        chosen[clusters] = True
+        home = np.searchsorted(cluster_offsets, self.user, side="right") - 1
+        before = np.cumsum(np.where(chosen, 0, sizes))  # users left out of clusters up to each one
+        mine = chosen[home]
+        drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
+        upper = None if self.upper is None else self.upper[mine]
+        user = self.user[mine] - before[home[mine]]
+        return replace(self, user=user, weights=self.weights[mine], upper=upper, drift=drift)
+
+
+def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
+    """Class scores of hard labels whose noise has a public matrix; None if that matrix gives no scores.
+
+    With an invertible matrix the scores are unbiased. Else there are lower and upper scores, and only if a label
+    released under a user's name is her own.
+    """
+    labels = release.payload.astype(np.int64)
+    used, index = np.unique(law.groups(len(labels)), return_inverse=True)
+    matrices = law.transition[used]
+    if (np.linalg.cond(matrices) < LARGEST_CONDITION).all():
+        return Evidence(release.user, law.weights(labels), law.source)
+    if law.source == "cluster":
+        return None
+    lower, upper = np.stack([bounding_scores(matrix) for matrix in matrices], axis=1)
+    return Evidence(release.user, lower[index.ravel(), labels], upper=upper[index.ravel(), labels])
+
+
+def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
+    """Lower and upper class scores: two matrices (K, K) with a row for each released label.
+
+    Given the true label, the mean lower score is at most its one-hot vector, and the mean upper score at least that.
+    The noise matrix need not have an inverse.
+
+    Let S be the labels that are released with probability above 0. For a class of S, the inverse on S gives a score g.
+    Given a true label in S, the mean of g is the indicator of the class; given another label y it is a number c_y.
+    With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and (g - M)/(1 - M) a lower one.
+    For a class outside S the scores are the trivial 0 and 1.
+
+    Args:
+        transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.
+    """
+    k = len(transition)
+    lower, upper = np.zeros((k, k)), np.ones((k, k))
+    sent = np.flatnonzero(transition.any(axis=0))
+    inside = transition[np.ix_(sent, sent)]
+    if np.linalg.cond(inside) >= LARGEST_CONDITION:
+        return lower, upper
+    scores = np.linalg.inv(inside)
+    others = np.setdiff1d(np.arange(k), sent)
+    means = transition[np.ix_(others, sent)] @ scores
+    most = np.maximum(means.max(axis=0, initial=0.0), 0.0)
+    least = np.minimum(means.min(axis=0, initial=0.0), 0.0)
+    upper[np.ix_(sent, sent)] = scores - least
+    bounded = most < 1.0 - 1e-9
+    lower[np.ix_(sent, sent[bounded])] = ((scores - most) / np.where(bounded, 1.0 - most, 1.0))[:, bounded]
+    return lower, upper
+
+
+def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:
+    """Unbiased class scores of released payloads; None if their randomizer offers none.
+
+    Args:
+        randomizer: made the payloads. source: whose label is released under a user's name.
+    """
+    if release.kind == "signed":
+        return Evidence(release.user, release.payload.astype(np.float64), source)
+    weights = getattr(randomizer, "unbiased", lambda payload: None)(release.payload)  # a plug-in may have none
+    if weights is None:
+        return None
+    centred = weights + (1.0 - weights.sum(axis=1, keepdims=True)) / weights.shape[1]
+    return Evidence(release.user, centred, source)

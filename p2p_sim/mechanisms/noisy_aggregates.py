@@ -1,10 +1,10 @@
-"""Noisy class counts of bags of users: by a trusted curator, or by the users with shares of the noise.
+"""Noisy class counts of bags (groups) of users, computed by a trusted curator or by the users themselves.
 
-Among users, a bag adds up its noisy counts without anybody who sees a label. Each user adds a share of the noise to
-her one-hot label and splits the result into numbers modulo 2^64, one for each helper of her bag. All but one of these
-are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to the learner.
-The learner's total of the sums is the bag's noisy count. Unless all helpers pool what they receive, they see uniform
-numbers only.
+Users compute the noisy counts of their bag so that nobody sees a label. Each user adds a share of the noise to her
+one-hot label and splits the result into numbers modulo 2^64, a number for each helper of her bag. All numbers but the
+last are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to the
+learner. The learner's total of the sums is the bag's noisy count. Helpers see uniform numbers only, unless all helpers
+of a bag pool what they receive.
 """
 
 from abc import abstractmethod
@@ -39,7 +39,7 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draws independent noise shares, of which h sum to two-sided geometric noise of scale σ.
+    """Draws independent noise shares; the sum of h shares is two-sided geometric noise of scale σ.
 
     A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is the noise itself.
 
@@ -53,14 +53,14 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Splits users' values (n, k) into H secret shares (H, n, k) modulo 2^64, which sum over helpers to the values."""
+    """Split users' values (n, k) into shares (H, n, k) for H helpers; their sum is the value, modulo 2^64."""
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
     return sent
 
 
 def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
-    """Sums (H, B, k) modulo 2^64 that the H helpers send the learner, one for each of B bags.
+    """Sums (H, B, k) modulo 2^64 that the H helpers send the learner for each of B bags.
 
     Args:
         sent: (H, n, k) secret shares of the users. bag: (n,) the bag of each user. bags: B.
@@ -72,7 +72,7 @@ def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
 
 
 def totals(sums: Words) -> NDArray[np.int64]:
-    """Noisy counts (B, k) of the bags, as signed numbers: the learner's totals of the helpers' sums (H, B, k)."""
+    """Noisy counts (B, k) of the bags: the learner's totals of the helpers' sums (H, B, k), as signed numbers."""
     return np.asarray(sums.sum(axis=0, dtype=np.uint64).view(np.int64))
 
 
@@ -82,7 +82,10 @@ ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all th
 
 @dataclass(frozen=True)
 class Bags:
-    """The public bags of a shard's users: bag (n,) of each user, and sizes (B,) in users."""
+    """The public bags of a shard's users.
+
+    bag: (n,) index of each user's bag. sizes: (B,) number of users in each bag.
+    """
 
     bag: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -92,8 +95,8 @@ class Bags:
         """Deals the users of each cluster at random into bags of at least `bag_size` users, of nearly equal sizes.
 
         Args:
-            offsets: (C+1,) cluster boundaries. bag_size: least size; a smaller cluster is one bag. None: a cluster is a
-                bag.
+            offsets: (C+1,) cluster boundaries. bag_size: least size; a smaller cluster is one bag. None: every cluster
+                is one bag.
         """
         sizes = np.diff(offsets)
         many = np.ones_like(sizes) if bag_size is None else np.maximum(sizes // bag_size, 1)
@@ -105,27 +108,23 @@ class Bags:
         return Bags(bag, np.bincount(bag, minlength=int(many.sum())))
 
 
-class BagSizes(NamedTuple):
-    """Number of users in the smallest and in the largest bag of a cluster."""
+def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
+    """Numbers of users in the smallest and in the largest bag when a cluster is dealt into bags.
 
-    smallest: int
-    largest: int
+    Args:
+        bag_size: least size of a bag; a smaller cluster is one bag. None: the cluster is one bag.
 
-    @staticmethod
-    def of(cluster_size: int, bag_size: int | None) -> "BagSizes":
-        """Sizes of the smallest and largest bag when a cluster is dealt into bags of at least `bag_size` users.
-
-        >>> BagSizes.of(25, 10), BagSizes.of(5, None)
-        (BagSizes(smallest=12, largest=13), BagSizes(smallest=5, largest=5))
-        """
-        many = 1 if bag_size is None else max(1, cluster_size // bag_size)
-        return BagSizes(cluster_size // many, -(-cluster_size // many))
+    >>> bag_sizes(25, 10), bag_sizes(5, None)
+    ((12, 13), (5, 5))
+    """
+    many = 1 if bag_size is None else max(1, cluster_size // bag_size)
+    return cluster_size // many, -(-cluster_size // many)
 
 
 class BagCounts(NamedTuple):
     """The noisy counts of the bags of a shard.
 
-    noisy: (B, k) noisy class counts of each bag. counted: (n,) which users the counts include.
+    noisy: (B, k) noisy class counts of each bag. counted: (n,) whether the counts include a user.
     """
 
     noisy: Counts
@@ -133,7 +132,7 @@ class BagCounts(NamedTuple):
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
-    """The summand (n, k) of each user in her bag's counts: her one-hot label, or for two classes the label itself."""
+    """What each user adds to her bag's counts (n, k): her one-hot label; for two classes (k = 1) the label itself."""
     check_labels(labels, num_classes)
     if num_classes == 2:
         return labels[:, None].astype(np.int64)
@@ -141,10 +140,10 @@ def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
 
 
 def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
-    """Class shares (B, K) of each bag, projected to the simplex, from its noisy counts.
+    """Class shares (B, K) of each bag, computed from its noisy counts and projected to the simplex.
 
     Args:
-        noisy: (B, k) noisy counts. present: (B,) number of users behind each count, at least 1.
+        noisy: (B, k) noisy counts. present: (B,) number of counted users of each bag, at least 1.
     """
     share = noisy / present[:, None]
     return to_simplex(np.concatenate([1.0 - share, share], axis=1) if num_classes == 2 else share)
@@ -155,19 +154,14 @@ class Aggregates(Mechanism):
 
     releases: ClassVar[ReleaseKind] = "soft"
     columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
+    one_of: ClassVar[tuple[str, ...]] = ("target_epsilon", "noise_scale")
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """Pure ε of a bag's counts, above 0 and at most 100: sets `noise_scale`."""
     noise_scale: float | None = Field(default=None, ge=LEAST_SCALE, le=LARGEST_SCALE)
     """σ: the two-sided geometric noise z on a count is as likely as e^(-abs(z)/σ) says, 0.001 to 1,000,000."""
     bag_size: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Least number of users in a bag, 1 to 1,000,000. Each cluster is dealt at random into as many bags as it has room
-    for; a smaller cluster is one bag. Absent: each cluster is one bag."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if (self.target_epsilon is None) == (self.noise_scale is None):
-            raise ValueError("give either target_epsilon or noise_scale")
-        return self
+    """Least number of users in a bag, 1 to 1,000,000. Each cluster is dealt at random into as many bags as possible; a
+    smaller cluster is one bag. Absent: each cluster is one bag."""
 
     def calibrated(self, setup: Setup) -> Self:
         if self.target_epsilon is None:
@@ -182,7 +176,7 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Returns the noisy class counts of each bag for a shard's labels (n,), and which users they include."""
+        """Draws the noisy class counts of each bag from a shard's labels (n,), and says which users they include."""
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -219,10 +213,10 @@ class NoisyAggregatesConfig(Aggregates):
 
 
 class NoiseSharesConfig(Aggregates):
-    """The users of a bag add up noisy class counts among themselves; each adds a share of the noise to her label.
+    """The users of a bag compute its noisy class counts; each adds a share of the noise to her label.
 
-    The noise suffices if at most `colluders` users collude with the learner and at most `leavers` leave. A bag that
-    more users leave releases nothing.
+    The noise suffices if at most `colluders` users of a bag collude with the learner and at most `leavers` leave it. A
+    bag that more users leave releases nothing.
     """
 
     kind: Literal["noise_shares"] = "noise_shares"
@@ -230,17 +224,17 @@ class NoiseSharesConfig(Aggregates):
     conditions: ClassVar[tuple[str, ...]] = SHARED
     local_conditions: ClassVar[tuple[str, ...]] = ALL_HER_SHARES
     colluders: int = Field(default=1, ge=0, le=1_000_000)
-    """c: users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
+    """c: number of users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
     leavers: int = Field(default=0, ge=0, le=1_000_000)
-    """d: users of a bag who may leave before they send anything, 0 to 1,000,000."""
+    """d: number of users of a bag who may leave before they send anything, 0 to 1,000,000."""
     helpers: int | None = Field(default=None, ge=2, le=1_000)
-    """H: users of a bag who add up shares, above `colluders`, 2 to 1,000. Absent: the smallest number."""
+    """H: number of users of a bag who add up shares, above `colluders`, 2 to 1,000. Absent: the least such number."""
     leaving: float = Field(default=0.0, ge=0, lt=1)
     """Probability that a user leaves before she sends anything, 0 to below 1; helpers are among those who stay."""
 
     @property
     def number_of_helpers(self) -> int:
-        """H, the number of helpers of a bag: as stated, or the least number that cannot all be colluders."""
+        """H: number of helpers of a bag, by default the least number that cannot all be colluders."""
         return self.helpers or max(2, self.colluders + 1)
 
     @model_validator(mode="after")
@@ -258,7 +252,7 @@ class NoiseSharesConfig(Aggregates):
         Raises:
             InputError: a bag has too few users for the colluders and leavers that the noise must survive.
         """
-        least = min(BagSizes.of(int(size), self.bag_size).smallest for size in setup.sizes)
+        least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
         if least < self.leavers + self.number_of_helpers:
             raise InputError(
                 f"mechanism: a bag of {least} users has too few for colluders = {self.colluders}, leavers = "
@@ -268,15 +262,15 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number h = n - c - d >= 1 of users whose noise shares make up the whole noise, for bags of n users (B,)."""
+        """Number h = max(1, n - c - d) of users whose noise shares sum to the whole noise, for each bag size n."""
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        n = BagSizes.of(size, self.bag_size).largest
+        n = bag_sizes(size, self.bag_size)[1]
         surplus = n / int(self.sharers(np.array([n]))[0])
         released = 1.0
         if self.leaving > 0.0:
-            # the probability that a user stays, and at most d of the others of her bag leave; rounded down
+            # the probability that a user stays and at most d other users of her bag leave, rounded down
             import scipy
 
             others = float(scipy.special.bdtr(min(self.leavers, n - 1), n - 1, self.leaving))
@@ -284,9 +278,9 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Runs the secure sum of a shard: noisy class counts of each bag, and which users they include.
+        """Draws the noisy class counts of each bag by secure sums, and says which users they include.
 
-        Bags that more than `leavers` users leave count nobody.
+        The counts of a bag include nobody if more than `leavers` users leave it.
         """
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
@@ -298,6 +292,6 @@ class NoiseSharesConfig(Aggregates):
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of all shares that one user sends together, for the largest bag."""
-        largest = max(BagSizes.of(int(size), self.bag_size).largest for size in sizes)
+        largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
         honest = int(self.sharers(np.array([largest]))[0])
         return messages_epsilon(self.scale, self.setup.num_classes, honest)

@@ -1,4 +1,4 @@
-"""Organisations that train private models of their rows, exchange them over the network, and predict with what came."""
+"""Organisations that train private models on their rows, exchange the models, and predict with those they received."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -34,13 +34,13 @@ Models = tuple["GroupModels", ...]
 
 @dataclass(frozen=True)
 class OrganisationsPlan:
-    """How organisations train and combine models, from the keys of the scenario.
+    """How organisations train and combine models; fields without a description are keys of `OrganisationsConfig`.
 
-    num_groups: of features, with a model each. shuffles: features are dealt to groups at random.
-    only_group: the group whose models predict; None: all. combiner: how an organisation combines the models it has.
-    parts: disjoint parts of an organisation's rows with a model each.
-    transfers: models are drawn towards the sources' (weights by `source_weights`), instead of being combined with them.
-    pull: η of a penalty that draws them; 0 where λ does it.
+    num_groups: K, number of feature groups; each group has its own model. shuffles: whether features are dealt to the
+    groups at random. parts: number of disjoint parts of an organisation's rows; each part has its own models.
+    source_weights: weights of the source organisations, by number, if learners' models are drawn towards the mean of
+    the sources' models; empty if learners combine the models they receive with their own.
+    pull: η, weight of a penalty that draws models towards the sources'; at 0 the penalty of weight λ does.
     """
 
     epsilon: float
@@ -55,30 +55,22 @@ class OrganisationsPlan:
     only_group: int | None = None
     combiner: "Combiner" = "mean"
     parts: int = 1
-    transfers: bool = False
     source_weights: Mapping[int, float] = field(default_factory=dict)
     pull: float = 0.0
 
     @property
-    def stacks(self) -> bool:
-        """Whether organisations that learn hold rows back to train a private model that combines the others."""
-        return self.combiner == "stacked"
-
-    @property
     def shares(self) -> tuple[float, ...]:
-        """Importance (K,) of each group of features, of sum 1."""
+        """Importance (K,) of each feature group; the sum is 1."""
         return self.importance or (1.0 / self.num_groups,) * self.num_groups
 
-    @property
-    def heard(self) -> Floats:
-        """Weight (K,) of each feature group's model in a prediction: its importance, or 1 for `only_group`."""
-        return np.asarray(self.shares) if self.only_group is None else np.eye(self.num_groups)[self.only_group]
-
     def grouped(self, features: int, streams: Streams) -> FeatureGroups:
-        """The groups of `features` features, the same for all organisations and independent of their rows.
+        """The feature groups, which are the same for all organisations and independent of their rows.
+
+        Args:
+            features: number of features. streams: shuffle the features, if the plan says so.
 
         Raises:
-            ValueError: features are named that do not exist, or there are fewer than groups.
+            ValueError: a group names a feature that does not exist, or there are fewer features than groups.
         """
         groups = self.groups
         if self.num_groups > features:
@@ -90,22 +82,22 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: the part of its rows, the number of these rows, and the noise."""
+    """One private release of an organisation: the name of the part of its rows, and the noise, which knows its rows."""
 
     part: str
-    rows: int
     noise: ObjectivePerturbation
 
 
 @dataclass(frozen=True)
 class Combination:
-    """The predictor of one organisation: a combination of its own models and those it received.
+    """The predictor of one organisation, which combines its own models with those it received.
 
-    models: its own and those of others. weights: (M,) of the models of all groups, of sum 1.
-    high: (M,) weights of a private combining model, or None for the mean. votes: combine votes, not probabilities.
+    models: the organisation's own and those received, M models in all feature groups together. weights: (M,), sum 1.
+    high: weights of a private model that combines the M scores; None: the weighted mean is used.
+    votes: whether the mean is of votes (±1), not of probabilities.
     """
 
-    models: "tuple[GroupModels, ...]"
+    models: Models
     weights: Floats
     high: Floats | None = None
     votes: bool = False
@@ -115,7 +107,7 @@ class Combination:
         return np.concatenate([model.margins(np.asarray(rows, dtype=np.float64)) for model in self.models], axis=1)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Class probabilities (n, 2) that the organisation predicts for the features (n, d)."""
+        """Predicted class probabilities (n, 2) for the features (n, d)."""
         from p2p_sim.stacking.pst import meta_features
 
         margins = self.margins(features)
@@ -127,12 +119,13 @@ class Combination:
 
 @dataclass(frozen=True)
 class Organisations(Deployment):
-    """The exchange of private models among organisations of given sizes (N,) in rows, in the order of the clusters.
+    """The exchange of private models among organisations; each cluster of the population is one organisation.
 
-    senders: organisations whose models others may request. learners: those that request models and predict.
+    sizes: (N,) number of rows of each organisation. senders: organisations whose models others may request.
+    learners: organisations that request models and predict.
     """
 
-    trust = "organisation"  # the one that holds the row
+    trust = "organisation"  # users trust the organisation that holds their row
     parameters: ClassVar[dict[str, float]] = {}
 
     plan: OrganisationsPlan
@@ -146,7 +139,7 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """The private releases of each organisation (N,); they depend on sizes alone, not on the network."""
+        """The private releases of each organisation (N,), which depend on the numbers of rows alone."""
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
         )
@@ -159,41 +152,45 @@ class Organisations(Deployment):
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
-        # Parts are disjoint, and so are the rows of the high level: each pays for its own rows alone.
+        # the parts and the rows of the combining ("high") model are disjoint: each release pays for its own rows
         sizes = [len(part) for part in np.array_split(np.arange(low), plan.parts)]
         names = [f"part {i}" for i in range(plan.parts)] if plan.parts > 1 else ["low" if stacks else WHOLE]
         stages = [
-            Stage(name, rows, calibrate_perturbation(plan.epsilon, rows, l2, shares, plan.tight))
+            Stage(name, calibrate_perturbation(plan.epsilon, rows, l2, shares, plan.tight))
             for name, rows in zip(names, sizes, strict=True)
         ]
         if stacks:
-            high = calibrate_perturbation(plan.epsilon, size - low, [plan.l2], tight=plan.tight)
-            stages.append(Stage("high", size - low, high))
+            stages.append(Stage("high", calibrate_perturbation(plan.epsilon, size - low, [plan.l2], tight=plan.tight)))
         return tuple(stages)
 
     def stacks(self, organisation: int) -> bool:
-        """Whether this organisation holds rows back to train a private model that combines the others."""
-        return self.plan.stacks and organisation in self.learners
+        """Whether this organisation holds rows back to train a private model that combines the other models."""
+        return self.plan.combiner == "stacked" and organisation in self.learners
 
     def own_l2(self, organisation: int) -> float:
-        """Penalty weight λ of this organisation's own models, plus η if it learns by transfer with a second penalty."""
+        """Penalty weight λ of this organisation's own models, plus η if the models are drawn by a second penalty."""
         return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
-        """ε that this organisation spends in total: that of its costliest part, as parts are disjoint."""
+        """ε that this organisation spends in total: the largest ε of its releases, as their rows are disjoint."""
         return max((stage.noise.epsilon_upper for stage in self.stages[organisation]), default=0.0)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """For each of the sizes in rows, ε of the worst organisation of that size at δ = 0, if all models are seen."""
-        basis = "objective perturbation, all models of an organisation together, against whoever sees all models"
-        bound = replace(next(filter(None, self.stages))[0].noise.privacy(), basis=basis)
-        bound = replace(bound, conditions=(*bound.conditions, *MODEL_EXCHANGE_CONDITIONS))
-        spent = [self.spends(k) for k in range(len(self.sizes))]
-        worst = [max(e for e, n in zip(spent, self.sizes, strict=True) if n == size) for size in sizes.tolist()]
+        """For each number of rows in `sizes`, the bound of the worst organisation of that size, if all models are seen.
+
+        It is pure: δ = 0.
+        """
+        bound = next(filter(None, self.stages))[0].noise.privacy()
+        bound = replace(
+            bound,
+            basis="objective perturbation, all models of an organisation together, against whoever sees all models",
+            conditions=(*bound.conditions, *MODEL_EXCHANGE_CONDITIONS),
+        )
+        worst = [max(self.spends(k) for k, n in enumerate(self.sizes) if n == size) for size in sizes.tolist()]
         return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that fails; network faults violate none, as they change no model's noise."""
+        """The first condition of `privacy` that fails; network faults change no model's noise, so they violate none."""
         return first_failure(MODELS, situation)
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
@@ -204,7 +201,10 @@ class Organisations(Deployment):
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
         """The coefficients towards which a learner's models are drawn, one vector for each of K feature groups.
 
-        They are the weighted mean of the sources' models that arrived; None if none did.
+        The coefficients are the weighted mean of the received models, times η/(λ+η) if η > 0; None if none arrived.
+
+        Args:
+            received: the models of each source that arrived in time, by source.
         """
         if not received:
             return None
@@ -220,22 +220,18 @@ class Organisations(Deployment):
         )
 
     def nodes(self, population: Population) -> Population:
-        """The participants of the network: the organisations, as one cluster of users without features or labels."""
+        """The participants of the network: the organisations, as one cluster without features or labels."""
         count = len(population.cluster_sizes)
         return Population(np.zeros((count, 0)), np.zeros(count, np.uint8), np.array([0, count]), 2)
 
     def release_on(
-        self,
-        opened: Network,
-        population: Population,
-        record: bool = False,
-        part: tuple[int, int] | None = None,
+        self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
         """Trains, exchanges and combines the models on an opened network, and returns a predictor for each learner.
 
         Raises:
-            InputError: a part of the shards is asked for, or features are named that do not exist.
-            RunFailed: the ledger is not what `privacy` says.
+            InputError: a part of the shards is asked for, or a feature group names a feature that does not exist.
+            RunFailed: the ledger disagrees with the ε that `privacy` states.
         """
         if part is not None:
             raise InputError("mechanism: organisations need each other's models and cannot be split by shards")
@@ -265,80 +261,85 @@ class Organisations(Deployment):
 
 
 class _OrganisationsRun:
-    """One run of the model exchange: rows by organisation, their random streams, and the ledger of what they pay."""
+    """One run of the model exchange: each organisation's rows, and the ledger in which it pays ε for its releases."""
 
     def __init__(self, mechanism: Organisations, population: Population, streams: Streams) -> None:
         self.mechanism, self.plan, self.streams = mechanism, mechanism.plan, streams
-        cuts, plan = population.cluster_offsets[1:-1], mechanism.plan
+        cuts = population.cluster_offsets[1:-1]
         self.rows = np.split(np.asarray(population.features, dtype=np.float64), cuts)
         self.signs = np.split(np.where(population.labels == 1, 1.0, -1.0), cuts)
         try:
-            features = population.features.shape[1]
-            self.groups = plan.grouped(features, streams)
+            self.groups = self.plan.grouped(population.features.shape[1], streams)
         except ValueError as error:
             raise InputError(f"mechanism.{error}") from None
         self.ledger = ReleaseLedger(len(self.rows))
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """Trains and pays for organisation k's own models, one a part of its rows; `priors` draw them towards them."""
+        """Trains organisation k's own models on each part of its rows, pays for them in the ledger, and returns them.
+
+        Args:
+            priors: coefficients (one vector for each feature group) towards which the models are drawn; None: 0.
+        """
         from p2p_sim.stacking.pst import train_groups
 
-        plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
+        plan, order = self.plan, order_of(self.streams, k, len(self.signs[k]))
         rng, models = self.streams.generator("models-own", k), list["GroupModels"]()
         priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
         # each part has rows of its own, so that an organisation pays the ε of one part, not the sum
         for stage in self.mechanism.stages[k][: plan.parts]:
-            rows, order = order[: stage.rows], order[stage.rows :]
+            rows, order = np.split(order, [stage.noise.num_rows])
             group_models = train_groups(
                 self.rows[k][rows],
                 self.signs[k][rows],
                 self.groups,
                 priors=priors,
                 epsilon=plan.epsilon,
-                l2=l2,
+                l2=self.mechanism.own_l2(k),
                 tight=plan.tight,
                 rng=rng,
             )
-            self.ledger.pay(
-                k, fingerprint(group_models.coefficients), group_models.perturbation.epsilon_upper, stage.part
-            )
+            paid = group_models.perturbation.epsilon_upper
+            self.ledger.pay(k, fingerprint(group_models.coefficients), paid, stage.part)
             models.append(group_models)
         self.own[k] = tuple(models)
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of organisation k, from its own models and those `received` in time, by their owner."""
+        """The predictor of organisation k, which combines its own models with those it received in time.
+
+        Args:
+            received: the models of each other organisation that arrived, by organisation.
+        """
         from p2p_sim.stacking.plr import train
         from p2p_sim.stacking.pst import meta_features
 
         plan, stages = self.plan, self.mechanism.stages
-        owned = {k: self.train(k, self.mechanism.start(received))} if plan.transfers else {k: self.own[k], **received}
+        transferred = bool(plan.source_weights)
+        owned = {k: self.train(k, self.mechanism.start(received))} if transferred else {k: self.own[k], **received}
         models = tuple(model for group in owned.values() for model in group)
-        # A model counts by the rows behind it and by its group's importance; in a majority all count alike.
-        behind = np.array([float(stage.rows) for owner in owned for stage in stages[owner][: plan.parts]])
-        weights = np.outer(behind / behind.sum(), plan.heard).ravel()
+        # a model counts by the number of rows behind it and by its group's importance; in a majority all count alike
+        behind = np.array([float(stage.noise.num_rows) for owner in owned for stage in stages[owner][: plan.parts]])
+        group = plan.shares if plan.only_group is None else np.eye(plan.num_groups)[plan.only_group]
+        weights = np.outer(behind / behind.sum(), group).ravel()
         if plan.combiner == "majority":
             weights = (weights > 0.0) / np.count_nonzero(weights)
         combination = Combination(models, weights, votes=plan.combiner in ("majority", "weighted"))
-        if not plan.stacks:
+        if not self.mechanism.stacks(k):
             return combination
-        high = stages[k][-1]
-        rest, rng = self._order(k)[-high.rows :], self.streams.generator("models-high", k)
-        meta = meta_features(combination.margins(self.rows[k][rest]))
-        learned = train(meta, self.signs[k][rest], high.noise, rng=rng, prior=np.zeros(meta.shape[1]))
-        self.ledger.pay(k, fingerprint((learned,)), high.noise.epsilon_upper, high.part)
+        part, noise = stages[k][-1]
+        rest = order_of(self.streams, k, len(self.signs[k]))[-noise.num_rows :]
+        meta, rng = meta_features(combination.margins(self.rows[k][rest])), self.streams.generator("models-high", k)
+        learned = train(meta, self.signs[k][rest], noise, rng=rng, prior=np.zeros(meta.shape[1]))
+        self.ledger.pay(k, fingerprint((learned,)), noise.epsilon_upper, part)
         return replace(combination, high=learned)
-
-    def _order(self, k: int) -> NDArray[np.intp]:
-        return order_of(self.streams, k, len(self.signs[k]))
 
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
-    """An order (n,) of an organisation's rows, by which they are divided into parts; drawn without looking at them."""
+    """A random order (n,) of an organisation's n rows, which divides them into parts; independent of what they hold."""
     return streams.generator("models-parts", organisation).permutation(rows)
 
 
 def fingerprint(coefficients: Sequence[Floats]) -> bytes:
-    """A hash of released coefficients, by which the ledger recognises a release."""
+    """Hash of released coefficients, by which the ledger recognises a release."""
     return hashlib.sha256(b"".join(w.tobytes() for w in coefficients)).digest()

@@ -1,16 +1,15 @@
 """Configurations of organisations that exchange private models: private stacking and hypothesis transfer.
 
-Each cluster of the population is one organisation, which owns its rows; features are private too (adjacency "example").
-With one cluster it is the single owner of the paper's Algorithms 1 to 3.
+Each cluster of the population is one organisation, which owns its rows. Features are private too (adjacency "example").
+A single cluster is the single owner of rows in Algorithms 1 to 3 of the stacking paper.
 """
 
 from abc import abstractmethod
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from p2p_sim.base.configuration import Extended, differing
+from p2p_sim.base.configuration import Extended, defaults, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.adversaries import AdversariesConfig
 from p2p_sim.mechanisms.deployment import Setup
@@ -24,7 +23,7 @@ from p2p_sim.privacy.rivals.objective_perturbation import OBJECTIVE_PERTURBATION
 from p2p_sim.stacking.clipped_rows import FeatureGroups, check_public
 
 if TYPE_CHECKING:
-    from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
+    from p2p_sim.mechanisms.organisations import Organisations
 
 
 def _check_budget(epsilon: object) -> object:
@@ -45,7 +44,7 @@ def _check_norms(norms: object) -> object:
 Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
 Norms = Annotated[float | tuple[float, ...], BeforeValidator(_check_norms)]
 NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
-"""Keys that a scenario's identity leaves out where they have their default."""
+"""Keys that a scenario's identity leaves out if they have their default."""
 UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
@@ -54,49 +53,50 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Organisations by number, in two roles: senders release models for others, learners learn from others' models."""
+    """Numbers of the organisations in two roles: senders release models, learners learn from others' models."""
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
 
 
 class OrganisationsConfig(MechanismBase, Extended):
-    """Base of both ways to learn from other organisations' private models."""
+    """Base of the two mechanisms by which organisations learn from others' private models: stacking and transfer."""
 
     sends: ClassVar[bool] = True
     described: ClassVar[str] = "organisations that exchange private models"
     later: ClassVar[tuple[str, ...]] = NEW_KEYS
     conditions: ClassVar[tuple[str, ...]] = (*OBJECTIVE_PERTURBATION_CONDITIONS, *MODEL_EXCHANGE_CONDITIONS)
     epsilon: Budget
-    """Largest ε of the rows of each organisation, for all its releases together; above 0 and at most 100, δ = 0; or
-    "inf": no noise, and nothing is private."""
+    """ε of all releases of an organisation together, for each of its rows, at δ = 0; above 0 and at most 100. Or "inf":
+    no noise, and nothing is private."""
     l2: float = Field(default=0.01, ge=1e-9, le=1e6)
-    """λ: weight of the penalty of each model against the mean loss, 1e-9 to 1e6."""
+    """λ: weight of each model's penalty |w|²/2 against the mean loss, 1e-9 to 1e6."""
     norm_bound: Norms = 1.0
-    """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9; or one for each group."""
+    """Public norm at which each row's features are clipped in each group, 1e-9 to 1e9; or a norm for each group."""
     groups: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
-    """Disjoint groups of feature indices with a model each, which share ε by importance; absent: one of all."""
+    """Disjoint groups of feature indices, each with its own model; the models share ε by importance. Absent:
+    `num_groups` groups, or one group of all features."""
     num_groups: int | None = Field(default=None, ge=1, le=10_000)
-    """Instead of `groups`: so many groups of consecutive features, 1 to 10,000, as equal as can be."""
+    """Instead of `groups`: number of groups of consecutive features, about equal in size, 1 to 10,000."""
     shuffle_features: bool = False
-    """Deal the features to the `num_groups` at random, the same for all organisations, whatever the rows."""
+    """Deal the features to the `num_groups` groups at random, for all organisations alike, without looking at rows."""
     importance: tuple[float, ...] | None = None
-    """q: importance of each group, above 0 and of sum 1; absent: uniform."""
+    """q: importance of each group, above 0, with sum 1; absent: uniform."""
     importance_is_public: bool = False
-    """Must be true if importance is given: importance must not come from the data, which no program can check."""
+    """Must be true if importance is given: importance must not come from the data, and no program can check this."""
     only_group: int | None = Field(default=None, ge=0)
-    """Predict with the models of this group alone, from 0; all are paid for. Absent: with those of all groups."""
+    """Number of the only group whose models predict, from 0; ε is still that of all groups. Absent: all predict."""
     combiner: Literal["mean", "majority", "weighted", "stacked"] = "mean"
-    """How an organisation combines its models. "mean": the mean of their probabilities, weighted by importance and by
-    numbers of rows; "weighted": the same of votes; "majority": of votes that count alike; "stacked": a private model of
-    further rows of its own."""
+    """How an organisation combines its own and received models. "mean": the mean of their probabilities, weighted by
+    importance and by numbers of rows; "weighted": the mean of their votes with the same weights; "majority": the mean
+    of their votes with equal weights; "stacked": a private model trained on further rows of its own."""
     low_share: float = Field(default=0.5, gt=0, lt=1)
-    """Share of the rows for an organisation's own model where combiner = "stacked", between 0 and 1; the rest is for
-    the combination."""
+    """Share of an organisation's rows on which its own models are trained if combiner = "stacked", between 0 and 1; the
+    combining model is trained on the rest."""
     tight: bool = False
-    """Calibrate by the sharper proof, with less noise; false: as in the paper."""
+    """Calibrate the noise by a sharper proof than the paper's, which needs less noise; false: by the paper's."""
     target: int | None = Field(default=None, ge=0)
-    """The one organisation that learns from others, from 0; absent: all of them."""
+    """Number of the only organisation that learns from others, from 0; absent: all learn."""
     releases: ClassVar[ReleaseKind] = "model"
     adjacency: ClassVar[Adjacency] = "example"
 
@@ -131,7 +131,7 @@ class OrganisationsConfig(MechanismBase, Extended):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Raise InputError for network or adversary keys that have no effect on the exchange of models."""
-        changed = differing("network", network.model_dump(), NetworkConfig().model_dump())
+        changed = differing("network", network.model_dump(), defaults(NetworkConfig))
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
             beyond.append("network.on_timeout.retry = 'redraw'")
@@ -149,7 +149,6 @@ class OrganisationsConfig(MechanismBase, Extended):
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
-        # the number of organisations is known only here
         for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
@@ -162,57 +161,60 @@ class OrganisationsConfig(MechanismBase, Extended):
             shuffles=self.shuffle_features,
             only_group=self.only_group,
             combiner=self.combiner,
+            **self.own_keys,
         )
-        return Organisations(self.completed(plan), tuple(setup.sizes.tolist()), senders, learners, setup.engine)
+        return Organisations(plan, tuple(setup.sizes.tolist()), senders, learners, setup.engine)
 
     @property
     def named(self) -> dict[str, int | None]:
-        """Organisations that keys of the configuration name, by key; None: the key is absent."""
+        """The largest organisation number that each key names, by key; None: the key is absent."""
         return {"target": self.target}
 
-    def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
-        """The plan, completed by the keys that only this kind of configuration has."""
-        return plan
+    @property
+    def own_keys(self) -> dict[str, Any]:
+        """Fields of `OrganisationsPlan` that only this kind of configuration sets."""
+        return {}
 
 
 class PrivateStackingConfig(OrganisationsConfig):
-    """Every organisation trains a private model and asks the others for theirs.
+    """Every organisation trains a private model, requests the other organisations' models, and combines all of them.
 
-    This is the stacking paper's Algorithm 2 with organisations as the parts; each combines the models that it received.
+    This is the stacking paper's Algorithm 2, in which the organisations are the parts.
     """
 
     kind: Literal["private_stacking"] = "private_stacking"
     later: ClassVar[tuple[str, ...]] = (*NEW_KEYS, "parts")
     parts: int = Field(default=1, ge=1, le=10_000)
-    """K: disjoint random parts of an organisation's rows with a model each, 1 to 10,000; ε is that of one part, not
-    their sum."""
+    """K: number of disjoint random parts of an organisation's rows, each with its own model, 1 to 10,000. An
+    organisation spends the ε of one part, not the sum."""
 
     def roles(self, organisations: int) -> ModelRoles:
-        """All organisations send models; all learn from them, or only the target."""
+        """All organisations send models; all learn, or only the target."""
         everybody = tuple(range(organisations))
         return ModelRoles(everybody, everybody if self.target is None else (self.target,))
 
-    def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
-        return replace(plan, parts=self.parts)
+    @property
+    def own_keys(self) -> dict[str, Any]:
+        return {"parts": self.parts}
 
 
 class HypothesisTransferConfig(OrganisationsConfig):
-    """One organisation releases its models once; the others' models are drawn towards the models that they receive.
+    """Source organisations release their models; a penalty draws the learners' models towards the released ones.
 
-    This is the stacking paper's Algorithm 4, corrected: the source pays ε for all groups together, and once for all.
+    This is the stacking paper's Algorithm 4, corrected: a source pays ε once, for the models of all groups together.
     """
 
     kind: Literal["hypothesis_transfer"] = "hypothesis_transfer"
     later: ClassVar[tuple[str, ...]] = (*NEW_KEYS, "source_weights", "source_weights_are_public", "pull")
     source: int | tuple[int, ...] = 0
-    """The organisation whose models the others start from, from 0; or several, whose models are averaged."""
+    """Number of the organisation whose models are released, from 0; or several numbers, whose models are averaged."""
     source_weights: tuple[float, ...] | None = None
-    """Weight of each source in the average, above 0 and of sum 1; absent: equal."""
+    """Weight of each source in the average, above 0, with sum 1; absent: equal."""
     source_weights_are_public: bool = False
-    """Must be true if source_weights are given: weights that come from private rows are not covered by ε."""
+    """Must be true if source_weights are given: ε does not cover weights that come from private rows."""
     pull: float | None = Field(default=None, gt=0, le=1e6)
-    """η: weight of a second penalty (η/2)|w - w_src|² beside (l2/2)|w|², above 0 and at most 1e6 (PPHTL, equation 5);
-    absent: l2 itself draws the models towards the source's."""
+    """η: weight of a second penalty (η/2)|w - w_src|² beside (l2/2)|w|², above 0 and at most 1e6 (PPHTL, equation 5).
+    Absent: the only penalty is (l2/2)|w - w_src|²."""
 
     @model_validator(mode="after")
     def _sources(self) -> "HypothesisTransferConfig":
@@ -239,7 +241,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The organisations that release their models, towards which the others' models are drawn."""
+        """Numbers of the organisations that release their models."""
         return self.source if isinstance(self.source, tuple) else (self.source,)
 
     @property
@@ -247,11 +249,11 @@ class HypothesisTransferConfig(OrganisationsConfig):
         return {"target": self.target, "source": max(self.sources)}
 
     def roles(self, organisations: int) -> ModelRoles:
-        """The sources send models; all other organisations learn from them, or only the target."""
+        """The sources send models; all other organisations learn, or only the target."""
         others = tuple(k for k in range(organisations) if k not in self.sources)
         return ModelRoles(self.sources, others if self.target is None else (self.target,))
 
-    def completed(self, plan: "OrganisationsPlan") -> "OrganisationsPlan":
-        count = len(self.sources)
-        weights = dict(zip(self.sources, self.source_weights or (1.0 / count,) * count, strict=True))
-        return replace(plan, transfers=True, source_weights=weights, pull=self.pull or 0.0)
+    @property
+    def own_keys(self) -> dict[str, Any]:
+        weights = self.source_weights or (1.0 / len(self.sources),) * len(self.sources)
+        return {"source_weights": dict(zip(self.sources, weights, strict=True)), "pull": self.pull or 0.0}

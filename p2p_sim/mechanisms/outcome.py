@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.exchange.exchange_run import Arrivals, Traffic
 from p2p_sim.exchange.network_record import NetworkRecord
 from p2p_sim.exchange.randomizer import PayloadKind
-from p2p_sim.exchange.traffic import Arrivals, Traffic
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.network.overlay import Overlay
 
@@ -27,12 +27,12 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class LabelRelease:
-    """The noisy data set that reaches a learner: labels for some users, never a true one.
+    """The noisy labels of some users that reach a learner.
 
-    user: (m,) int32, ascending; the user with whose (public) features the label is learned.
-    payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft), K signed weights, or a number (values).
-    candidates: (m, ceil(K/8)) packed bits or None; the classes among which each label was drawn, if public messages of
-    other users determine these.
+    user: (m,) int32, ascending; the user with whose (public) features each label is learned.
+    payload: (m, ...) the labels: classes (hard), K bits, K probabilities (soft), K signed weights, or numbers (values).
+    candidates: the classes among which each label was drawn, as packed bits (m, ceil(K/8)), if public messages of other
+    users decide on these classes; else None.
     """
 
     user: NDArray[np.int32]
@@ -45,10 +45,6 @@ class LabelRelease:
         """A release with one label for each user 0..n-1, from payloads (n, ...)."""
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
-    def after(self, users: int) -> "LabelRelease":
-        """These labels with user numbers raised by `users`, to join a shard to those before it."""
-        return replace(self, user=self.user + users)
-
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
         """The release restricted to the labels that the mask `chosen` (m,) marks."""
         candidates = None if self.candidates is None else self.candidates[chosen]
@@ -56,7 +52,7 @@ class LabelRelease:
 
     @staticmethod
     def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
-        """One release of the labels of several shards, in the given order."""
+        """One release of the labels of several shards, in the given order, whose users are numbered consecutively."""
         user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
         among = [part.candidates for part in parts if part.candidates is not None]
         return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)
@@ -67,30 +63,27 @@ class LabelRelease:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of hard labels at each point of a known law, for runs that do not keep single labels.
+    """Counts of hard labels at each point of a known feature distribution, for runs that keep no single labels.
 
-    counts: (P, K) labels of each class at each point.
+    counts: (P, K) number of labels of each class at each of P points.
     """
 
     counts: NDArray[np.int64]
 
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
-        """Counts labels (m,) of users at points (m,) of the law; shape: (P, K)."""
+        """The counts of the labels (m,) of users at points (m,), given by index; shape: (P, K)."""
         cell = point.astype(np.int64)
         cell *= shape[1]
         cell += labels.astype(np.uint8, copy=False)
         return Tally(np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape))
-
-    def __len__(self) -> int:
-        return int(self.counts.sum())
 
 
 @dataclass(frozen=True)
 class ModelRelease:
     """The release of a mechanism that learns by itself: a predictor, and no labels.
 
-    cells: number of released cells of the rule or density behind it; None: it has no cells.
+    cells: number of cells of feature space for which the predictor has a released value; None: it has no cells.
     """
 
     predictor: Predictor
@@ -101,9 +94,9 @@ class ModelRelease:
 class DensityRelease:
     """The release of a mechanism that counts features in cells: a density that is constant on each cell, and no labels.
 
-    coordinates: (m, d) the cells of positive density, in lexicographic order; cell j holds x with
-    origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) the mass of each, above 0; they need not
-    add up to 1. side: length of a cell's edge. origin: a corner of cell 0. counts: (m,) noisy counts, if released too.
+    coordinates: (m, d) integer coordinates of the cells of positive density, in lexicographic order; cell j holds x
+    with origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) mass of each cell, above 0; the sum
+    need not be 1. side: length of a cell's edge. origin: a corner of cell 0. counts: (m,) noisy counts, if released.
     """
 
     coordinates: NDArray[np.int64]
@@ -126,16 +119,16 @@ class DensityRelease:
 
 @dataclass(frozen=True)
 class ByCluster:
-    """Several clusters' predictors, by the cluster's number; each is for its own cluster's rows."""
+    """A predictor for each of several clusters, by number of the cluster; each predicts rows of its cluster."""
 
     predictors: Mapping[int, Predictor]
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Predicted class probabilities (n, K) of rows of unknown clusters: the mean over all clusters' predictors."""
+        """Predicted class probabilities (n, K) of rows of unknown clusters: the mean over all predictors."""
         return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
 
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Predicted class probabilities (n, K) of at least one row, each by the predictor of its cluster (n,)."""
+        """Predicted class probabilities (n, K) of n >= 1 rows, each by the predictor of its cluster (n,)."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
         probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
@@ -145,10 +138,11 @@ class ByCluster:
 
 @dataclass(frozen=True)
 class OrganisationFacts:
-    """What a run recorded about organisations that exchange models; each tuple has one entry per organisation, (N,).
+    """What a run recorded about N organisations that exchange models; each tuple has an entry for each organisation.
 
-    epsilon: what its rows have paid, by the ledger. shown_to: other organisations that received its models.
-    came: other organisations whose models it received in time. offline: never there, or away when a message came.
+    epsilon: ε that the organisation spent, by the ledger. shown_to: numbers of the other organisations that received
+    its models. came: numbers of the other organisations whose models it received in time. offline: whether it was never
+    online, or offline when a message arrived.
     """
 
     epsilon: tuple[float, ...]
@@ -158,7 +152,7 @@ class OrganisationFacts:
 
     @property
     def arrived(self) -> tuple[int, ...]:
-        """How many organisations' models each organisation received in time (N,)."""
+        """Number of other organisations whose models each organisation received in time (N,)."""
         return tuple(map(len, self.came))
 
 
@@ -168,15 +162,15 @@ Release = LabelRelease | ModelRelease | DensityRelease
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run of a mechanism; everything except the release exists only if messages were simulated.
+    """The result of one run of a mechanism; a field is None if the run knows nothing of it.
 
-    traffic: counts of messages. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) when each label of the release reached the learner, seconds.
-    realised: what is known of the network besides labels, for accounting. overlay: None if every user may ask every
-    user.
-    organisations: results of organisations that exchange models.
-    If users are drawn shard by shard, only sums are kept: the release is a tally, `arrivals` holds the times, and
-    `truth` counts the true labels, for results that are not private.
+    traffic: counts of messages. transcript: every delivered message, if a transcript was asked for.
+    arrival_s: (m,) time at which each released label reached the learner, seconds.
+    realised: for each shard, how the network turned out, for accounting; it holds no labels.
+    overlay: whom each user may ask; None: everybody of her cluster.
+    organisations: facts about organisations that exchange models.
+    arrivals, truth: arrival times and counts of true labels of a run that draws users shard by shard. Such a run keeps
+    only sums: its release is a tally. `truth` serves results that are not private.
     """
 
     release: Release | Tally
@@ -201,41 +195,27 @@ class Outcome:
         return self.release
 
     @staticmethod
-    def summed(parts: "Sequence[Outcome]") -> "Outcome":
-        """The outcome of a run that keeps only sums, added up from its parts in the order of the shards."""
+    def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
+        """The outcome of a run, joined from its parts in the order of the shards; transcripts are left out.
+
+        Args:
+            parts: all have labels, or all have tallies and counts of true labels. overlay: of the whole run.
+        """
+        traffic = [part.traffic for part in parts if part.traffic is not None]
+        realised = tuple(shard for part in parts for shard in part.realised or ())
+        times = [part.arrival_s for part in parts if part.arrival_s is not None]
+        tallies = [part.release.counts for part in parts if isinstance(part.release, Tally)]
+        whole = Outcome(
+            Tally(np.sum(tallies, axis=0)) if tallies else LabelRelease.join([part.labels for part in parts]),
+            sum(traffic, Traffic()) if traffic else None,
+            arrival_s=np.concatenate(times) if times else None,
+            realised=realised if any(part.realised is not None for part in parts) else None,
+            overlay=overlay,
+        )
+        if not tallies:
+            return whole
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())
-        released = [part.release.counts for part in parts if isinstance(part.release, Tally)]
-        truth = [part.truth.counts for part in parts if part.truth is not None]
-        return Outcome(
-            Tally(np.sum(released, axis=0)),
-            _traffic_of(parts),
-            realised=_shards_of(parts),
-            arrivals=arrivals,
-            truth=Tally(np.sum(truth, axis=0)),
-        )
-
-    @staticmethod
-    def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
-        """The outcome of a run, joined from its parts in the order of the shards; transcripts are left out."""
-        times = [part.arrival_s for part in parts if part.arrival_s is not None]
-        return Outcome(
-            LabelRelease.join([part.labels for part in parts]),
-            _traffic_of(parts),
-            arrival_s=np.concatenate(times) if times else None,
-            realised=_shards_of(parts),
-            overlay=overlay,
-        )
-
-
-def _traffic_of(parts: Sequence[Outcome]) -> Traffic | None:
-    """Message counts summed over all parts of a run; None if no part has sent any."""
-    counts = [part.traffic for part in parts if part.traffic is not None]
-    return sum(counts, Traffic()) if counts else None
-
-
-def _shards_of(parts: Sequence[Outcome]) -> tuple[NetworkRecord, ...] | None:
-    """Network records of all shards of a run, in order; None if no part has a record."""
-    records = [part.realised for part in parts if part.realised is not None]
-    return tuple(shard for record in records for shard in record) if records else None
+        truth = Tally(np.sum([part.truth.counts for part in parts if part.truth is not None], axis=0))
+        return replace(whole, arrivals=arrivals, truth=truth)

@@ -1,8 +1,8 @@
-"""PATE: teachers who share no label vote, a trusted curator adds noise, and a few public users get labels.
+"""PATE: teachers trained on disjoint shards of the labels vote, a trusted curator adds noise and labels a few users.
 
-The mechanism of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), as a variant on clusters and features:
-teachers and student are not FixMatch but models of the features; a teacher knows the features and clusters of all
-users, and the labels of her shard.
+The mechanism is that of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), but teachers and student are not
+FixMatch: they are models of features and clusters. A teacher knows the features and clusters of all users, and the
+labels of her shard.
 """
 
 import warnings
@@ -29,14 +29,14 @@ from p2p_sim.privacy.rivals.pate import (
 
 Floats = NDArray[np.float64]
 FEATURE_NORM = 10.0
-"""Root mean square norm of the features that teachers learn from, once they are centred."""
+"""Root mean square norm of the centred features from which teachers learn."""
 
 
 class PateConfig(Mechanism):
     """A curator who holds all labels has teachers on disjoint shards of them vote; noisy votes label a few users.
 
-    A variant of PATE-FM on clusters and features. ε does not depend on the votes; a smaller one that does would be
-    private itself.
+    This is a variant of PATE-FM on clusters and features. ε does not depend on the votes; a smaller ε that did would
+    itself have to be kept private.
     """
 
     kind: Literal["pate"] = "pate"
@@ -45,21 +45,22 @@ class PateConfig(Mechanism):
     described: ClassVar[str] = "a trusted curator whose teachers vote (PATE, on clusters and features)"
     conditions: ClassVar[tuple[str, ...]] = PATE_CONDITIONS
     columns: ClassVar[tuple[Column, ...]] = (NOISE_MULTIPLIER, THRESHOLD)
+    one_of: ClassVar[tuple[str, ...]] = ("noise_multiplier", "target_epsilon")
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
-    """σ₂: standard deviation of the noise on each class's votes for an answer, in votes, 0.01 to 1e9. Give this or
-    `target_epsilon`."""
+    """σ₂: standard deviation, in votes, of the noise on the votes for each class when an answer is given, 0.01 to 1e9.
+    Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε at the scenario's δ, above 0 and at most 100: the smallest noise (3 digits) certified for it."""
+    """ε at the scenario's δ, above 0 and at most 100: the smallest certified σ₂ (3 digits) is chosen."""
     test_noise: float = Field(default=2.0, ge=0.01, le=1000)
-    """Standard deviation of the noise of a threshold test in units of that of an answer, 0.01 to 1000."""
+    """Standard deviation of the noise in a threshold test, in units of σ₂, 0.01 to 1000."""
     teachers: int = Field(default=100, ge=1, le=100_000)
     """T: number of teachers, 1 to 100,000 and at most the number of users."""
     queries: int = Field(default=100, ge=1, le=MOST_QUERIES)
-    """Q: number of users, drawn at random, about whom teachers are asked at most; at most the number of users."""
+    """Q: largest number of users whose labels teachers are asked for, drawn at random; at most the number of users."""
     answers: int = Field(default=50, ge=1, le=MOST_QUERIES)
-    """A: number of answers, 1 to `queries`, after which nothing more is asked."""
+    """A: number of answers, 1 to `queries`, after which no further query is answered."""
     threshold: float = Field(default=0.5, ge=0, le=1)
-    """Share of the teachers, 0 to 1, above which the largest number of votes must be, with noise, for an answer."""
+    """Share of the teachers, 0 to 1: a query is answered if its largest number of votes, with noise, is above this."""
     clusters: bool = True
     """Whether teachers also learn from the users' clusters."""
     l2: float = Field(default=1.0, gt=0)
@@ -67,8 +68,6 @@ class PateConfig(Mechanism):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if (self.noise_multiplier is None) == (self.target_epsilon is None):
-            raise ValueError("give either noise_multiplier or target_epsilon")
         if self.answers > self.queries:
             raise ValueError(f"answers = {self.answers}: must be at most queries = {self.queries}")
         return self
@@ -100,7 +99,7 @@ class PateConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the released answers as hard labels of the queried users, by ascending user."""
+        """Returns the answers as hard labels of the answered queries' users, who are in ascending order."""
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
         queried = draws.permutation(labels.size)[: self.queries]
         inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
@@ -111,7 +110,7 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Trains the teachers and returns their votes (Q, K) for each class of each queried user.
+        """Trains the teachers and returns the number of their votes (Q, K) for each class of each queried user.
 
         Args:
             labels: (n,) true labels. inputs: (n, d) public inputs of each user. queried: (Q,) users to be labelled.
@@ -123,10 +122,10 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class (Q,) released for each query, from noisy votes; -1 if the threshold test fails or answers ran out.
+        """The class (Q,) released for each query; -1 if the threshold test fails, or if A answers have been given.
 
         Args:
-            votes: (Q, K) of the teachers.
+            votes: (Q, K) numbers of the teachers' votes. rng: draws the noise.
         """
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))
@@ -137,19 +136,19 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """Public inputs (n, d) of the teachers: scaled features, followed by the one-hot cluster (n, d + C) if `clusters`.
+    """Public inputs of the teachers: scaled features (n, d); with `clusters`, also one-hot clusters, (n, d + C).
 
     Args:
-        features: (n, d), cluster by cluster. sizes: (C,) users in each cluster.
+        features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster.
     """
     scaled = Scaling.of(features, FEATURE_NORM).apply(features)[:, :-1].astype(np.float64)
     return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled
 
 
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
-    """Classes (Q,) that one teacher predicts for the queried rows (Q, d), after it has learned from its shard.
+    """Trains one teacher on her shard and returns the classes (Q,) that she predicts for the queried rows (Q, d).
 
-    With a penalty, the weights of logistic regression lie in the span of the shard's rows, where they are fitted.
+    The weights of penalised logistic regression lie in the span of the shard's rows, so they are fitted there.
 
     Args:
         inputs: (m, d) rows of the shard. labels: (m,). l2: penalty weight.

@@ -1,4 +1,4 @@
-"""Checks of what a plug-in's mechanism releases and states; each raises an error of one line about the first fault."""
+"""Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, get_args
@@ -12,15 +12,15 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import OBSERVERS, Adjacency, Bracket, PrivacyBound
 
 _OFF = 1e-3
-"""By how much shares of classes may differ from a sum of 1: rounding in single precision."""
+"""Largest allowed difference of a sum of class shares from 1, for rounding in single precision."""
 
 
 def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
     """Raise InputError if a plug-in's release has the wrong kind or shape, or names users wrongly.
 
     Args:
-        method: what the message begins with. release: what the mechanism returned. releases: what it declares.
-        users: n, numbered from 0. classes: K.
+        method: how the message begins. release: the mechanism's result. releases: the kind that it declares.
+        users: n, the number of users. classes: K.
     """
     if isinstance(release, ModelRelease) and releases == "model":
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
@@ -31,7 +31,7 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
             name += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
         raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {name}")
-    # users: numbers of the shard's users, ascending, each once
+    # the numbers of users must be ascending, each in 0..n-1
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
@@ -45,7 +45,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     """Raise InputError if the payloads of a release have the wrong type, shape or range for their kind."""
     payload: Any = release.payload
     count = len(release)
-    # by kind: type of the numbers as in numpy.dtype.kind, columns of a row, what they are
+    # by kind of release: allowed numpy.dtype.kind, number of columns, meaning of the numbers
     types, columns, meaning = {
         "hard": ("iu", None, f"classes in 0..{classes - 1}"),
         "bits": ("u", (classes + 7) // 8, "packed bits"),
@@ -71,7 +71,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
 
 
 def check_columns(method: str, mechanism: Any) -> None:
-    """Raise InputError if a plug-in's `columns` are malformed, or name parameters that are no finite numbers."""
+    """Raise InputError if a plug-in's `columns` are no columns, or a parameter that they name is no finite number."""
     names: list[Any] = [getattr(column, "name", None) for column in mechanism.columns]
     require(method, all(isinstance(name, str) for name in names), "must be a tuple of extend.Column")
     for name in names:
@@ -102,7 +102,7 @@ def check_local_epsilon(method: str, epsilon: Any) -> None:
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Raise InputError unless a plug-in returned `count` well-formed bounds at δ, one a cluster or a cluster size."""
+    """Raise InputError unless a plug-in returned `count` well-formed bounds at δ, for clusters or cluster sizes."""
     right = isinstance(bounds, Sequence) and len(bounds) == count
     require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
                             f"{len(bounds) if isinstance(bounds, Sequence) else type(bounds).__name__}")  # fmt: skip
@@ -111,7 +111,7 @@ def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
 
 
 def check_bound(method: str, bound: Any, delta: float) -> None:
-    """Raise InputError unless a value is a bound with valid ends, at δ, for a known observer and adjacency."""
+    """Raise InputError unless `bound` is a bound at δ with valid ends, a known observer and a known adjacency."""
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper
     require(method, 0.0 <= low <= high, f"epsilon_lower = {low} must be at least 0 and at most epsilon_upper = {high}")

@@ -1,31 +1,37 @@
-"""A protocol as a mechanism: users exchange noisy labels as it prescribes, and ε₀ of the noise protects every label.
+"""Protocols as mechanisms: users exchange noisy labels as a protocol prescribes, and ε₀ of the noise protects labels.
 
 *Proof.* A user's randomizer is run once and is ε₀-private for her label. Processes, faults and adversaries get noisy
-labels, public features and coins that depend on no label. So whatever anybody sees, the learner, a peer, a coalition
-or an eavesdropper, with all times, is a function of all users' noisy labels and of randomness independent of labels:
+labels, public features and coins that depend on no label. So whatever the learner, a peer, a coalition or an
+eavesdropper sees, with all times, is a function of all users' noisy labels and of randomness independent of labels:
 post-processing. If one user's label changes, the probabilities of one noisy label change, by a factor of at most e^ε₀.
 A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
 
-A protocol may declare how the learner's view depends on noisy labels (`Protocol.symmetric`, `Protocol.law`). It then
-has a smaller ε at the learner if nothing fails and everybody follows the protocol: `DeclaredProtocol`. The declaration
-is a condition of that bound, and `audit` tests it. Against everybody else ε₀ is stated.
+A protocol may make a declaration: that what the learner sees does not change in law if noisy labels are permuted
+(`Protocol.symmetric`), or with which probability a submission is a one, given the share of noisy ones (`Protocol.law`).
+Then ε is smaller at the learner if nothing fails and everybody follows the protocol (`DeclaredProtocol`). The
+declaration is a condition of that bound, and `audit` tests it. For every other observer ε₀ is stated.
 
-Accuracy and heterogeneity in the results are computed from true labels and belong to nobody's view.
+Accuracy and heterogeneity in the results are computed from true labels, and no observer sees them.
+
+**Gossip averaging** is a protocol without amplification. The first number that a user sends is her noisy label, so a
+peer attains ε₀. Later numbers are averages of noisy labels that are not rounded; all noisy labels can often be computed
+from them. That there is no server does not amplify privacy.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.checked_values import misfit, require
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
 from p2p_sim.exchange.engines import Exchange
-from p2p_sim.exchange.protocol import Protocol
+from p2p_sim.exchange.protocol import Me, Protocol, Request
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse
@@ -36,28 +42,32 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS, Condition
 from p2p_sim.privacy.rivals.declared_protocols import DeclaredProtocol, SubmissionLaw
-from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.where_bounds_hold import Situation, first_failure
 from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 BASIS = "pure: post-processing of noisy labels"
 
 
 class ProtocolConfig(FlippedLabelsConfig):
-    """Base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`."""
+    """Base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`.
+
+    mechanism: the class that runs the protocol and states its ε; None: `ProtocolMechanism`.
+    """
 
     sends: ClassVar[bool] = True
     conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
+    mechanism: ClassVar["type[ProtocolMechanism] | None"] = None
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε₀ of a noisy label, above 0, at most 100; chooses α."""
+    """ε₀ of a noisy label, above 0 and at most 100: the least α for this ε₀ is chosen."""
 
     @abstractmethod
     def protocol(self) -> Protocol:
-        """The protocol that users follow, with its parameters fixed."""
+        """The protocol that users follow, made from the keys of this configuration."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Accepts every network and all adversaries, since ε₀ of the noisy labels holds in all of them."""
+        """Accept every network and all adversaries, since ε₀ of the noisy labels always holds."""
 
     def deployed(self, setup: Setup) -> "ProtocolMechanism":
         protocol: Any = self.protocol()
@@ -69,11 +79,7 @@ class ProtocolConfig(FlippedLabelsConfig):
         declared = method_of(maker_of(protocol), protocol, "law")
         require(declared, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
         require(declared, law is None or not law.fault(), f"{law and law.fault()}")
-        return self.mechanism_of(protocol)(self.flips(setup), protocol, setup.adversaries)
-
-    def mechanism_of(self, protocol: Protocol) -> "type[ProtocolMechanism]":
-        """The class of mechanism that runs this protocol and accounts for it."""
-        return ProtocolMechanism
+        return (self.mechanism or ProtocolMechanism)(self.flips(setup), protocol, setup.adversaries)
 
 
 @dataclass(frozen=True)
@@ -103,14 +109,14 @@ class ProtocolMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less if the protocol declares it."""
+        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less by a declaration."""
         if not self.declares:
             return [self.noise_alone("learner", delta)] * len(sizes)
         return epsilons([self.declared(int(n)) for n in sizes], delta)
 
     @property
     def declares(self) -> bool:
-        """Whether the protocol declares how the learner's view depends on noisy labels."""
+        """Whether the protocol makes a declaration: that it is symmetric, or a law of its submissions."""
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
@@ -119,15 +125,13 @@ class ProtocolMechanism(Deployment):
         return DeclaredProtocol(size, noise.flip_prob, noise.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the protocol's declaration that fails; None if all hold or nothing is declared."""
-        return self.declared(2).applies(situation) if self.declares else None
+        """The first condition of the declared bound that fails; None if all hold or nothing is declared."""
+        return first_failure(self.declared(2).requires, situation) if self.declares else None
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
-        """The bound ε₀ of the noise, restated for an observer at δ; it holds in every situation."""
+        """The bound ε₀ of the noise against an observer, which holds in every situation."""
         epsilon = self.randomizer.local_epsilon
-        return PrivacyBound(
-            0.0, epsilon, delta, observer, adjacency="label", basis=BASIS, conditions=PROTOCOL_CONDITIONS
-        )
+        return PrivacyBound(0.0, epsilon, delta, observer, "label", basis=BASIS, conditions=PROTOCOL_CONDITIONS)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         return self.randomizer.local_epsilon
@@ -135,7 +139,7 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run: ε₀ for every observer, and possibly less for the learner."""
+        """The privacy figures of a run: ε₀ for every observer; for the learner the declared bound, if it holds."""
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = [self.noise_alone("learner", delta)] * len(sizes)
         if self.applies(situation) is None:
@@ -159,6 +163,49 @@ class ProtocolMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def without_adversaries(self) -> "ProtocolMechanism | None":
-        if self.adversaries == NOBODY:
-            return None
-        return replace(self, adversaries=NOBODY)
+        return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
+
+
+@dataclass
+class GossipAveraging(Protocol):
+    """Protocol: each user repeatedly sends her average to a random peer, who replaces her own by the mean of both.
+
+    rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: current average by user; a
+    user who is not in it has her noisy label as her average.
+    """
+
+    rounds: int
+    every_s: float
+    averages: dict[int, float] = field(default_factory=dict)
+
+    def user(self, me: Me) -> Any:
+        for _ in range(self.rounds):
+            peer = me.random_peer()
+            if peer is not None:
+                me.send(peer, self.averages.get(me.number, float(me.noisy_label)))
+            yield me.wait(self.every_s)
+
+    def answer(self, me: Me, request: Request) -> int | None:
+        if request.payload is not None:
+            own = self.averages.get(me.number, float(me.noisy_label))
+            self.averages[me.number] = 0.5 * (own + request.payload)
+        return None
+
+
+class GossipAveragingConfig(ProtocolConfig):
+    """Users average their noisy labels among themselves; nothing is submitted to a learner."""
+
+    kind: Literal["gossip_averaging"] = "gossip_averaging"
+    described: ClassVar[str] = "gossip averaging among users, without a learner"
+    rounds: int = Field(default=10, ge=1, le=1000)
+    """How many numbers each user sends, 1 to 1,000."""
+    every_s: float = Field(default=0.5, gt=0, le=1e9)
+    """Time between two numbers that a user sends, seconds, above 0 and at most 1e9."""
+
+    def check(self, num_classes: int) -> None:
+        super().check(num_classes)
+        if num_classes != 2:
+            raise InputError(f"mechanism.kind = 'gossip_averaging': averages labels of two classes, not {num_classes}")
+
+    def protocol(self) -> GossipAveraging:
+        return GossipAveraging(self.rounds, self.every_s)

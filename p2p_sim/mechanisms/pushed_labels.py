@@ -1,16 +1,16 @@
-"""Pushed labels: a user sends her noisy label on a random walk, and whoever holds it at the end submits it.
+"""Pushed labels: a user sends her noisy label on a random walk over peers, and the user at its end submits it.
 
-One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user
-is equally likely to submit any other's. Two steps are a relay: the first relay knows whose label it is, and the
-submitter does not.
+One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user is
+equally likely to submit the label of any other user. Two steps are a relay: the first user on the walk knows whose
+label she got, and the submitter does not.
 
-**The learner's ε.** On the complete overlay the view is a function of the noisy labels in random order, so the bound
-for shuffled labels holds. On another overlay let P_v be the distribution of the end of a walk from v, and
+**The learner's ε.** On the complete overlay the learner's view is a function of the noisy labels in random order, so
+the bound for shuffled labels holds. On another overlay let P_v be the distribution of the end of a walk from v, and
 
     D = Σ_v TV(P_v, uniform on the cluster).
 
-Walks are independent of each other and of all labels. So the view is within a total variation of D of a view whose
-ends are uniform, for each of two neighbouring data sets. For every event S
+Walks are independent of each other and of all labels. So for each of two neighbouring data sets the view (Pr, Pr') is
+within a total variation of D of the view under uniform ends (Pr*, Pr*'). For every event S
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
 
@@ -42,7 +42,7 @@ LARGEST_MIXED = 2_048
 
 @dataclass(frozen=True)
 class PushedWalk(Protocol):
-    """Protocol: each user's noisy label walks `steps` random steps; the user who holds it at the end submits it."""
+    """Protocol: each user's noisy label makes `steps` random steps; the user who then holds it submits it."""
 
     steps: int
 
@@ -63,7 +63,7 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Sends a label to a random peer, to be passed on for `remaining` further steps; without a peer, submits it."""
+        """Sends a label to a random peer, for `remaining` further steps; submits it if the user has no peer."""
         peer = me.random_peer()
         if peer is None:
             me.submit(label)
@@ -71,28 +71,13 @@ class PushedWalk(Protocol):
             me.send(peer, label * self.steps + remaining)
 
 
-class PushedLabelsConfig(ProtocolConfig):
-    """Send the noisy label on a random walk; its last holder submits it."""
-
-    kind: Literal["pushed_labels"] = "pushed_labels"
-    described: ClassVar[str] = "noisy labels pushed on random walks"
-    steps: int = Field(default=1, ge=1, le=64)
-    """L: steps of the walk, 1 to 64; 1 is a push to a random user, 2 a relay."""
-
-    def protocol(self) -> PushedWalk:
-        return PushedWalk(self.steps)
-
-    def mechanism_of(self, protocol: Protocol) -> type[ProtocolMechanism]:
-        return PushedLabels
-
-
 class PushedLabels(ProtocolMechanism):
-    """The mechanism of pushed labels, which also accounts for overlays that are not complete."""
+    """The mechanism of pushed labels, which has a bound for incomplete overlays too."""
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run; on an incomplete overlay without faults, ε depends on how well walks mix."""
+        """The privacy figures of a run; on an incomplete overlay without faults, the learner's ε depends on D."""
         accounted = super().account(outcome, cluster_sizes, situation, delta)
         if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:
             return accounted
@@ -101,22 +86,32 @@ class PushedLabels(ProtocolMechanism):
         noise, bounds = self.randomizer, []
         for size, distance, alone in zip(cluster_sizes.tolist(), distances, accounted.learner, strict=True):
             model = ShuffledByWalks(size, noise.flip_prob, noise.num_classes, distance)
-            # if walks mix too little, only ε₀ is known
+            # only ε₀ is known if walk ends are too far from uniform
             bounds.append(model.epsilon(delta) if model.delta(0.999 * model.pure_epsilon).upper <= delta else alone)
-        return replace(
-            accounted,
-            learner=tuple(bounds),
-            statements=accounted.statements | {"epsilon_upper": worst_bound(bounds)},
-        )
+        statements = accounted.statements | {"epsilon_upper": worst_bound(bounds)}
+        return replace(accounted, learner=tuple(bounds), statements=statements)
+
+
+class PushedLabelsConfig(ProtocolConfig):
+    """Users send their noisy labels on random walks; the user at the end of a walk submits the label."""
+
+    kind: Literal["pushed_labels"] = "pushed_labels"
+    mechanism: ClassVar[type[ProtocolMechanism] | None] = PushedLabels
+    described: ClassVar[str] = "noisy labels pushed on random walks"
+    steps: int = Field(default=1, ge=1, le=64)
+    """L: number of steps of a walk, 1 to 64; 1 is a push to a random user, 2 a relay."""
+
+    def protocol(self) -> PushedWalk:
+        return PushedWalk(self.steps)
 
 
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
-    """Distance D of each cluster from uniform walk ends: the sum over its users of the total variation, rounded up.
+    """Upper bounds of D, for each cluster: the sum over its users of the total variation of walk ends from uniform.
 
-    For a cluster of more than 2,048 users D is not computed, and its size is returned, a trivial bound.
+    For a cluster of more than 2,048 users D is not computed; the trivial bound, its size, is returned.
 
     Args:
-        overlay: whom users may ask; None: all of their cluster. steps: of each walk.
+        overlay: whom users may ask; None: everybody of their cluster. steps: of each walk.
     """
     offsets = np.concatenate([[0], np.cumsum(cluster_sizes)])
     if overlay is None:
@@ -127,13 +122,13 @@ def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], st
         if size > LARGEST_MIXED:
             distances.append(float(size))
             continue
-        # one step: from v to a neighbour, each equally likely; a user without neighbours keeps the label
+        # one step leads to each neighbour with the same probability; a user without neighbours keeps the label
         step = np.zeros((size, size))
         for user in range(size):
             peers = overlay.indices[overlay.indptr[first + user] : overlay.indptr[first + user + 1]] - first
             step[user, peers if peers.size else user] = 1.0 / max(1, peers.size)
         ends = np.linalg.matrix_power(step, steps)
-        # each sum of n products is off by n u at most in each of the squarings and products
+        # in each squaring and product of matrices, each sum of n products is off by at most n u
         rounding = size * 2.0 * np.log2(2.0 * steps) * size * 2.0**-52
         distances.append(float(0.5 * np.abs(ends - 1.0 / size).sum() + rounding))
     return distances

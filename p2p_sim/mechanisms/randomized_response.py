@@ -1,4 +1,4 @@
-"""K-ary randomised response: local randomizer of the exchange, mechanism on its own, and through a shuffler."""
+"""K-ary randomised response: a randomizer for the label exchange, a local mechanism, and one with a shuffler."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
@@ -43,12 +43,11 @@ class RandomizedResponse(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The flip probability α, under the name of the results column that holds it."""
         return {"flip_prob": self.flip_prob}
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """Flip probability α for two classes; None for more, as bounds of the papers then do not apply."""
+        """Flip probability α for two classes; None for more classes, where the papers' bounds do not apply."""
         return self.flip_prob if self.num_classes == 2 else None
 
     @property
@@ -59,7 +58,7 @@ class RandomizedResponse(Message):
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """Upper bound max(0, 1-α-e^ε α/(K-1)) of δ(ε) of one message seen with its sender; the lower end is 0."""
+        """Upper bound max(0, 1-α-e^ε α/(K-1)) of δ(ε) of one message whose sender is known; the lower end is 0."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
@@ -81,8 +80,7 @@ class RandomizedResponse(Message):
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """Accountant of the learner for a realised network: `submissions` labels fetched from `sources` users.
 
-        It is enumerated for tiny clusters, where fewer submissions are treated as one from each source: fewer reveal
-        less.
+        For tiny clusters δ is enumerated, as if there were one submission for each source; fewer reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -101,17 +99,16 @@ class RandomizedResponse(Message):
 
     @property
     def payload_bits(self) -> int:
-        """Size of one message in bits: enough to name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """No ε at δ is valid below ln((1-α-δ)(K-1)/α), the result, for one message seen with its sender."""
+        """ln((1-α-δ)(K-1)/α), below which no ε is valid at δ for one message whose sender is known."""
         alpha, others = self.flip_prob, self.num_classes - 1
         numerator = (1.0 - alpha - delta) * others
         return math.inf if alpha == 0 else max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
+        """Draws the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
         check_labels(labels, self.num_classes)
         flips = bernoulli(rng, self.flip_prob, labels.size)
         if self.num_classes == 2:
@@ -127,7 +124,7 @@ class RandomizedResponse(Message):
         """Signed weights (m, K) of noisy labels (m,); given the true label, their mean is its one-hot vector.
 
         Raises:
-            InputError: α = (K-1)/K, where the noisy label is independent of the true one.
+            InputError: α = (K-1)/K, where noisy labels are independent of true labels.
         """
         k = self.num_classes
         replaced = self.flip_prob * k / (k - 1)
@@ -137,7 +134,7 @@ class RandomizedResponse(Message):
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """Returns α if it is valid for K classes: 0, or from 1e-300 to (K-1)/K; raises InputError otherwise."""
+    """Returns α if it is valid for K classes (0, or 1e-300 to (K-1)/K); else raises InputError."""
     largest = (num_classes - 1) / num_classes
     if 0.0 < flip_prob < LEAST:
         raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
@@ -155,23 +152,18 @@ class FlippedLabelsConfig(MechanismBase):
     """Base of the configurations of mechanisms whose users flip their labels."""
 
     columns: ClassVar[tuple[Column, ...]] = (FLIP_PROB,)
+    one_of: ClassVar[tuple[str, ...]] = ("flip_prob", "target_epsilon")
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε, above 0 and at most 100: choose the smallest α that is certified for it, at the scenario's δ where δ helps."""
-
-    @model_validator(mode="after")
-    def _one_noise(self) -> Self:
-        if (self.flip_prob is None) == (self.target_epsilon is None):
-            raise ValueError("give either flip_prob or target_epsilon")
-        return self
+    """ε, above 0 and at most 100: the smallest α is chosen that is certified for ε at the scenario's δ."""
 
     def check(self, num_classes: int) -> None:
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε; by default for an observer of a single noisy label."""
+        """The smallest flip probability α certified for ε; by default against an observer of one noisy label."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:
@@ -193,7 +185,7 @@ class FlippedChannel(FlippedLabelsConfig, Channel):
 
 
 class RandomizedResponseConfig(FlippedChannel, LocalChannel):
-    """Every user flips her own label and sends it to the learner with her name; no trusted party and no amplification.
+    """Every user flips her label and sends it to the learner with her name; no trusted party and no amplification.
 
     The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
     """
@@ -203,7 +195,7 @@ class RandomizedResponseConfig(FlippedChannel, LocalChannel):
     described: ClassVar[str] = "randomised response alone"
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False
-    """Release K signed weights for each label that undo α on average, as Corollary 1 (β = λ); else the noisy labels."""
+    """Release K signed weights for each label, which undo α on average as in Corollary 1 (β = λ); else noisy labels."""
 
     @property
     def releases(self) -> ReleaseKind:
@@ -228,7 +220,7 @@ class RandomizedResponseConfig(FlippedChannel, LocalChannel):
 class ShuffledResponseConfig(FlippedChannel, ShuffledChannel):
     """Every user flips her label; a trusted shuffler passes each cluster's noisy labels on in random order.
 
-    The label exchange does the same without a shuffler, but draws labels with replacement.
+    The label exchange has no shuffler; there, users draw labels of their cluster with replacement.
     """
 
     kind: Literal["shuffled_response"] = "shuffled_response"

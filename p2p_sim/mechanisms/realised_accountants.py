@@ -1,4 +1,4 @@
-"""Chooses the accountant for a realised network; `accountant` lists all cases with their reasons."""
+"""Accountants for the realised network of a run; `accountant` chooses one for each observer, with its reason."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,11 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 class Cluster:
     """One cluster's part of a network record, and the facts about it that decide what each observer learns.
 
-    exposed: users whose noisy label the learner knows. hidden: other users whose label somebody may have passed on.
-    fell_back: a user submitted her own label. chosen: a colluding user asked another user on purpose.
-    watched: the cluster has a colluding user. members: number of colluding users.
+    exposed: (n,) whether the learner knows a user's noisy label. hidden: (n,) whether another user may have submitted a
+    user's noisy label that the learner does not know. anything: whether any user may have been asked.
+    fell_back: whether a user submitted her own label. chosen: whether a colluding user chose whom to ask.
+    watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of users who
+    answer, who are exposed, who submit a fetched label, and who collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -44,12 +46,9 @@ class Cluster:
         self.chosen = bool((self.probed & ~self.member).any())
         self.watched = bool(self.member.any())
         # if a shard keeps only sums, an entry stands for several users
+        users = np.ones(len(self.own), dtype=np.int64) if shard.users is None else shard.users[part]
         counted = (self.answers, self.exposed, self.fetched, self.member)
-        if shard.users is None:
-            counts = [int(np.count_nonzero(x)) for x in counted]
-        else:
-            counts = [int(shard.users[part][x].sum()) for x in counted]
-        self.sources, self.revealed, self.submissions, self.members = counts
+        self.sources, self.revealed, self.submissions, self.members = (int(users[mask].sum()) for mask in counted)
         if isinstance(self.law, FetchTable):
             self.weights = _square(self.law.weights, part)
             self.requests = None if self.law.requests is None else _square(self.law.requests, part)
@@ -75,14 +74,14 @@ def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
 
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
-    """The accountant that protects the labels of a cluster's users in the realised network, or of one user.
+    """The accountant of the labels of a cluster's users in the realised network, or of one user's label.
 
     Args:
         noise: the randomizer of each label.
-        observer: "learner": sees the set of submissions; "learner-times": also sees when each came; "coalition": the
-            learner and the cluster's colluding users, about everybody else; "others": the learner, about users who did
-            not submit their own label.
-        user: her index in the cluster, against the learner; None: all users, so that the largest ε counts.
+        observer: "learner": sees the set of submissions; "learner-times": also sees when each submission came;
+            "coalition": the learner and the cluster's colluding users, about all other users; "others": the learner,
+            about users who did not submit their own label.
+        user: index of the one user in the cluster, against the learner; None: all users.
     """
     if user is not None:
         if cluster.constant[user]:  # what she sends does not depend on her label
@@ -106,17 +105,17 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 @lru_cache(maxsize=2)  # the last cluster's, which several observers share
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """Accountant of users whose label others may have submitted.
+    """Accountant of users whose label other users may have submitted.
 
     Args:
-        members: against the coalition; else against the learner.
+        members: whether the observer is the coalition; else the learner.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    # messages other than flipped labels of two classes: bounds exist only if all users are asked alike
+    # for other messages than flipped labels of two classes, bounds exist only if all users are equally likely asked
     sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
@@ -124,7 +123,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
             model = noise.fetched(sources - revealed, submissions)
             return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
-    # flipped labels of two classes: the accountant depends on the law of whom users asked
+    # for flipped labels of two classes, the accountant depends on the law of whom users asked
     if isinstance(cluster.law, Uniform):
         pooled = (cluster.members, cluster.draws) if members else ()
         return UniformSources(sources, revealed, submissions, alpha, *pooled)
@@ -137,9 +136,10 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """Accountant of users whose peers a fetch table describes; `members`: against the coalition, else the learner.
+    """Accountant of users whose peers a fetch table describes, for flipped labels with probability `alpha`.
 
-    Colluding users see what they fetch, whether they submit it or not.
+    Args:
+        members: whether the observer is the coalition; else the learner. Colluding users see every label they fetch.
     """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
@@ -152,9 +152,10 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
 
 def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
-    """Accountant of users who come and go, with the largest cap for all submitters.
+    """Accountant of users who come and go, which takes the largest cap of a submitter for all submitters.
 
-    The coarser bound depends on few numbers, so that many clusters share one cached accountant.
+    A cap bounds the probability that a given user is the source of a submission. This coarser bound depends on few
+    numbers, so that many clusters share one cached accountant.
     """
     caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
     if not caps.size or alpha is None:
@@ -164,19 +165,19 @@ def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
 
 @lru_cache(maxsize=65_536)
 def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
-    """Accountant, against the learner, of `submissions` labels, of which no user is the source with probability above
-    `cap`.
+    """Accountant against the learner if each submission has a given user as its source with probability <= `cap`.
 
-    exposed: how many of them could have a given user as their source. It is cached.
+    Args:
+        exposed: number of users whose noisy label the learner knows.
     """
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
 
 @dataclass(frozen=True)
 class NoiseAlone(Accountant):
-    """Accountant for cases where only the noise on each label is certain to protect it.
+    """Accountant for cases in which only the noise on a label is known to protect it.
 
-    noise: the randomizer. reason: why nothing else is known, for the basis of the bound.
+    noise: the randomizer. reason: why nothing else protects the label, as the basis of the bound says.
     """
 
     requires = ANYWHERE
@@ -186,40 +187,33 @@ class NoiseAlone(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of a noisy label: ε at δ = 0."""
         return self.noise.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of a single message seen with its sender."""
         return self.noise.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """The bound ε₀ of a noisy label, the same at every δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(
-            0.0, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
-        )
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis=basis, conditions=self.conditions)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold, as sentences."""
         return (*LOCAL_CONDITIONS, *self.noise.caveats)
 
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Accountant of users whose label nobody passed on: ε = 0 and δ = 0."""
+    """Accountant of users whose label no other user submitted: ε = 0 and δ = 0."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS
     pure_epsilon = 0.0
 
     def delta(self, epsilon: float) -> Bracket:
-        """A bracket with δ = 0 at every ε."""
         return Bracket(0.0, 0.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The bound ε = 0 at δ."""
         basis = "nobody's label was passed on"
         return PrivacyBound(
             0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
@@ -228,9 +222,9 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant restated for the realised network, with upper ends only: its lower ends do not hold there.
+    """An accountant restated for the realised network; lower ends are 0, since the accountant's do not hold there.
 
-    model: the accountant. conditions: under which its bounds hold for the realised network.
+    model: the accountant. conditions: conditions of its bounds for the realised network.
     """
 
     requires = ANYWHERE
@@ -240,18 +234,15 @@ class GivenNetwork(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε at δ = 0, as the underlying accountant states it."""
         return self.model.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ at ε; the bracket's lower end is 0."""
         return Bracket(0.0, self.model.delta(epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε at δ; the lower end is 0."""
-        bound = self.model.epsilon(delta)
-        return replace(bound, epsilon_lower=0.0, conditions=self.conditions, conditional_on=REALISED)
+        return replace(
+            self.model.epsilon(delta), epsilon_lower=0.0, conditions=self.conditions, conditional_on=REALISED
+        )
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Upper bounds of δ at each of the given values of ε; lower ends are 0."""
         return [Bracket(0.0, bracket.upper) for bracket in self.model.profile(epsilons)]

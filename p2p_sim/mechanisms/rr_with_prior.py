@@ -1,4 +1,4 @@
-"""RRWithPrior, and with it label privacy in one or two stages (LP-1ST, LP-2ST; Ghazi et al. 2021)."""
+"""RRWithPrior, and label privacy in one or two stages by it (LP-1ST, LP-2ST; Ghazi et al. 2021)."""
 
 import math
 from dataclasses import dataclass
@@ -27,17 +27,16 @@ from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, loca
 from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, by_prior, top_k_law
 
 QUERIES = 4_096
-"""Rows that are looked up at a time, so that memory does not grow with their number."""
+"""Number of points whose neighbours are looked up at a time, which limits memory."""
 
 
 @dataclass(frozen=True)
 class NeighbourMeans:
-    """Averages vectors over nearest neighbours: at a point, the mean of the vectors of its k nearest rows (Euclidean).
+    """The mean vector at a point: the mean of the vectors of the k rows that are nearest to the point (Euclidean).
 
     Args:
-        features: (m, d), m at least 1.
-        vectors: (m, K) numbers, float32, one for each row.
-        neighbours: k, at least 1; all rows where there are fewer.
+        features: (m, d) rows, m at least 1. vectors: (m, K) float32, a vector for each row.
+        neighbours: k, at least 1; all rows, if there are fewer.
     """
 
     features: NDArray[np.floating]
@@ -66,9 +65,9 @@ class NeighbourMeans:
 
 Floats = NDArray[np.float64]
 NEIGHBOURS = 200
-"""Default number of users whose noisy labels make a prior."""
+"""Default number of users from whose noisy labels a prior is made."""
 LARGEST_LAW = 2**24
-"""Most entries of the matrices of a noise law."""
+"""Largest number of entries that the matrices of a noise law may have together."""
 CONDITIONS = (
     ONE_LABEL,
     Condition(
@@ -80,12 +79,12 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class RRWithPrior(Message):
-    """Randomised response among the k labels that a prior finds most likely; k maximises the chance to keep the label.
+    """Randomised response among the k most likely labels of a prior; k maximises the chance to keep the true label.
 
     Args:
         target_epsilon: ε, above 0 and at most 100.
         num_classes: K, from 2 to 256.
-        prior: K probabilities that depend on no label; absent: all the same, which makes it plain randomised response.
+        prior: K probabilities that depend on no label; absent: equal, which gives plain randomised response.
     """
 
     target_epsilon: float
@@ -94,16 +93,16 @@ class RRWithPrior(Message):
 
     kind: ClassVar[str] = "rr_with_prior"
     parameters: ClassVar[dict[str, float]] = {"stages": 1}
-    """One stage: what a user says does not depend on what others said."""
+    """One stage: a user's message does not depend on other users' messages."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of ε₀ beyond those of any message: a prior, if there is one, must be public."""
+        """Further conditions of ε₀: a prior, if one is given, must be public."""
         return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
     def common_prior(self) -> Floats:
-        """Prior probabilities (K,) of users who have no prior of their own; uniform if none is given."""
+        """The common prior (K,): probabilities for users who have no prior of their own; uniform if none is given."""
         return np.full(self.num_classes, 1.0 / self.num_classes) if self.prior is None else np.array(self.prior)
 
     @property
@@ -113,7 +112,7 @@ class RRWithPrior(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a message under the common prior; 0 for k = 1, where the message is constant."""
+        """ε₀ of a message under the common prior; 0 if k = 1, as the message is then constant."""
         k = self.candidates
         return local_epsilon(self.flip_prob(k), k) if k > 1 else 0.0
 
@@ -125,39 +124,34 @@ class RRWithPrior(Message):
 
     @property
     def payload_bits(self) -> int:
-        """Size of one message in bits: enough to name one of K classes."""
         return (self.num_classes - 1).bit_length()
 
     def flip_prob(self, candidates: int) -> float:
-        """Flip probability α of randomised response among `candidates` labels; the smallest that is ε-private."""
+        """The smallest flip probability α that is ε-private, of randomised response among `candidates` labels."""
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
-    @cached_property
-    def _flip_probs(self) -> Floats:
-        """Flip probability α for each number k of candidate labels, 0 to K: (K+1,)."""
-        return np.array([self.flip_prob(k) for k in range(self.num_classes + 1)])
-
     def attained(self, delta: float) -> float:
-        """Returns ln((1-α-δ)(k-1)/α), below which no ε is valid at δ for one message under the common prior."""
+        """ln((1-α-δ)(k-1)/α), below which no ε is valid at δ for one message under the common prior."""
         k = self.candidates
         alpha = self.flip_prob(k)
         numerator = (1.0 - alpha - delta) * (k - 1)
         return max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the users' messages under the common prior: a noisy label (n,) for each of the labels (n,)."""
-        prior, rows = self.common_prior[None, :], self._block
+        """Draws the users' messages under the common prior: a noisy label (n,) for each of the labels (n,)."""
+        prior, rows = self.common_prior[None, :], max(1, BLOCK // self.num_classes)
         blocks = [self.with_priors(labels[i : i + rows], prior, rng) for i in range(0, labels.size, rows)]
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns noisy labels (n,) of the labels (n,), with a prior for each user (n, K) or one for all (1, K)."""
+        """Draws noisy labels (n,) of the labels (n,), with a prior for each user (n, K) or one for all users (1, K)."""
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)
         likely = rank < k
-        flip = ~likely | (rng.random(labels.size) < self._flip_probs[k])
-        # a uniform one of the k likeliest labels, the label itself left out
+        flip_probs = np.array([self.flip_prob(count) for count in range(self.num_classes + 1)])  # by k
+        flip = ~likely | (rng.random(labels.size) < flip_probs[k])
+        # uniform among the k most likely labels, without the true label
         replacement = (rng.random(labels.size) * (k - likely)).astype(np.int64)
         replacement += likely & (replacement >= rank)
         chosen = np.where(flip, replacement, rank)
@@ -170,7 +164,7 @@ class RRWithPrior(Message):
         return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
 
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
-        """Marks (n, K) the labels that may be sent under each of the priors (n, K): the k most likely ones."""
+        """Marks (n, K) the labels that may be sent under each of the priors (n, K): its k most likely labels."""
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         likely = np.zeros(priors.shape, dtype=np.bool_)
         np.put_along_axis(likely, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
@@ -179,18 +173,14 @@ class RRWithPrior(Message):
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
         """Matrix (K, K) of the noise if the mask `candidates` (K,) marks the labels that may be sent.
 
-        A label outside the candidates is sent as any of them, equally likely.
+        A label that is no candidate is replaced by a uniform candidate.
         """
         k = int(candidates.sum())
         return top_k_law(candidates / k, k, self.target_epsilon)
 
-    @property
-    def _block(self) -> int:
-        return max(1, BLOCK // self.num_classes)
-
 
 def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
-    """Raise InputError if a prior, given under the key `key`, is no distribution over K classes; None is allowed."""
+    """Raise InputError if a prior is no distribution over K classes; None is allowed. `key`: the prior's key."""
     if prior is not None and len(prior) != num_classes:
         raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
     if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
@@ -200,9 +190,9 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
 class RRWithPriorConfig(LocalChannel):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; no trusted party and no amplification.
 
-    In two stages a random half of the users sends first, with a common prior. The prior of each user of the other half
-    is then the shares of noisy labels among her nearest neighbours of the first half. The second half's priors do not
-    depend on its labels, and a user is in only one half: the total is ε (parallel composition).
+    In two stages a random half of the users sends first, with a common prior. The prior of a user of the other half is
+    then given by the noisy labels of her nearest neighbours in the first half: the share of each class. The priors of
+    the second half do not depend on its labels, and a user is in only one half: the total is ε (parallel composition).
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
@@ -212,15 +202,15 @@ class RRWithPriorConfig(LocalChannel):
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2
-    """1: all users have the common prior; 2: half of them send first, then the others."""
+    """1: all users send with the common prior; 2: half of them do, then the other half with priors made from these."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
-    """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
+    """Common prior: K public probabilities that do not come from the labels; absent: equal."""
     neighbours: int | None = Field(default=None, ge=1)
-    """Users of the first half whose noisy labels make a prior, at least 1; absent: as many as `learner.neighbours`
-    where the learner is "knn", else 200."""
+    """Number of users of the first half from whose noisy labels a prior is made, at least 1; absent:
+    `learner.neighbours` if the learner is "knn", else 200."""
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with its number of neighbours filled in, from a "knn" learner or by default."""
+        """This configuration with its number of neighbours filled in: that of a "knn" learner, else 200."""
         if self.neighbours is not None:
             return self
         follows = self.stages == 2 and getattr(learner, "kind", None) == "knn"
@@ -229,7 +219,6 @@ class RRWithPriorConfig(LocalChannel):
         )
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if the prior is no distribution over K classes."""
         check_prior("mechanism.prior", self.prior, num_classes)
 
     def calibrated(self, setup: Setup) -> Self:
@@ -241,15 +230,15 @@ class RRWithPriorConfig(LocalChannel):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Runs one or two stages and returns noisy labels; in two stages with the labels that each could have become.
+        """Runs one or two stages and returns noisy labels; in two stages with the candidates of each label.
 
-        If a part of the shards is asked for, the first stage still runs on all shards, since priors come from it.
+        The first stage runs on all shards even if `part` asks for some, since priors come from all shards.
         """
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
         population = cast(Population, population)  # by_shard is false
         noise, streams, every = self.randomizer(self.setup), opened.streams, population.shards
-        # Half of the users send first, with the common prior; what they send teaches the others' priors.
+        # half of the users send first, with the common prior; their noisy labels give the priors of the other half
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
         noisy = super().release_on(opened, population).labels.payload
         means = self._learn(population.features[goes_first], noisy[goes_first])
@@ -266,7 +255,7 @@ class RRWithPriorConfig(LocalChannel):
         return Outcome(LabelRelease(user, noisy[user], "hard", among[user]))
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Probabilities of each released label given the true one, with one matrix for each set of candidate labels.
+        """Public probabilities of each released label given the true label, a matrix for each set of candidates.
 
         None if the matrices would have more than 2^24 entries.
         """
@@ -281,9 +270,9 @@ class RRWithPriorConfig(LocalChannel):
         return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
-        """Class shares of the first half's noisy labels near any point, as priors of the second half.
+        """The class shares, near any point, of the first half's noisy labels (m,) at features (m, d).
 
-        If the first half is empty, it is the common prior everywhere.
+        If the first half is empty, they are the common prior everywhere.
         """
         k = self.setup.num_classes
         if not len(noisy):
@@ -294,15 +283,15 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's single message, seen with her name; the cluster size does not matter."""
+        """Accountant of a user's message, seen with her name, for any cluster size."""
         noise = self.randomizer(setup)
         pure = noise.local_epsilon if self.stages == 1 else self.target_epsilon
         return LocalAccountant(noise, pure, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of the guessing advantage of an observer of a message; in two stages for any ε-private message.
+        """Upper bound of how much more often an observer of a message guesses the label right than without it.
 
-        Priors of the second stage are not known beforehand.
+        In two stages it is that of any ε-private message, as priors of the second stage are not known beforehand.
         """
         if self.stages == 1:
             return super().local_advantage(num_classes)

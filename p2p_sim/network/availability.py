@@ -1,8 +1,7 @@
-"""Who is online when: users who join late, leave for good, switch on and off, or follow a recorded trace."""
+"""When users are online: they may join late, leave for good, switch on and off, or follow a recorded trace."""
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Protocol, Self
 
@@ -13,7 +12,6 @@ from pydantic import Field, model_validator
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.latency import WithoutFile
 from p2p_sim.network.trace_file import TraceTable, read_trace
 from p2p_sim.population.data_files import find_named
 from p2p_sim.population.population import Shard
@@ -45,7 +43,10 @@ class Availability:
 
     @staticmethod
     def of(user: Users, begin: Floats, end: Floats, num_users: int) -> "Availability":
-        """From periods sorted by user and begin; empty ones are dropped and touching ones joined."""
+        """The availability of users with given periods (P,), sorted by user and begin.
+
+        Empty periods are dropped, and periods that touch are joined.
+        """
         real = begin < end
         user, begin, end = user[real], begin[real], end[real]
         apart = (user[1:] != user[:-1]) | (begin[1:] > end[:-1])
@@ -54,18 +55,13 @@ class Availability:
         counts = np.bincount(user[opens], minlength=num_users)
         return Availability(np.concatenate([[0], np.cumsum(counts)]), begin[opens], end[closes])
 
-    @property
-    def bytes(self) -> int:
-        """Memory of the arrays, bytes."""
-        return self.indptr.nbytes + self.begin.nbytes + self.end.nbytes
-
     def online(self, users: Users, times: Floats) -> Bools:
         """Whether each user is online at her time."""
         begin = self._at(self.begin, users, self._period(users, times))
         return (begin <= times) & (begin < np.inf)
 
     def next_online(self, users: Users, times: Floats) -> Floats:
-        """The first moment from the time on at which the user is online: the time itself, a later one, or inf."""
+        """The first moment, not before her time, at which each user is online; inf if there is none."""
         return np.maximum(self._at(self.begin, users, self._period(users, times)), times)
 
     def count_online(self, first: int, last: int, times: Floats) -> NDArray[np.int64]:
@@ -75,16 +71,11 @@ class Availability:
         return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
 
     def take(self, users: Users) -> "Availability":
-        """The given users (k,), repeated where they are named more than once, numbered anew."""
+        """The availability of some users (k,), numbered by their position; a user may be named more than once."""
         counts = np.diff(self.indptr)[users]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
         return Availability(indptr, self.begin[period], self.end[period])
-
-    @cached_property
-    def _halvings(self) -> int:
-        """Steps of a binary search among the periods of the user who has most of them."""
-        return int(np.diff(self.indptr).max(initial=0)).bit_length()
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
         """Index of each user's first period that ends after her time; if there is none, of the first period of the next
@@ -92,7 +83,7 @@ class Availability:
         """
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
-        for _ in range(self._halvings):
+        while (low < high).any():
             middle = (low + high) // 2
             after = self.end.take(middle, mode="clip") > times
             low = np.where(after | (low == high), low, middle + 1)
@@ -100,7 +91,7 @@ class Availability:
         return low
 
     def _at(self, values: Floats, users: Users, period: NDArray[np.int64]) -> Floats:
-        """The periods' values; inf where the user has no such period."""
+        """The value (an entry of `begin`, say) of one period of each user; inf where the period is not hers."""
         out = np.full(period.shape, np.inf)
         exists = period < self.indptr[users + 1]
         out[exists] = values[period[exists]]
@@ -115,8 +106,8 @@ class AvailabilityLaw(Protocol):
 
         Args:
             shard: the users. streams: the replicate's random streams.
-            horizon_s: up to when users switch on and off, finite; a user who is on or off then stays so. A longer
-                horizon changes nothing before a shorter one. Joining, leaving and traces know no horizon.
+            horizon_s: up to when users switch on and off, finite, seconds. Afterwards a user stays as she is then. A
+                longer horizon changes no period before a shorter one. Joining, leaving and traces know no horizon.
         """
         ...
 
@@ -128,8 +119,8 @@ class Stay(NamedTuple):
     leaves: Floats
 
 
-class _Membership(WithoutFile):
-    """Users who join late or leave for good; in between they are online as if they had always been there."""
+class _Membership(Config):
+    """Keys for users who join late or leave for good; in between, a subclass says when they are online."""
 
     late_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who join late, 0 to 1; the others are there from the start."""
@@ -148,7 +139,7 @@ class _Membership(WithoutFile):
         return self
 
     def _stay(self, shard: Shard, streams: Streams) -> Stay:
-        """Draw when each user of the shard joins and leaves."""
+        """Draw the times at which each user of the shard joins and leaves."""
         joins, leaves = np.zeros(shard.size), np.full(shard.size, np.inf)
         if self.join_window_s is not None:
             rng = streams.generator("availability-join", shard.index)
@@ -199,7 +190,7 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Periods up to the horizon; an InputError says if they would be more than 10,000 a user."""
+        """Draw periods up to the horizon; an InputError says if a user would have more than 10,000."""
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)
@@ -213,9 +204,9 @@ class OnOff(_Membership):
         return Availability.of(user, begin, end, shard.size)
 
     def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
-        """When each of the users (m,) changes between on and off, seconds: (m, R), from 0 beyond the horizon.
+        """The times (m, R), seconds, at which each user goes online or offline, from 0 until beyond the horizon.
 
-        Every round draws one period for everyone, needed or not, so that a user's draws depend on nobody else's.
+        Every round draws one period for each user, needed or not. A user's draws thus depend on no other user's.
         """
         size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
         most = min(MOST_OF_USER, MOST_OF_SHARD // size)
@@ -262,13 +253,9 @@ class AvailabilityTrace(Config):
     off_s (seconds, 0 to 1e9), a line for each period; user i of the population follows number i modulo T.
     Looked for beside the scenario file, in the data directory, then here."""
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Where the recorded trace is, the only file this law reads."""
-        return [find_named(self.path, places, f"{KEY}.path")]
-
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
-        """Read the file; an InputError names the line with an impossible period."""
-        [path] = self.files(places)
+        """The law that the file describes; an InputError names the line with an impossible period."""
+        path = find_named(self.path, places, f"{KEY}.path")
         table = read_trace(path, ("user", "on_s", "off_s"), f"{KEY}.path")
         table = table.take(np.lexsort((table.columns["on_s"], table.columns["user"])))
         user, begin, end = table.columns.values()
@@ -281,7 +268,7 @@ class AvailabilityTrace(Config):
 
 
 def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
-    """Refuse a trace that is bad somewhere, naming the first such row."""
+    """Raise an InputError that names the first bad row of a trace, if there is one."""
     if bad.any():
         row = int(np.argmax(bad))
         cell = f"line {table.line[row]}: {name} = {table.columns[name][row]:.15g}"
@@ -289,4 +276,4 @@ def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
 
 
 AvailabilityConfig = Annotated[Always | OnOff | AvailabilityTrace, Field(discriminator="kind")]
-"""Whatever a scenario may say of who is online when; `load` makes it a law."""
+"""The laws of availability that a scenario may name; `load` reads a trace as a law."""

@@ -1,33 +1,25 @@
-"""The event engine's clocks: SimPy's with events at absolute times, and a delivery queue in arrays.
+"""Two clocks of a simulation: SimPy's with events at absolute times, and an engine that delivers messages in arrays.
 
-The queue knows no labels and no protocol. One SimPy event advances the clock by a *window* that holds some thousands of
-messages. The messages of a window are handed to their handlers in causal rounds: first those already queued, then the
-ones these gave rise to within the same window, and so on until none is left. Every message carries its own exact time,
-so the partition into windows shows in no result, as long as a handler's effect on one message does not depend on
+The engine knows no labels and no protocol. One SimPy event advances its clock by a *window*, a span of time that holds
+some thousands of messages. A window's messages are delivered in rounds: first the messages that are queued already,
+then those that their handling posted within the window, and so on until none is left. Every message carries its exact
+time. Results therefore do not depend on the windows, as long as a handler's effect on one message does not depend on
 another message of the same window.
 
-Scripted actors, few, may run beside as SimPy processes that post messages.
+A few actors may run beside the messages: SimPy processes that post messages of their own.
 """
 
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
 SOON, LAST = 1, 2
-"""Order of events at the same time: what happens, then timers. A reply exactly at its deadline counts."""
-
-
-class Moment(simpy.Event):
-    """An event of SimPy that happens at an absolute time, seconds."""
-
-    def __init__(self, clock: "Clock", time: float, order: int) -> None:
-        super().__init__(clock)
-        self._ok, self._value = True, None
-        clock.enter(self, time, order)
+"""Order of events at the same time: timers come last, so that a reply exactly at its deadline counts."""
 
 
 class Clock(simpy.Environment):
@@ -35,21 +27,19 @@ class Clock(simpy.Environment):
     last bit.
     """
 
-    def enter(self, event: simpy.Event, time: float, order: int) -> None:
-        """Queue an event that has its value already."""
+    def until(self, time: float, order: int = SOON) -> simpy.Event:
+        """An event, for a process to wait for, that happens at a time (seconds, not before now).
+
+        order: `SOON`, or `LAST` for an event after all others of that time.
+        """
+        event = simpy.Event(self)
+        event._ok, event._value = True, None
         heapq.heappush(self._queue, (time, order, next(self._eid), event))  # type: ignore[misc]
+        return event
 
-    def until(self, time: float) -> Moment:
-        """An event for a process to wait for; not before now."""
-        return Moment(self, time, SOON)
-
-    def at(self, time: float, action: Callable[[], object], timer: bool = False) -> None:
-        """Do something at a time; as a timer: after all else that happens then."""
-
-        def act(_: simpy.Event) -> None:
-            action()
-
-        Moment(self, time, LAST if timer else SOON).callbacks.append(act)
+    def at(self, time: float, action: Callable[[], Any], timer: bool = False) -> None:
+        """Call an action at a time, seconds; a timer's action comes after all other events of that time."""
+        self.until(time, LAST if timer else SOON).callbacks.append(lambda _: action())
 
 
 Users = NDArray[np.int32]
@@ -59,7 +49,7 @@ Actor = Callable[[simpy.Environment], Generator[simpy.Event, None, None]]
 Batches = defaultdict[int, list[tuple[Users, Times]]]
 
 SLOTS = 64
-"""Windows that are queued by time; what lies beyond them is under this number, unsorted until the clock comes near."""
+"""Number of windows in which messages are queued by time; later messages wait unsorted under this number."""
 SLICE = 16_384
 """Most messages handed to a handler at once, which bounds the memory of temporaries."""
 
@@ -69,7 +59,7 @@ class Engine:
 
     Args:
         handler: called with a kind, and users (m,) and times (m,), seconds, of messages of that kind.
-        window_messages: messages that a window should hold; its width in seconds follows the load.
+        window_messages: messages that a window should hold; its width in seconds is chosen accordingly.
     """
 
     def __init__(self, handler: Handler, window_messages: int = 8192) -> None:
@@ -80,11 +70,9 @@ class Engine:
         self._next = 0  # the window that is delivered next, or now
         self._environment = simpy.Environment()
         self._advancing = False
-        self.delivered = 0
-        self.windows = 0
 
     def post(self, kind: int, users: Users, times: Times) -> None:
-        """Queue messages for delivery at the given times, which must not lie before the current message's."""
+        """Queue messages of a kind for users (m,) at times (m,), seconds, not before the message in delivery."""
         if users.size == 0:
             return
         if not self._advancing:
@@ -109,8 +97,8 @@ class Engine:
             if end > begin:
                 self._ring[index][kind].append((users[begin:end], times[begin:end]))
 
-    def run(self, actors: Sequence[Actor] = ()) -> float:
-        """Deliver until nothing is queued and every actor is done; returns when the last window ended, seconds.
+    def run(self, actors: Sequence[Actor] = ()) -> None:
+        """Deliver messages until none is queued and every actor is done.
 
         An engine runs once: it lets go of its handler at the end.
         """
@@ -120,7 +108,6 @@ class Engine:
             self._environment.run()
         finally:  # the handler's owner holds the engine too: a circle would keep both until a collection
             self._handler = _closed
-        return float(self._environment.now)
 
     def _advance(self) -> Generator[simpy.Event, None, None]:
         """The process that moves the clock from window to window and delivers each, until nothing is queued."""
@@ -132,12 +119,11 @@ class Engine:
                     end = self._origin + (index + 1) * self._width
                     yield self._environment.timeout(max(end - self._environment.now, 0.0))
                     self._deliver(index)
-                    self.windows += 1
                     self._next = index + 1
         self._width, self._advancing = 0.0, False
 
     def _deliver(self, index: int) -> None:
-        """Deliver the messages of one window, and those that they give rise to within it, round by round."""
+        """Deliver the messages of one window, and new messages within it, round by round."""
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
             for kind in sorted(batches):
@@ -145,13 +131,12 @@ class Engine:
                 if len(batch) > 1:
                     batch = [(np.concatenate([who for who, _ in batch]), np.concatenate([when for _, when in batch]))]
                 users, times = batch[0]
-                self.delivered += users.size
                 for start in range(0, users.size, SLICE):
                     part = slice(start, start + SLICE)
                     self._handler(kind, users[part], times[part])
 
     def _refill(self) -> None:
-        """Choose the window's width from the load and queue what lies beyond the last window."""
+        """Choose the windows' width from the number of waiting messages, and sort these messages into the windows."""
         waiting, self._ring[SLOTS] = self._ring[SLOTS], defaultdict(list)
         times = np.concatenate([t for batch in waiting.values() for _, t in batch])
         windows = min(max(times.size // self._target, 1), SLOTS)
@@ -168,4 +153,5 @@ class Engine:
 
 
 def _closed(kind: int, users: Users, times: Times) -> None:
+    """The handler of an engine that has run."""
     raise RuntimeError("the engine has run")

@@ -1,4 +1,4 @@
-"""What may happen to messages in transit: the interface of a fault, and the three that have keys of their own."""
+"""Faults of messages in transit: their interface, and loss, duplication and reordering, which have own keys."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,14 @@ LEARNER = -1
 
 @dataclass(frozen=True, eq=False)
 class InTransit:
-    """Messages in transit, at most one for each user who asks: of one leg, attempt, copy and hop.
+    """Messages in transit of one leg, attempt, copy and hop, at most one for each user who asks.
 
-    leg: "request", "reply" or "submission"; "probe" and "confession" where an adversary asks everybody.
-    attempt: of the request, from 0. copy: odd for the network's duplicates. hop: of a walk, from 0.
-    user: (m,) who asks and submits, numbered from the shard's first.
+    leg: "request", "reply" or "submission"; "probe" and "confession" if an adversary asks every user.
+    attempt: of the request, from 0. copy: odd for the network's duplicates. hop: step of a walk, from 0.
+    user: (m,) the user who asks or submits, numbered from the shard's first.
     sent_s: (m,) when the messages were sent, seconds.
-    ends, draw, law: sender and receiver where both are users and matter, and where random numbers come from.
+    ends: sender and receiver, if both are users and a fault or distance may depend on them. draw: the random numbers
+    of the messages for a purpose. law: of travel times.
     """
 
     leg: str
@@ -45,24 +46,24 @@ class InTransit:
 
     @property
     def sender(self) -> Integers:
-        """Who sends each message, (m,), numbered from the shard's first user; of a submission it is `user`."""
+        """The sender of each message, (m,), numbered from the shard's first user; of a submission it is `user`."""
         if self.leg == "submission":
             return self.user
         return cast(Ends, self.ends)[0]
 
     @property
     def receiver(self) -> Integers:
-        """(m,) who is to receive the message; -1: the learner, or nobody because the sender has no neighbour."""
+        """The receiver of each message, (m,); -1: the learner, or nobody because the sender has no neighbour."""
         if self.leg == "submission":
             return np.full(self.user.size, LEARNER)
         return cast(Ends, self.ends)[1]
 
     def uniform(self, purpose: str) -> Floats:
-        """(m,) in [0, 1): each message's own random number for a purpose, the same whenever it is asked for."""
+        """A random number in [0, 1) of each message, (m,), for a purpose; always the same for the same purpose."""
         return self.draw(purpose).at(self.user)
 
     def travel_s(self, purpose: str) -> Floats:
-        """(m,) one more travel time for each message, from the network's law, seconds."""
+        """A travel time of each message, (m,), seconds, from the network's law with random numbers for a purpose."""
         return self.law.quantile(self.uniform(purpose))
 
     def only(self, rows: Bools | None) -> "InTransit":
@@ -76,16 +77,16 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """These messages with random numbers of their own: `prefix` stands before each purpose."""
+        """These messages with other random numbers: `prefix` stands before each purpose."""
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
 
 class NetworkFault(Config):
-    """The base of what may happen to messages in transit. A fault defines one or more of the four methods.
+    """The base of faults of messages in transit. A fault defines one or more of the four methods `EFFECTS`.
 
-    Each is a function of the messages alone, row by row: it is asked about the same message more than once, in other
-    company, and must answer the same. Random numbers come from `messages.uniform`. No method sees a true label.
+    Each method is a function of the messages alone, row by row. It is asked about a message more than once, beside
+    other messages, and must answer the same. Random numbers come from `messages.uniform`. No method sees a true label.
     """
 
     kind: str
@@ -97,7 +98,7 @@ class NetworkFault(Config):
         return self
 
     def defines(self, effect: str) -> bool:
-        """Whether it has a method of its own for one of `EFFECTS`."""
+        """Whether the fault overrides the method for one of `EFFECTS`."""
         return getattr(type(self), effect) is not getattr(NetworkFault, effect)
 
     def lost(self, messages: InTransit) -> Bools:
@@ -105,22 +106,22 @@ class NetworkFault(Config):
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def delay_s(self, messages: InTransit) -> Floats:
-        """Seconds, (m,), at least 0 and finite, that are added to the messages' travel times.
+        """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times.
 
-        Users who switch on and off do so up to a time by which nearly all messages without such a delay have come;
-        those who are online then stay.
+        Users switch on and off up to a time by which nearly all messages without such a delay have come; users who are
+        online then stay.
         """
         return np.zeros(messages.user.size)
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,); of a walk its first step is asked about.
+        """Which messages are delivered twice, (m,); of a walk, only the first step may be.
 
-        The copy travels on its own. `messages.copy` is the number of the copy.
+        The copy has a travel time of its own. `messages.copy` is the number of the copy.
         """
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
-        """What the messages carry on arrival, (m, ...), of the type and shape of `payload`.
+        """The payloads with which the messages arrive, (m, ...), of the type and shape of `payload`.
 
         Args:
             messages: replies and submissions. payload: (m, ...) what was sent: noisy labels, below K where each is one
@@ -155,13 +156,13 @@ class Duplication(NetworkFault):
 
 
 class Reordering(NetworkFault):
-    """The key `network.reordering`: a message is held back by one more travel time."""
+    """The key `network.reordering`: each message is held back by one more travel time with a probability of its own."""
 
     kind: Literal["reordering"] = "reordering"
     share: float
 
     def delay_s(self, messages: InTransit) -> Floats:
-        """One more travel time with probability `share`, else 0."""
+        """Delays (m,), seconds: one more travel time with probability `share`, else 0."""
         held, delay = messages.uniform("held") < self.share, np.zeros(messages.user.size)
         delay[held] = messages.law.quantile(messages.draw("held-for").at(messages.user[held]))
         return delay
@@ -171,14 +172,14 @@ class Faults:
     """All faults of a network together.
 
     Args:
-        faults: each with the prefix of the purposes of its random numbers; what the prefix is empty for is the
-            simulator's own and is not checked.
+        faults: each after a prefix for the purposes of its random numbers. An empty prefix marks a fault of the
+            simulator's own, which is not checked.
     """
 
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
         self._of = {effect: [pair for pair in faults if pair[1].defines(effect)] for effect in EFFECTS}
         self.effects = frozenset(effect for effect, of in self._of.items() if of)
-        """The names in `EFFECTS` of which some fault has a method."""
+        """The names in `EFFECTS` for which some fault has a method."""
         self.ask_ends = any(prefix for prefix, _ in faults)
         """Whether a fault may ask who sends and who receives."""
 
@@ -191,7 +192,7 @@ class Faults:
         return self._any("duplicated", messages)
 
     def delay(self, times: Floats, messages: InTransit) -> None:
-        """Add all delays to travel times (m,), in place."""
+        """Add the delays of all faults to travel times (m,), seconds, in place."""
         for prefix, fault in self._of["delay_s"]:
             late = fault.delay_s(messages.named(prefix))
             if prefix:
@@ -230,7 +231,7 @@ def _name(fault: NetworkFault, effect: str) -> str:
 
 
 def _check(fault: NetworkFault, effect: str, returned: Any, shape: tuple[int, ...], kind: type) -> None:
-    """Refuse what a plug-in's method returned unless it is an array of this shape and kind of number."""
+    """Raise an error unless a plug-in's method returned an array of this shape and kind of number."""
     right = isinstance(returned, np.ndarray) and returned.shape == shape and np.issubdtype(returned.dtype, kind)
     wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(returned)}"
     require(_name(fault, effect), right, wanted)

@@ -1,9 +1,9 @@
-"""How long a message travels, in seconds: latency laws with their mean and variance, and a link that all share."""
+"""How long messages travel, in seconds: laws of the travel time, and the queue at a link that all messages share."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,33 +24,16 @@ class LatencyLaw(Protocol):
         """Expected travel time, seconds."""
         ...
 
-    @property
-    def variance(self) -> float:
-        """Variance of the travel time, seconds squared."""
-        ...
-
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """`size` independent travel times, seconds."""
         ...
 
     def quantile(self, u: Floats) -> Floats:
-        """Inverse of the distribution function at u in [0, 1): uniform numbers become travel times, seconds."""
+        """Travel times (m,), seconds: the inverse of the distribution function at each u (m,) in [0, 1)."""
         ...
 
 
-class WithoutFile(Config):
-    """A part of the network that its configuration says completely."""
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No file: the configuration says it all."""
-        return []
-
-    def load(self, places: tuple[Path, ...]) -> Self:
-        """The configuration itself, as it needs nothing from a file."""
-        return self
-
-
-class Constant(WithoutFile):
+class Constant(Config):
     """Every message takes the same time."""
 
     kind: Literal["constant"] = "constant"
@@ -61,10 +44,6 @@ class Constant(WithoutFile):
     def mean(self) -> float:
         return self.value_s
 
-    @property
-    def variance(self) -> float:
-        return 0.0
-
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         return np.full(size, self.value_s)
 
@@ -72,7 +51,7 @@ class Constant(WithoutFile):
         return np.full(np.shape(u), self.value_s)
 
 
-class Exponential(WithoutFile):
+class Exponential(Config):
     """Memoryless travel times."""
 
     kind: Literal["exponential"] = "exponential"
@@ -83,10 +62,6 @@ class Exponential(WithoutFile):
     def mean(self) -> float:
         return self.mean_s
 
-    @property
-    def variance(self) -> float:
-        return self.mean_s**2
-
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         return rng.exponential(self.mean_s, size)
 
@@ -96,7 +71,7 @@ class Exponential(WithoutFile):
         return out
 
 
-class Lognormal(WithoutFile):
+class Lognormal(Config):
     """Log-normal travel times, the usual first model of delays on the internet."""
 
     kind: Literal["lognormal"] = "lognormal"
@@ -108,10 +83,6 @@ class Lognormal(WithoutFile):
     @property
     def mean(self) -> float:
         return self.median_s * math.exp(self.sigma**2 / 2)
-
-    @property
-    def variance(self) -> float:
-        return self.mean**2 * math.expm1(self.sigma**2)
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         return rng.lognormal(math.log(self.median_s), self.sigma, size)
@@ -142,11 +113,6 @@ class Recorded:
         """Mean of the recorded travel times, seconds."""
         return float(self.values.mean())
 
-    @property
-    def variance(self) -> float:
-        """Variance of the recorded travel times about their mean (divisor m), seconds squared."""
-        return float(self.values.var())
-
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         return self.values[rng.integers(0, len(self.values), size)]
 
@@ -165,25 +131,19 @@ class LatencyTrace(Config):
     """A CSV file with a header line and a column latency_s (or a single column): travel times in seconds, 0 to 1e9;
     looked for beside the scenario file, in the data directory, then here."""
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Where the recorded travel times are, the only file this law reads."""
-        return [find_named(self.path, places, "network.latency.path")]
-
     def load(self, places: tuple[Path, ...]) -> Recorded:
-        """Read the file; an InputError names the line that is no travel time."""
-        [path] = self.files(places)
+        """The law that the file describes; an InputError names the line that is no travel time."""
+        path = find_named(self.path, places, "network.latency.path")
         [values] = read_trace(path, ("latency_s",), "network.latency.path").columns.values()
         return Recorded(np.sort(values))
 
 
-Latency = Annotated[Constant | Exponential | Lognormal, Field(discriminator="kind")]
-"""The laws that need no file."""
 LatencyConfig = Annotated[Constant | Exponential | Lognormal | LatencyTrace, Field(discriminator="kind")]
-"""Whatever a scenario may say of travel times; `load` makes it a law."""
+"""The laws of travel times that a scenario may name; `load` reads a trace as a law."""
 
 
 def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.float64]:
-    """When messages leave a queue served one at a time, in order of arrival (ties: in the order given).
+    """When messages leave a queue that serves one at a time, in order of arrival (ties: in the given order).
 
     Args:
         arrivals: (m,) seconds, in any order.

@@ -1,21 +1,29 @@
-"""What the network between the users is like, and that network opened: its files read, its overlay drawn."""
+"""The configuration of the network between users, and the network of one replicate: files read, overlay drawn."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Config, differing
+from p2p_sim.base.configuration import Config, Extended, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import FAULTS, PlugIns
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.availability import Always, Availability, AvailabilityConfig, AvailabilityLaw, OnOff
+from p2p_sim.network.availability import (
+    Always,
+    Availability,
+    AvailabilityConfig,
+    AvailabilityLaw,
+    AvailabilityTrace,
+    OnOff,
+)
 from p2p_sim.network.faults import Duplication, Faults, Loss, NetworkFault, Reordering
-from p2p_sim.network.latency import LatencyConfig, LatencyLaw, Lognormal
-from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, Overlay, OverlayConfig, OverlayInput
+from p2p_sim.network.latency import LatencyConfig, LatencyLaw, LatencyTrace, Lognormal
+from p2p_sim.network.overlay import CompleteOverlay, FileOverlay, GeometricOverlay, Overlay, OverlayConfig, OverlayInput
+from p2p_sim.population.data_files import find_named
 from p2p_sim.population.population import People, Shard
 
 HARMLESS = frozenset(
@@ -37,8 +45,9 @@ CALIBRATED = frozenset(
         *("deadline_s", "batch_submission"),
     )
 )
-"""Faults with which noise that is calibrated to a target ε keeps to it, but for users who fall back on their own label:
-submissions fail to arrive, and each that does is still the label of a uniform member of the cluster."""
+"""Faults under which noise that is calibrated to a target ε still meets it, unless users fall back on their own label.
+
+With these faults some submissions do not arrive; each one that does is the label of a uniform member of the cluster."""
 
 
 class UniformPeers(Config):
@@ -72,8 +81,7 @@ class GossipView(Config):
 PeersConfig = Annotated[UniformPeers | RandomWalk | GossipView, Field(discriminator="kind")]
 
 FaultConfig = Annotated[NetworkFault, PlugIns(FAULTS, NetworkFault)]
-"""A fault in the list of a scenario. A kind of the simulator's own takes the place of `NetworkFault`, several of them
-as a union."""
+"""A fault in a scenario's list `network.in_transit`, of a kind that a plug-in offers."""
 
 
 ALWAYS = Always()
@@ -99,9 +107,14 @@ class OnTimeout(Config):
         return self
 
 
-class NetworkConfig(Config):
+GIVE_UP = OnTimeout()
+"""A user submits nothing if no reply came in time."""
+
+
+class NetworkConfig(Extended):
     """Who may ask whom, how messages travel, who is online, and what users do when a fetch fails."""
 
+    later: ClassVar[tuple[str, ...]] = ("in_transit",)
     overlay: OverlayConfig = CompleteOverlay()
     """Who may ask whom within a cluster; kind = "complete", "regular", "small_world", "scale_free", "geometric" or
     "file"."""
@@ -133,7 +146,7 @@ class NetworkConfig(Config):
     """Users begin at independent uniform times in [0, start_window_s], seconds, 0 to 1e9; 0: all at once."""
     request_timeout_s: float | None = Field(default=None, gt=0, le=1e9)
     """A request without a reply expires after this, seconds; later replies are dropped; absent: no limit."""
-    on_timeout: OnTimeout = OnTimeout()
+    on_timeout: OnTimeout = GIVE_UP
     """What a user does when her request has expired."""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
     """The learner ignores submissions that arrive later, seconds; absent: no limit. The learner has observed them, so ε
@@ -144,7 +157,7 @@ class NetworkConfig(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> "NetworkConfig":
-        if self.request_timeout_s is None and self.on_timeout != OnTimeout():
+        if self.request_timeout_s is None and self.on_timeout != GIVE_UP:
             raise ValueError("on_timeout needs request_timeout_s")
         if self.batch_submission and self.deadline_s is None:
             raise ValueError("batch_submission needs deadline_s")
@@ -157,18 +170,8 @@ class NetworkConfig(Config):
             raise ValueError("peers.kind = 'gossip' needs overlay.kind = 'complete': the views are the overlay")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_an_empty_list(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves an empty list of further faults out of the tree, so that such networks keep the identity they had
-        before the key.
-        """
-        tree: dict[str, Any] = handler(self)
-        if not self.in_transit:
-            tree.pop("in_transit", None)
-        return tree
-
     def transit(self) -> Faults:
-        """All that may happen to messages in transit."""
+        """All faults of messages in transit."""
         faults: list[tuple[str, NetworkFault]] = []  # each after the prefix of the purposes of its random numbers
         if self.loss:
             faults.append(("", Loss(share=self.loss)))
@@ -192,15 +195,10 @@ class NetworkConfig(Config):
         return self.deadline_s if self.batch_submission else None
 
     @property
-    def churns(self) -> bool:
-        """Whether users may be offline at some time."""
-        return self.availability != ALWAYS
-
-    @property
     def faults(self) -> tuple[str, ...]:
         """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
         cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
-        keys = differing("network", self.model_dump(), type(self)().model_dump())
+        keys = differing("network", self.model_dump(), type(self).model_construct().model_dump())
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property
@@ -216,8 +214,12 @@ class NetworkConfig(Config):
 
     @property
     def by_shard(self) -> bool:
-        """Whether a shard can be simulated alone, and all that its privacy depends on are counts of its clusters."""
-        return self.learner_bandwidth_bps is None and not self.churns and isinstance(self.overlay, CompleteOverlay)
+        """Whether a shard can be simulated alone and its privacy depends on nothing but counts of its clusters."""
+        return (
+            self.learner_bandwidth_bps is None
+            and self.availability == ALWAYS
+            and isinstance(self.overlay, CompleteOverlay)
+        )
 
     def check_splittable(self) -> None:
         """Raise InputError if clusters share a link, so that no part of the population can be simulated alone."""
@@ -229,14 +231,20 @@ class NetworkConfig(Config):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """All files that describe the network, where they were found."""
-        return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]
+        parts = {"overlay": self.overlay, "latency": self.latency, "availability": self.availability}
+        return [
+            find_named(part.path, places, f"network.{key}.path")
+            for key, part in parts.items()
+            if isinstance(part, FileOverlay | LatencyTrace | AvailabilityTrace)
+        ]
 
 
 @dataclass(frozen=True)
 class Network:
-    """What a network is for one replicate; streams are for what is drawn shard by shard.
+    """The network of one replicate.
 
-    overlay: None if everybody may ask anybody of her cluster.
+    latency, availability: the laws of travel times and of periods online. overlay: None if every user may ask every
+    user of her cluster. streams: the replicate's random streams, for periods and travel times of each shard.
     """
 
     config: NetworkConfig
@@ -252,10 +260,18 @@ class Network:
         Raises:
             InputError: a file is missing or damaged.
         """
-        overlay = config.overlay.build(
-            OverlayInput(population.cluster_offsets, streams, places, population.row, population.source_rows)
+        overlay, latency, availability = None, config.latency, config.availability
+        if not isinstance(config.overlay, CompleteOverlay):
+            overlay = config.overlay.build(
+                OverlayInput(population.cluster_offsets, streams, places, population.row, population.source_rows)
+            )
+        return Network(
+            config,
+            latency.load(places) if isinstance(latency, LatencyTrace) else latency,
+            availability.load(places) if isinstance(availability, AvailabilityTrace) else availability,
+            overlay,
+            streams,
         )
-        return Network(config, config.latency.load(places), config.availability.load(places), overlay, streams)
 
     def shard_overlay(self, shard: Shard) -> Overlay | None:
         """The overlay among a shard's users, numbered from 0; None: everybody may ask anybody of her cluster."""
@@ -269,12 +285,14 @@ class Network:
         return np.repeat(sizes, sizes)
 
     def shard_availability(self, shard: Shard) -> Availability | None:
-        """When a shard's users are online; None: always."""
-        return self.availability.draw(shard, self.streams, self.horizon_s) if self.config.churns else None
+        """The periods in which a shard's users are online; None: always."""
+        if self.config.availability == ALWAYS:
+            return None
+        return self.availability.draw(shard, self.streams, self.horizon_s)
 
     @property
     def horizon_s(self) -> float:
-        """The time until which users switch on and off, in seconds; hardly any message is sent later."""
+        """The time until which users switch on and off, seconds; hardly any message is sent later."""
         c = self.config
         waits = sum(c.timeout_s(attempt) for attempt in range(c.on_timeout.attempts)) if c.request_timeout_s else 0.0
         pauses = (

@@ -1,4 +1,4 @@
-"""Overlays: who may ask whom within a cluster."""
+"""Overlays: the kinds of graphs that say who may ask whom within a cluster."""
 
 import math
 from abc import ABC, abstractmethod
@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from p2p_sim.base.checked_values import described, is_array, is_number, require
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
-from p2p_sim.network.latency import WithoutFile
 from p2p_sim.network.overlay_graph import (
     FileOverlay,
     Overlay,
@@ -44,25 +44,22 @@ MOST_NEIGHBOURS = 10**8
 
 
 class DrawnGraph(NamedTuple):
-    """The graph of a shard, its users numbered from 0.
+    """The graph of a shard's users, numbered from 0.
 
-    edges: (m, 2), each once. position: (n, 2) in the unit square; None: users have no place.
+    edges: (m, 2), each once. position: (n, 2) of the users in the unit square; None: users have no place.
     """
 
     edges: Pairs
     position: Points | None
 
 
-class CompleteOverlay(WithoutFile):
+class CompleteOverlay(Config):
     """Every user may ask every user of her cluster, herself included, as in the papers; no graph is stored."""
 
     kind: Literal["complete"] = "complete"
 
-    def build(self, source: OverlayInput) -> None:
-        """Returns None: no graph is needed if every user may ask every user of her cluster."""
 
-
-class _Generated(WithoutFile, ABC):
+class _Generated(Config, ABC):
     """A random overlay, drawn cluster by cluster from the stream of the cluster's shard."""
 
     kind: str
@@ -90,7 +87,7 @@ class _Generated(WithoutFile, ABC):
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
-        """Neighbours of a user of a cluster of `size`, on average."""
+        """The expected number of neighbours of a user in a cluster of `size` users."""
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
@@ -98,12 +95,12 @@ class _Generated(WithoutFile, ABC):
 
 
 class GraphOverlay(_Generated):
-    """A graph for every cluster, for example from NetworkX. Its nodes are assigned to the cluster's users at random.
+    """A graph for every cluster, for example from NetworkX, whose nodes are assigned to the cluster's users at random.
 
-    Otherwise hubs and neighbours on a ring would depend on the order in which users are stored, and so on their
-    features. A derived class gives the expected number of neighbours and the edges.
+    Without the random assignment, hubs and neighbours on a ring would depend on the order in which users are stored,
+    and so on their features. A derived class gives the expected number of neighbours and the edges.
 
-    exchangeable: renumbering the nodes does not change the graph's law, so that nobody needs to assign them.
+    exchangeable: whether renumbering the nodes does not change the graph's law, so that no assignment is needed.
     """
 
     kind: str
@@ -120,7 +117,7 @@ class GraphOverlay(_Generated):
         return DrawnGraph(user[edges], None)
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
-        """The edges, if they are distinct and join different nodes of the cluster: privacy is accounted for on them."""
+        """The edges of a cluster's graph, checked to be distinct and to join different nodes of the cluster."""
         wanted = f"edges must be an array of integers (m, 2), not {described(edges)}"
         require(self._at_fault("graph"), is_array(edges, "iu", (None, 2)), wanted)
         low, high = edges.min(axis=1), edges.max(axis=1)

@@ -1,22 +1,23 @@
-"""Who may ask whom: neighbours of every user in arrays, and graphs from files (edge lists and GraphML)."""
+"""Who may ask whom: the neighbours of every user in arrays, and overlays from files (edge lists and GraphML)."""
 
 import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Literal, NoReturn
 from xml.parsers import expat
 
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.data_files import State, find_named, read_bytes, state
+from p2p_sim.population.data_files import find_named, read_bytes, state
 
 Offsets = NDArray[np.int64]
 """Cluster boundaries (C+1,): cluster c holds users offsets[c]..offsets[c+1]-1."""
@@ -28,7 +29,7 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class OverlayInput:
-    """What an overlay of one replicate is built from.
+    """The users of one replicate, from which an overlay is built.
 
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     streams: the replicate's random streams. places: directories in which files are looked for.
@@ -45,9 +46,9 @@ class OverlayInput:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
+    """A graph of the users: whoever is joined to a user by an edge is her neighbour, and each may ask the other.
 
-    The relation is symmetric: an edge stands with both its users.
+    Neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
     indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square where users have a place.
     dropped_edges: edges of a file that join two clusters, or touch rows that are no users of this replicate.
     """
@@ -72,19 +73,16 @@ class Overlay:
         """How many users have no neighbour."""
         return int(np.count_nonzero(self.degrees == 0))
 
-    @property
-    def components(self) -> int:
-        """How many connected parts the overlay has; every cluster is at least one."""
-        return int(self._component().max(initial=-1)) + 1
-
-    @property
-    def bytes(self) -> int:
-        """Memory of the arrays, bytes."""
-        return self.indptr.nbytes + self.indices.nbytes + (0 if self.position is None else self.position.nbytes)
-
     def disconnected_clusters(self, cluster_offsets: Offsets) -> int:
-        """Clusters that fall into more than one connected part."""
-        first = np.unique(self._component(), return_index=True)[1]
+        """How many clusters fall into more than one connected part."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        edges = np.ones(len(self.indices), dtype=np.int8)
+        graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
+        # each edge stands with both its users, so strong components are the connected ones, and need less memory
+        component = connected_components(graph, connection="strong")[1]
+        first = np.unique(component, return_index=True)[1]
         parts = np.bincount(cluster_of(cluster_offsets)[first])
         return int(np.count_nonzero(parts > 1))
 
@@ -96,22 +94,11 @@ class Overlay:
         return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
 
     def shard(self, start: int, stop: int) -> "Overlay":
-        """Users start..stop-1, who must be whole clusters, renumbered from 0, with no count of dropped edges."""
+        """The overlay of users start..stop-1, who must be whole clusters, numbered from 0, without `dropped_edges`."""
         begin, end = self.indptr[start], self.indptr[stop]
         position = None if self.position is None else self.position[start:stop]
         indices = self.indices[begin:end] - np.int32(start) if start else self.indices[begin:end]
         return Overlay(self.indptr[start : stop + 1] - begin, indices, position)
-
-    def _component(self) -> NDArray[np.int32]:
-        """The number of the connected part that each user belongs to, (n,)."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
-        edges = np.ones(len(self.indices), dtype=np.int8)
-        graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
-        # each edge stands with both its users, so strong components are the connected ones, and need less memory
-        component: NDArray[np.int32] = connected_components(graph, connection="strong")[1]
-        return component
 
 
 def cluster_of(cluster_offsets: Offsets) -> NDArray[np.int64]:
@@ -131,7 +118,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
 
 
 def side_by_side(parts: Sequence[Overlay]) -> Overlay:
-    """The overlay of all users of some overlays, at least one, numbered one part after the other."""
+    """One overlay of several, at least one, whose users are numbered one overlay after the other."""
     if len(parts) == 1:
         return parts[0]
     firsts = np.cumsum([0, *(part.num_users for part in parts[:-1])]).astype(np.int32)
@@ -157,10 +144,6 @@ class FileOverlay(Config):
     """An edge list (two ids a line, separated by white space or a comma; # starts a comment), or a .graphml file;
     looked for beside the scenario file, in the data directory, then here."""
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Where the file of edges is, the only one this overlay reads."""
-        return [find_named(self.path, places, "network.overlay.path")]
-
     def build(self, source: OverlayInput) -> Overlay:
         """Read the overlay of one replicate.
 
@@ -169,7 +152,7 @@ class FileOverlay(Config):
         """
         num_users = int(source.cluster_offsets[-1])
         source_rows = source.source_rows or num_users
-        [path] = self.files(source.places)
+        path = find_named(self.path, source.places, "network.overlay.path")
         edges = read_edges(path, source_rows)
         user = np.full(source_rows, -1, dtype=np.int64)
         user[np.arange(num_users) if source.row is None else source.row] = np.arange(num_users)
@@ -184,6 +167,7 @@ class FileOverlay(Config):
         return from_pairs(num_users, pairs, dropped_edges=len(edges) - len(pairs))
 
 
+@cached(LRUCache(1), key=lambda path, source_rows: (path, source_rows, state(path)), lock=Lock())
 def read_edges(path: Path, source_rows: int) -> Pairs:
     """The distinct undirected edges of a file, each once as (smaller id, larger id), in ascending order.
 
@@ -198,11 +182,6 @@ def read_edges(path: Path, source_rows: int) -> Pairs:
     Raises:
         InputError: for an unreadable file, a malformed line or an unknown user, with the line's number.
     """
-    return _read_edges(path, source_rows, state(path))
-
-
-@lru_cache(maxsize=1)
-def _read_edges(path: Path, source_rows: int, state: State) -> Pairs:
     content = read_bytes(path)
     graphml = path.name.removesuffix(".gz").endswith(".graphml")
     ids = _graphml_ids(content, path, source_rows) if graphml else _listed_ids(content, path, source_rows)
@@ -261,7 +240,7 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
 
 
 def _user(text: str, path: Path, line: int, source_rows: int) -> int:
-    """The user whose id is written there; an InputError names the line if nobody has it."""
+    """The user with an id that stands in a file; an InputError names the line if no user has it."""
     if _NUMBER.fullmatch(text) and (user := int(text)) < source_rows:
         return user
     allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"
@@ -269,5 +248,5 @@ def _user(text: str, path: Path, line: int, source_rows: int) -> int:
 
 
 def _malformed(path: Path, line: int, problem: str) -> NoReturn:
-    """Refuse the file, naming the line and its problem."""
+    """Raise an InputError that names the line and its problem."""
     raise InputError(f"network.overlay.path = {str(path)!r}: line {line}: {problem}")

@@ -6,9 +6,8 @@ from numpy.typing import NDArray
 from p2p_sim.network.overlay_graph import Pairs
 
 Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 _ROUNDS = 1000
-"""How often a moved edge is drawn at most; about half of the draws succeed, or more."""
+"""How often a new end of a moved edge is drawn at most; at least about half of the draws succeed."""
 
 
 def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
@@ -57,10 +56,10 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
         pairs.sort()
         refused = pairs % (size + 1) == 0  # a * size + b with a <= b < size: a and b are one node
         refused[1:] |= pairs[1:] == pairs[:-1]
-        refused |= _within(pairs, first) | _within(pairs, later)
+        refused |= np.isin(pairs, first) | np.isin(pairs, later)
         free = _split(pairs[refused], size).astype(np.int32).ravel()
         if first.size:
-            later = _merged(later, pairs[~refused])
+            later = np.union1d(later, pairs[~refused])
         else:
             first = pairs[~refused]
         # the try has failed if no two nodes with free ends may be joined; more than `degree` nodes never all are joined
@@ -68,18 +67,18 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
         if 0 < nodes.size <= degree:
             smaller, larger = np.triu_indices(nodes.size, k=1)
             pairs = _keys(nodes[smaller], nodes[larger], size)
-            if (_within(pairs, first) | _within(pairs, later)).all():
+            if (np.isin(pairs, first) | np.isin(pairs, later)).all():
                 return None
-    return _merged(first, later)
+    return np.union1d(first, later)
 
 
 def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random.Generator) -> Pairs:
     """The edges of a random small world (Watts and Strogatz, 1998).
 
     Nodes stand on a ring, joined to the `degree` nearest. Each edge is moved with probability `rewire_prob`,
-    independently: it keeps one end, and its other end becomes a uniform node, drawn anew until the edge joins two
-    nodes that were not joined on the ring and that no edge that was moved before joins. Moved edges are counted by
-    their distance on the ring, then along the ring.
+    independently. A moved edge keeps one end. Its other end becomes a uniform node, drawn anew until the edge joins two
+    nodes that neither the ring nor an edge moved before joins. Edges are moved in the order of their length on the
+    ring, then along the ring.
 
     Watts and Strogatz move edges one after another, and an edge may take a place that an earlier move left; the
     difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired in their way: a moved edge
@@ -98,17 +97,18 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     if size <= 4 * degree:
         return _rewired_in_turn(start, end, moved, size, rng)
     at_first = _keys(start, end, size)
-    ring, unmoved, rewired = np.sort(at_first), np.sort(np.delete(at_first, moved)), np.zeros(0, dtype=np.int64)
+    unmoved, rewired = np.delete(at_first, moved), np.zeros(0, dtype=np.int64)
     # each round draws a new end for every edge still to be moved, and moves those whose new pair is free
     for _ in range(_ROUNDS):
         drawn = rng.integers(size, size=moved.size)
         pairs = _keys(start[moved], drawn, size)
-        fresh = (start[moved] != drawn) & _first_of_each(pairs) & ~_within(pairs, ring) & ~_within(pairs, rewired)
-        rewired = _merged(rewired, pairs[fresh])
+        fresh = np.isin(np.arange(moved.size), np.unique(pairs, return_index=True)[1])  # the first edge of each pair
+        fresh &= (start[moved] != drawn) & ~np.isin(pairs, at_first) & ~np.isin(pairs, rewired)
+        rewired = np.union1d(rewired, pairs[fresh])
         moved = moved[~fresh]
         if not moved.size:
             break
-    return _split(_merged(unmoved, np.concatenate([rewired, at_first[moved]])), size)
+    return _split(np.sort(np.concatenate([unmoved, rewired, at_first[moved]])), size)
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
@@ -133,32 +133,7 @@ def _keys(first: NDArray[np.integer], second: NDArray[np.integer], size: int) ->
 
 
 def _split(keys: Integers, size: int) -> Pairs:
-    """The pairs (m, 2) whose keys these are, the smaller node first: the inverse of `_keys`."""
+    """The pairs (m, 2) with the given keys, the smaller node first: the inverse of `_keys`."""
     pairs = np.empty((keys.size, 2), dtype=np.int64)
     np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
-
-
-def _first_of_each(keys: Integers) -> Bools:
-    """Which keys (m,) are the first of their value: False where an earlier key is equal."""
-    order = np.argsort(keys, kind="stable")
-    first = np.ones(keys.size, dtype=np.bool_)
-    first[order[1:]] = keys[order[1:]] != keys[order[:-1]]
-    return first
-
-
-def _within(keys: Integers, ascending: Integers) -> Bools:
-    """Which keys (m,) occur in an ascending array."""
-    if not ascending.size:
-        return np.zeros(keys.size, dtype=np.bool_)
-    position = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)
-    return np.asarray(ascending[position] == keys)
-
-
-def _merged(ascending: Integers, more: Integers) -> Integers:
-    """An ascending array and more keys in one ascending array."""
-    if not more.size:
-        return ascending
-    merged = np.concatenate([ascending, more])
-    merged.sort()
-    return merged

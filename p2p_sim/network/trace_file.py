@@ -64,7 +64,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
 
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:
-    """Where each of the names is in the header."""
+    """The position of each name in the header."""
     if len(header) == len(names) == 1 and _number(header[0]) is None:
         return {header[0]: 0}
     for name in names:
@@ -75,7 +75,9 @@ def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[
 
 
 def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[float]:
-    """The numbers of a row in the columns `where`; an InputError that begins with `context` if a cell is none."""
+    """The numbers in the columns `where` of a row; an InputError, which begins with `context`, if a cell is
+    no number.
+    """
     for name, i in where.items():
         cell = row[i].strip() if i < len(row) else ""
         number = _number(cell)
@@ -85,7 +87,7 @@ def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[floa
 
 
 def _number(cell: str) -> float | None:
-    """The finite number that is written in a cell; None: there is none."""
+    """The finite number in a cell; None if there is none."""
     try:
         number = float(cell)
     except ValueError:

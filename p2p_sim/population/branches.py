@@ -1,4 +1,4 @@
-"""Organisations with rows of their own: the hospitals of UCI Heart Disease, and branches that are simulated."""
+"""Sources whose clusters are organisations: the hospitals of UCI Heart Disease, and simulated branches."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,13 +12,13 @@ from pydantic import Field, field_validator
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
-from p2p_sim.population.digits_and_adult import RandomSplit, split
+from p2p_sim.population.digits_and_adult import RandomSplit
 from p2p_sim.population.population import Examples, Sample, Source
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)
 SPREAD = (9, 0.5, 1, 18, 55, 0.36, 0.8, 25, 0.5, 1.2, 0.6, 1, 1.9)
-"""Public constants, about the mean and standard deviation of each feature."""
+"""Public constants by which features are scaled: about their means and standard deviations."""
 MOST = 1e6
 
 
@@ -43,17 +43,17 @@ class HeartConfig(RandomSplit):
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Splits the rows of all hospitals at random into users (patients) and holdout."""
         hospitals = [read_hospital(path, state(path)) for path in self.files(places)]
-        return split(_together(hospitals), 2, self.test_fraction, streams, self.users)
+        return self.split(_together(hospitals), 2, streams)
 
 
 @lru_cache(maxsize=8)
 def read_hospital(path: Path, state: State) -> Examples:
     """Reads one hospital's file: scaled features (n, 13) and labels (n,).
 
-    `state` is the file's size and time of change; the cache reads a changed file again.
+    state: size and time of change of the file, so that a changed file is read again.
 
     Raises:
-        InputError: it has not 14 columns of numbers, the last one a diagnosis of 0 to 4.
+        InputError: the file has not 14 columns of numbers, the last one a diagnosis of 0 to 4.
     """
     lines = read_bytes(path).decode("utf-8", errors="replace").split()
     try:
@@ -72,7 +72,7 @@ def read_hospital(path: Path, state: State) -> Examples:
 
 Floats = NDArray[np.float64]
 SHIFT = 0.3
-"""Standard deviation of a branch's mean of each feature, around that of the main organisation."""
+"""Standard deviation of a branch's mean of each feature, around the main organisation's mean."""
 
 
 class Branch(NamedTuple):
@@ -93,12 +93,13 @@ class Branch(NamedTuple):
 def branches(
     groups: Sequence[Sequence[int]], importance: Sequence[float], count: int, law: int, signal: float, difference: float
 ) -> list[Branch]:
-    """Laws of `count` organisations, the main one first, drawn from the seed `law`.
+    """Laws of `count` organisations, the main organisation first, drawn from the seed `law`.
 
     Args:
-        groups: of all features 0..d-1. importance: of each group, equal for its features: the scale of their weights.
-        count: organisations. law: seed. signal: standard deviation of w·x about its mean.
-        difference: relative standard deviation of a branch's weights around the main organisation's.
+        groups: the features of each group, which together are 0..d-1.
+        importance: of each group, which its features share evenly: the scale of their weights.
+        count: number of organisations. law: seed. signal: standard deviation of w·x about its mean.
+        difference: relative standard deviation of a branch's weights around the main organisation's weights.
     """
     rng, d = np.random.default_rng(law), sum(map(len, groups))
     scale = np.empty(d)
@@ -115,8 +116,8 @@ def branches(
 class BranchesConfig(Source):
     """Rows of a main organisation (cluster 0) and its branches, drawn anew in every replicate from fixed laws.
 
-    Features fall into groups of equal size, each half as important as the one before. Error is measured on further rows
-    of every organisation.
+    Features fall into groups of equal size, each half as important as the group before. Error is measured on further
+    rows of every organisation.
     """
 
     kind: Literal["branches"] = "branches"
@@ -167,7 +168,7 @@ class BranchesConfig(Source):
 
 
 def _together(parts: Sequence[Examples]) -> Examples:
-    """Joins the rows of several organisations; each organisation becomes a cluster."""
+    """Joins the rows of several organisations, of which each becomes a cluster."""
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

@@ -23,16 +23,15 @@ from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.population.table import TableConfig
 
 MOST_CLASSES = 256
-"""Labels are bytes."""
+"""Largest number of classes, since labels are bytes."""
 _OFF = 1e-6
-"""By how much probabilities may differ from a sum of 1."""
+"""Largest difference from 1 of a sum of probabilities."""
 
 
 def check_sample(method: str, sample: Any) -> None:
     """Raise InputError if a plug-in's sample has types, shapes or ranges with which results would be wrong.
 
-    Args:
-        method: what the message begins with. sample: what the plug-in drew.
+    method: the beginning of the message.
     """
     require(method, isinstance(sample, Sample), f"must give a Sample, not {type(sample).__name__}")
     classes = sample.num_classes
@@ -59,7 +58,10 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Raise InputError if features are not finite numbers, or labels or clusters are not integers in range."""
+    """Raise InputError unless rows are Examples of finite features and of labels below `classes`, all of one length.
+
+    method: the beginning of the message.
+    """
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
     matrix = isinstance(features, np.ndarray) and features.dtype.kind == "f" and features.ndim == 2
@@ -77,7 +79,11 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 
 
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
-    """Raise InputError if the arrays of a law do not fit each other, or its probabilities do not sum to 1."""
+    """Raise InputError unless the arrays of a law fit each other, and its probabilities sum to 1.
+
+    Args:
+        method: the beginning of the message. columns: number of features. classes: K.
+    """
     require(method, isinstance(law, FiniteLaw), f"must be a FiniteLaw, not {type(law).__name__}")
     points = len(law.mass)
     shapes = (
@@ -130,8 +136,7 @@ def build_population(
     """Draws the users of one replicate, groups them into clusters and stores them cluster by cluster.
 
     Args:
-        source: where the users come from.
-        clusters: how they are grouped.
+        source: draws the users. clusters: groups them.
         places: directories in which data files are looked for, first match wins.
         streams: the replicate's random streams.
         groups: names of the groupings by which errors are reported, such as a column of the data.
@@ -139,9 +144,8 @@ def build_population(
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
-    cluster = clusters.assign(sample.users, streams)
-    sizes = np.bincount(cluster)
-    # users are stored cluster by cluster, within a cluster in their order
+    cluster, own = clusters.assign(sample.users, streams), isinstance(clusters, GivenClusters)
+    # users are stored cluster by cluster, within a cluster in the sample's order
     users, point = sample.users, sample.point
     if np.any(cluster[1:] < cluster[:-1]):
         order = np.argsort(cluster, kind="stable")
@@ -150,12 +154,12 @@ def build_population(
     people = Population(
         users.features,
         users.labels,
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        np.concatenate([[0], np.cumsum(np.bincount(cluster))]).astype(np.int64),
         sample.num_classes,
-        holdout=_placed(sample) if isinstance(clusters, GivenClusters) else sample.holdout,
+        holdout=_placed(sample) if own else sample.holdout,
         law=sample.law,
         point=point,
-        law_clusters=sample.law is not None and isinstance(clusters, GivenClusters),
+        law_clusters=sample.law is not None and own,
         row=users.row,
         source_rows=users.source_rows,
         values=sample.values,
@@ -164,13 +168,12 @@ def build_population(
     columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
     groupings = {column: source.grouping(column, places, streams) for column in columns}
     if CLUSTER_SIZE in groups:
-        own = isinstance(clusters, GivenClusters)
         groupings[CLUSTER_SIZE] = by_size(people.cluster_sizes, _measured_clusters(people, own))
     return replace(people, groupings=groupings) if groupings else people
 
 
 def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
-    """The cluster (m,) of each holdout row, or of each point of the law if it is known; -1: none.
+    """The cluster (m,) of each point of the law or, if there is no law, of each holdout row; -1: no user's cluster.
 
     own: whether the clusters are the source's; otherwise a row belongs to the cluster with the nearest mean.
     """
@@ -187,16 +190,14 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """A population like that of `build_population`, whose users are drawn shard by shard as they are needed."""
-    users = source.drawn(streams)
-    sizes = np.bincount(users.law.cluster, weights=users.counts).astype(np.int64)  # exact: below 2**53
-    sizes = sizes[sizes > 0]
-    clusters.check_sizes(sizes)
-    return DrawnPeople(users, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), users.law)
+    """The users of `build_population` for this source and clustering, drawn shard by shard when they are needed."""
+    people = source.drawn(streams)
+    clusters.check_sizes(people.cluster_sizes)
+    return people
 
 
 def _placed(sample: Sample) -> Examples | None:
-    """The holdout with the source's clusters renumbered as those of the users; -1: a cluster without users."""
+    """A sample's holdout with the source's clusters renumbered like those of the users; -1: a cluster without users."""
     held, user_clusters = sample.holdout, sample.users.cluster
     if held is None or held.cluster is None or user_clusters is None:
         return held

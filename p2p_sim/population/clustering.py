@@ -17,31 +17,46 @@ Clusters = NDArray[np.int64]
 
 
 class Clustering(Config):
-    """Base of all clusterings: how the users of a population are grouped."""
+    """Base of all clusterings, which group the users of a population."""
 
+    kind: str
     by_distance: ClassVar[str] = ""
-    """Its name where distances between users decide, so that it depends on the scale of features; else empty."""
+    """Name of a clustering that uses distances between users, so that the scale of features matters; else empty."""
     blind: ClassVar[bool] = False
-    """Whether it looks at no user's features, so that it says nothing of a row."""
+    """Whether the clustering looks at no user's features, so that it reveals nothing about a row."""
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """Explains why there are fewer clusters than asked for, given their number; empty if there is no reason to."""
+        """The reason why there are only this many clusters, fewer than the key `count`; empty if there is none."""
         return ""
 
 
-def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int) -> Clusters:
+class _Merging(Clustering):
+    """Base of clusterings that make a given number of clusters and merge those that are too small."""
+
+    count: int = Field(default=20, ge=1)
+    """Clusters asked for, at least 1; merging may leave fewer."""
+
+    def shortfall(self, clusters: int) -> str:
+        """A clause on merging, if it has left fewer clusters than asked for; else empty."""
+        if clusters >= self.count:
+            return ""
+        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
+
+
+def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], min_size: int) -> Clusters:
     """Merges the smallest cluster into the one with the nearest mean until every cluster has `min_size` users.
 
     Args:
-        features: (n, d).
-        cluster: (n,) numbered 0..C-1 without gaps.
+        features: (n, d) of the users. cluster: (n,) number of each user's cluster.
         min_size: at least 1 and at most n, else an InputError.
 
     Returns:
-        The cluster of each user (n,), numbered without gaps.
+        The cluster of each user (n,), numbered from 0 without gaps.
     """
-    if min_size > len(cluster):
-        raise InputError(f"clusters.min_size = {min_size}: there are only {count(len(cluster), 'user')}")
+    check_users("min_size", min_size, len(cluster))
+    cluster = np.unique(cluster, return_inverse=True)[1]
     # sums of the features: those of a merged cluster are the sum of both
     sizes = np.bincount(cluster)
     order = np.argsort(cluster, kind="stable")
@@ -49,9 +64,7 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
     sums = np.add.reduceat(features[order].astype(np.float64), starts, axis=0)
     target = np.arange(len(sizes))
     alive = sizes > 0
-    while (small := int(np.argmin(np.where(alive, sizes, np.iinfo(np.int64).max)))) >= 0:
-        if sizes[small] >= min_size:
-            break
+    while sizes[small := int(np.argmin(np.where(alive, sizes, np.iinfo(np.int64).max)))] < min_size:
         alive[small] = False
         others = np.flatnonzero(alive)
         means = sums[others] / sizes[others, None]
@@ -63,52 +76,41 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
     return np.unique(target[cluster], return_inverse=True)[1].astype(np.int64)
 
 
-def check_count(clusters: int, users: int) -> None:
-    """Raise InputError if more clusters are asked for than there are users."""
-    if clusters > users:
-        raise InputError(f"clusters.count = {clusters}: there are only {count(users, 'user')}")
+def check_users(key: str, least: int, users: int) -> None:
+    """Raise InputError if a key of the clusters, their count or least size, needs more users than there are."""
+    if least > users:
+        raise InputError(f"clusters.{key} = {least}: there are only {count(users, 'user')}")
 
 
 MOST_USERS = 20_000
-"""Users at most: the distances of all pairs are held in memory, 1.6 GB for so many."""
+"""Largest number of users: the distances of all pairs are held in memory, 1.6 GB for so many."""
 
 
-class AgglomerativeClusters(Clustering):
+class AgglomerativeClusters(_Merging):
     """Ward's agglomerative clustering; clusters below the minimum are merged into their nearest neighbour.
 
-    It draws nothing at random. At most 20,000 users, since memory grows with the square of their number.
+    Nothing is drawn at random. At most 20,000 users, since memory grows with the square of their number.
     """
 
     kind: Literal["agglomerative"] = "agglomerative"
     by_distance: ClassVar[str] = "agglomerative clustering"
-    count: int = Field(default=20, ge=1)
-    """Clusters asked for, at least 1; merging may leave fewer."""
-    min_size: int = Field(default=2, ge=2)
-    """s: smallest cluster allowed, at least 2."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0, by Ward's agglomerative clustering of features."""
         from sklearn.cluster import AgglomerativeClustering
 
-        check_count(self.count, len(users.labels))
+        check_users("count", self.count, len(users.labels))
         if len(users.labels) > MOST_USERS:
             raise InputError(
                 f"clusters.kind = 'agglomerative': there are {len(users.labels):,} users; at most {MOST_USERS:,} are "
                 "allowed; 'kmeans' and 'balanced' take more"
             )
         cluster = AgglomerativeClustering(self.count).fit_predict(users.features)
-        cluster = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
         return merge_small(users.features, cluster, self.min_size)
-
-    def shortfall(self, clusters: int) -> str:
-        """Explains why merging has left only this many clusters; empty if there are as many as asked for."""
-        if clusters >= self.count:
-            return ""
-        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
 
 
 PART, ROUNDS = 500, 3
-"""Users that are assigned at once (or `count`, if that is more), and the number of k-means rounds."""
+"""Number of users that are assigned at once (or `count`, if that is more), and of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
@@ -122,17 +124,14 @@ class BalancedClusters(Clustering):
     by_distance: ClassVar[str] = "balanced k-means"
     count: int = Field(default=20, ge=1, le=2000)
     """Clusters asked for, 1 to 2,000; fewer are made where min_size needs it."""
-    min_size: int = Field(default=2, ge=2)
-    """s: smallest cluster allowed, at least 2."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes."""
         from sklearn.cluster import MiniBatchKMeans
 
         total, features = len(users.labels), users.features.astype(np.float64)
-        check_count(self.count, total)
-        if self.min_size > total:
-            raise InputError(f"clusters.min_size = {self.min_size}: there are only {total} users")
+        check_users("count", self.count, total)
+        check_users("min_size", self.min_size, total)
         count = min(self.count, total // self.min_size)
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
@@ -146,37 +145,38 @@ class BalancedClusters(Clustering):
         return cluster
 
     def shortfall(self, clusters: int) -> str:
-        """Explains why `min_size` allows only this many clusters; empty if there are as many as asked for."""
+        """A clause on `min_size`, if it allows fewer clusters than asked for; else empty."""
         if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
-    """Assigns each user to a near cluster mean: returns clusters (n,) whose sizes differ by at most one.
+    """Assigns each user to a near cluster mean, and returns clusters (n,) whose sizes differ by at most one.
 
     Args:
         features: (n, d) of the users. means: (C, d) of the clusters.
-        order: (n,) users in the order in which parts of them are assigned; each part minimises its squared distance.
+        order: (n,) users in the order of assignment. Consecutive users form parts; each part's assignment minimises the
+            sum of squared distances to the means.
     """
     import scipy
 
     count, cluster = len(means), np.empty(len(order), dtype=np.int64)
-    slots = np.arange(len(order)) % count  # of the j-th user's place: sizes differ by at most one
+    slots = np.arange(len(order)) % count  # the clusters of all places, equally many places in each up to one
     for start in range(0, len(order), max(PART, count)):
         part = order[start : start + max(PART, count)]
         part_slots = slots[start : start + len(part)]
-        cost = np.sum(means**2, axis=1) - 2.0 * features[part] @ means.T  # squared distance, but for |x|²
+        cost = np.sum(means**2, axis=1) - 2.0 * features[part] @ means.T  # squared distance without the term |x|²
         rows, columns = scipy.optimize.linear_sum_assignment(cost[:, part_slots])
         cluster[part[rows]] = part_slots[columns]
     return cluster
 
 
 class HdbscanClusters(Clustering):
-    """HDBSCAN (Campello, Moulavi and Sander 2013) on the features; it chooses the number of clusters.
+    """HDBSCAN (Campello, Moulavi and Sander 2013) on the features, which chooses the number of clusters.
 
-    A user in no dense region ("noise") joins the cluster with the nearest mean, so no user is left out. Where no dense
-    region is found, all users are one cluster. It draws nothing at random.
+    A user in no dense region ("noise") joins the cluster with the nearest mean, so no user is left out. If no dense
+    region is found, all users are one cluster. Nothing is drawn at random.
     """
 
     kind: Literal["hdbscan"] = "hdbscan"
@@ -186,13 +186,11 @@ class HdbscanClusters(Clustering):
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0: a dense region of HDBSCAN, or the nearest one."""
-        size = len(users.labels)
-        if self.min_size > size:
-            raise InputError(f"clusters.min_size = {self.min_size}: there are only {count(size, 'user')}")
+        check_users("min_size", self.min_size, len(users.labels))
         region = density_clusters(users, self.min_size)
         dense = region >= 0
         if not dense.any():
-            return np.zeros(size, dtype=np.int64)
+            return np.zeros(len(region), dtype=np.int64)
         if not dense.all():
             order = np.argsort(region[dense], kind="stable")
             offsets = np.concatenate([[0], np.cumsum(np.bincount(region[dense]))])
@@ -240,30 +238,26 @@ class RandomClusters(Clustering):
     kind: Literal["random"] = "random"
     blind: ClassVar[bool] = True
     count: int = Field(default=20, ge=1)
-    """Clusters, at least 1."""
+    """Number of clusters, at least 1."""
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2; a smaller one is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns a random cluster for each user (n,), numbered from 0."""
         total = len(users.labels)
-        if total // self.count < self.min_size:
-            each = total // self.count
+        each = total // self.count
+        if each < self.min_size:
             raise InputError(
                 f"clusters.count = {self.count}: makes clusters of {each}, below min_size = {self.min_size}"
             )
         return streams.generator("clusters").permutation(np.arange(total) % self.count)
 
 
-class KMeansClusters(Clustering):
+class KMeansClusters(_Merging):
     """k-means on the features; clusters below the minimum are merged into their nearest neighbour."""
 
     kind: Literal["kmeans"] = "kmeans"
     by_distance: ClassVar[str] = "k-means"
-    count: int = Field(default=20, ge=1)
-    """Clusters asked for, at least 1; merging may leave fewer."""
-    min_size: int = Field(default=2, ge=2)
-    """s: smallest cluster allowed, at least 2."""
     minibatch: bool = False
     """Use mini-batch k-means: faster on very large populations, a little less tight."""
 
@@ -271,18 +265,10 @@ class KMeansClusters(Clustering):
         """Returns the cluster of each user (n,), numbered from 0, by k-means on the features."""
         from sklearn.cluster import KMeans, MiniBatchKMeans
 
-        if self.count > len(users.labels):
-            raise InputError(f"clusters.count = {self.count}: there are only {count(len(users.labels), 'user')}")
+        check_users("count", self.count, len(users.labels))
         algorithm = MiniBatchKMeans if self.minibatch else KMeans
         model = algorithm(self.count, n_init=1, random_state=streams.integer_seed("clusters"))
-        cluster = np.unique(model.fit_predict(users.features), return_inverse=True)[1]
-        return merge_small(users.features, cluster.astype(np.int64), self.min_size)
-
-    def shortfall(self, clusters: int) -> str:
-        """Explains why merging has left only this many clusters; empty if there are as many as asked for."""
-        if clusters >= self.count:
-            return ""
-        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
+        return merge_small(users.features, model.fit_predict(users.features), self.min_size)
 
 
 class GridClusters(Clustering):
@@ -292,9 +278,7 @@ class GridClusters(Clustering):
     dims: tuple[int, ...] = Field(default=(0,), min_length=1)
     """Indices of the features that the grid divides."""
     bins: int = Field(default=4, ge=1, le=10_000)
-    """Equal intervals along each of them, between the smallest and largest value; 1 to 10,000."""
-    min_size: int = Field(default=2, ge=2)
-    """s: smallest cluster allowed, at least 2."""
+    """Number of equal intervals along each of these features, between its smallest and largest value; 1 to 10,000."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0: the non-empty grid cell of her features."""
@@ -306,7 +290,7 @@ class GridClusters(Clustering):
         low, high = chosen.min(axis=0), chosen.max(axis=0)
         span = np.where(high > low, high - low, 1.0)
         cells = np.minimum((chosen - low) / span * self.bins, self.bins - 1).astype(np.int64)
-        cluster = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        cluster = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
         return merge_small(users.features, cluster, self.min_size)
 
 

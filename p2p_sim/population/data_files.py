@@ -7,6 +7,7 @@ import struct
 import tempfile
 import zlib
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,14 @@ def is_file(path: Path) -> bool:
 
 
 FRAME = "frame-"
-"""How the files of data frames are called, before a hash of their content."""
+"""The beginning of the names of data frames' files, before a hash of the content."""
 
 
 def frames() -> Path:
-    """The directory of this user's data frames that became populations, with a subdirectory for each process.
+    """The directory for files of data frames that became populations, with a subdirectory for each process of the user.
 
     Raises:
-        InputError: it belongs to another user.
+        InputError: the directory belongs to another user.
     """
     directory = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -42,10 +43,12 @@ def frames() -> Path:
 
 
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
-    """The path of a file that a scenario names under `key`: in the first of `places` that has it, else here.
+    """The path of a file that a scenario names under `key`, from the first directory that has the file.
+
+    places: directories to look in, before the current directory.
 
     Raises:
-        InputError: there is none.
+        InputError: no directory has the file.
     """
     of_a_frame = path.startswith(FRAME)
     frame_directories = list(frames().iterdir()) if of_a_frame else []
@@ -58,20 +61,18 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
-    """The path of a data set's file: the first of `names` (plain or .gz) in a place or its subfolder `folder`.
+    """The path of a data set's file: the first of `names` (plain or .gz) in a directory or its subfolder `folder`.
 
     Args:
-        kind: of the population, for messages. places: directories, first match wins.
+        kind: of the population, for messages. places: the directories, first match wins.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such file.
     """
-    for directory in places:
-        for name in names:
-            for path in (directory / folder / name, directory / name):
-                for candidate in (path, path.with_name(path.name + ".gz")):
-                    if is_file(candidate):
-                        return candidate
+    for directory, name, inner, suffix in product(places, names, (folder, ""), ("", ".gz")):
+        path = directory / inner / f"{name}{suffix}"
+        if is_file(path):
+            return path
     where = ", ".join(str(directory / folder) for directory in places) or "no data directory was named"
     raise InputError(
         f"population.kind = {kind!r}: no file {' or '.join(names)} (or .gz) found ({where}); "
@@ -80,7 +81,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if its name ends in .gz; InputError if it is truncated or unreadable."""
+    """The content of a file, decompressed if its name ends in .gz; an InputError if it is truncated or unreadable."""
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
@@ -88,7 +89,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Reads an array of unsigned bytes in the IDX format of the MNIST files; InputError if it is damaged."""
+    """The array of unsigned bytes in a file in the IDX format of MNIST; an InputError if the file is damaged."""
     content = read_bytes(path)
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise InputError(f"{path}: not an IDX file of unsigned bytes")
@@ -107,13 +108,14 @@ State = tuple[int, int]
 
 
 def state(path: Path) -> State:
-    """A file's time of change (ns) and size, by which a cache notices that it must read the file again."""
+    """The state of the file at a path."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 
 
 @lru_cache(maxsize=64)
 def _checksum(path: Path, state: State) -> str:
+    """The SHA-256 of the file at a path; `state` is the file's, so that a changed file is read again."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,4 +1,4 @@
-"""Turns a data frame of Python into a population: kept as a file that is named by its content."""
+"""Turns a data frame of Python into a population, by writing it to a file whose name is a hash of its content."""
 
 import atexit
 import hashlib
@@ -20,20 +20,20 @@ from p2p_sim.population.table_survey import look_at
 
 
 def table(frame: Any, label: str, **keys: Any) -> TableConfig:
-    """A data frame as the population of a scenario, one row a user.
+    """A data frame as the population of a scenario, with a row for each user.
 
-    What is done with each column is what `p2p-sim new` would propose: texts become one-hot, numbers are standardised,
-    missing values are filled in, identifiers are left out. This looks at the rows, so a mechanism to which a whole row
-    is private refuses the table; `proposed=False` states that all keys are public. Its identity is the frame's content,
-    wherever it came from. The frame is in a file that other processes of this user and machine read, until this process
-    ends.
+    Columns are treated as `p2p-sim new` proposes: texts become one-hot, numbers are standardised, missing values are
+    filled in, identifiers are left out. The proposal looks at the rows, so a mechanism to which a whole row is private
+    refuses the table; `proposed=False` states that all keys are public. The population's identity is the frame's
+    content. Until this process ends, the frame is in a file that other processes of this user and machine can read.
 
     Args:
-        frame: a pandas data frame, or anything with `__dataframe__` (Polars, PyArrow and others).
-        label: its column of private labels. keys: of `[population]` of a table, which replace what is proposed.
+        frame: a pandas data frame, or an object with `__dataframe__` (Polars, PyArrow and others).
+        label: name of the column of private labels.
+        keys: of `[population]` with kind = "table", which replace the proposed keys.
 
     Raises:
-        InputError: it is no frame, has no such column, or a key does not fit.
+        InputError: `frame` is no data frame or has no such column, or a key does not fit.
 
     >>> import pandas as pd
     >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": ["yes", "no"] * 20})
@@ -60,7 +60,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
 @cache
 def _own_directory(process: int) -> Path:
-    """The directory of this process's frames, removed when the process ends (not by a fork of it)."""
+    """The directory for this process's frames, which is removed when the process, not a fork of it, ends."""
     directory = frames() / str(process)
     directory.mkdir(mode=0o700, exist_ok=True)
     atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)
@@ -68,7 +68,7 @@ def _own_directory(process: int) -> Path:
 
 
 def _content(frame: Any) -> bytes:
-    """The columns of a frame as the bytes of an Arrow file, equal for equal frames whatever the library versions."""
+    """The columns of a frame as the bytes of an Arrow file: equal for equal frames with all library versions."""
     import pandas as pd
     import pyarrow as pa
     from pyarrow.interchange import from_dataframe

@@ -1,4 +1,4 @@
-"""The public data sets that are read from files: which files they have, whether these are here, and their sources."""
+"""The public data sets that are read from files: describes, checks and downloads their files."""
 
 import hashlib
 import tarfile
@@ -12,22 +12,25 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from p2p_sim.base.errors import InputError, RunFailed, nearest, needs, shortened
 from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
+"""The version of a file that is the published .gz file."""
 
 
 @dataclass(frozen=True)
 class DataFile:
     """One file of a public data set, by name, size and SHA-256.
 
-    names: what it may be called, as it is or with .gz, in the order in which it is looked for.
-    bytes: size of its content as published, not compressed. sha256: of the same content, by version.
-    gz_sha256: of the published .gz, where nothing is known of its content.
-    fetch: its address below the data set's source, or its path in the archive.
-    optional: whether the data set can be read without it.
+    names: names that the file may have, plain or with .gz, in the order in which they are looked for.
+    bytes: size of the published content, not compressed. sha256: of the content, by version.
+    gz_sha256: of the published .gz file, for a content without known checksum.
+    fetch: the file's address below the data set's source, or its path in the archive.
+    optional: whether the data set can be read without the file.
     """
 
     names: tuple[str, ...]
@@ -43,10 +46,10 @@ class DataFile:
         return self.names[0] if self.fetch is None else PurePosixPath(self.fetch).name.removesuffix(".gz")
 
     def version(self, path: Path) -> str | None:
-        """The version of the file at a path, recognised by its SHA-256; None if it is no known version.
+        """The version of the file at a path, recognised by the SHA-256; None if it is no known version.
 
         Raises:
-            InputError: it cannot be read as a whole.
+            InputError: the file cannot be read as a whole.
         """
         if self.gz_sha256 is not None and path.suffix == ".gz" and checksum(path) == self.gz_sha256:
             return PUBLISHED
@@ -56,10 +59,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public data set that scenarios name by its kind, and its files.
+    """A public data set and its files.
 
-    kind: of the population, and the folder of its files below the data directory. title, used, licence: in words.
-    source: the address of its files or of its archive; without one, `get` says in words how to get it.
+    kind: of the population, and name of the files' folder below the data directory. title, used, licence: in words.
+    source: the address of the files or of the archive; without a source, `get` says in words how to get the files.
     archive: name of the archive below the source, if the files come in one.
     """
 
@@ -77,8 +80,8 @@ class DataSet:
 class Checked:
     """The result of comparing a file with its published checksum.
 
-    path: of the file; None: it is not here. version: of the file; None: not recognised.
-    fault: what is wrong with it in words; empty if nothing is.
+    path: of the file; None: there is no such file. version: of the file; None: not recognised.
+    fault: a clause on what is wrong with the file; empty if it is right.
     """
 
     file: DataFile
@@ -91,14 +94,14 @@ class Checked:
 def data_sets() -> dict[str, DataSet]:
     """All data sets by kind, from data_sets.toml."""
     entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["data_set"]
-    return {entry["kind"]: DataSet(**{**entry, "files": tuple(map(_file, entry["files"]))}) for entry in entries}
+    return {entry.kind: entry for entry in TypeAdapter(list[DataSet]).validate_python(entries)}
 
 
 def data_set(kind: str) -> DataSet:
-    """The data set of this kind.
+    """The data set of a kind.
 
     Raises:
-        InputError: there is none.
+        InputError: no data set has the kind.
     """
     by_kind = data_sets()
     if kind not in by_kind:
@@ -106,25 +109,21 @@ def data_set(kind: str) -> DataSet:
     return by_kind[kind]
 
 
-def locate(dataset: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path | None:
-    """The path at which a scenario would read a file of a data set; None if the file is not there."""
-    try:
-        return find_file(dataset.kind, places, dataset.kind, file.names)
-    except InputError:
-        return None
-
-
 def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
     """Compares every file of a data set with its published checksums, one result for each file.
 
     Args:
-        places: directories in which files are looked for, first match wins. read: also read the files.
+        places: directories in which files are looked for, first match wins.
+        read: compare the checksums; else only look whether the files are there.
     """
-    return [_checked(file, locate(dataset, file, places), read) for file in dataset.files]
+    return [_checked(dataset.kind, file, places, read) for file in dataset.files]
 
 
-def _checked(file: DataFile, path: Path | None, read: bool) -> Checked:
-    if path is None:
+def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
+    """The result of comparing one file of the data set `kind` with its published checksums; `read` as for `check`."""
+    try:
+        path = find_file(kind, places, kind, file.names)
+    except InputError:
         return Checked(file, None, fault="" if file.optional else "is missing")
     if not read:
         return Checked(file, path)
@@ -139,29 +138,25 @@ def _checked(file: DataFile, path: Path | None, read: bool) -> Checked:
     return Checked(file, path, fault=f"{difference} than published ({file.bytes:,} bytes, not compressed)")
 
 
-def _file(entry: Mapping[str, object]) -> DataFile:
-    return DataFile(**{**entry, "names": tuple(entry["names"])})  # type: ignore[arg-type]
-
-
 LONGEST = 400
-"""Longest reason in a message, in characters; a longer one is cut between two words."""
+"""Most characters of a reason in a message; a longer reason is cut between two words."""
 
 
 def fetch(dataset: DataSet, directory: Path) -> list[Path]:
-    """Downloads the missing files of a data set, and returns the paths of the new ones; others stay as they are.
+    """Downloads the missing files of a data set, and returns the paths of the new files.
 
     A file is kept only if it has the checksum of a known version.
 
     Args:
-        directory: of data files; the files go to its folder named as the data set.
+        directory: of data files; the new files go to the folder in it with the name of the data set's kind.
 
     Raises:
-        InputError: the data set has no address, or pooch is not installed. RunFailed: the source cannot be reached, or
-            sends something else.
+        InputError: the data set has no address, or pooch is not installed.
+        RunFailed: the source cannot be reached, or sends other content.
     """
     if dataset.source is None:
         raise InputError(f"{dataset.kind}: has no public address to fetch it from; {dataset.get}")
-    missing = [held.file for held in check(dataset, (directory,), read=False) if held.path is None]
+    missing = [checked.file for checked in check(dataset, (directory,), read=False) if checked.path is None]
     if not missing:
         return []
     pooch, folder = _pooch(), directory / dataset.kind
@@ -183,6 +178,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
 
 
 def _pooch() -> Any:
+    """The module pooch, without its log messages; an InputError says how to install it."""
     try:
         import pooch
     except ImportError:
@@ -194,12 +190,13 @@ def _pooch() -> Any:
 
 
 def _retrieved(pooch: Any, address: str, scratch: Path) -> Path:
+    """Downloads the file at an address into the folder `scratch`, and returns its path."""
     with _reachable(address):
         return Path(pooch.retrieve(address, known_hash=None, fname=address.rsplit("/", 1)[-1], path=scratch))
 
 
 def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
-    """Extracts one file from an archive into `scratch` and returns its path."""
+    """Extracts one file from an archive into the folder `scratch`, and returns its path."""
     with _reachable(archive.name), tarfile.open(archive) as members:
         content = members.extractfile(str(file.fetch))
         if content is None:
@@ -211,7 +208,7 @@ def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
 
 @contextmanager
 def _reachable(address: str) -> Iterator[None]:
-    """Context that turns an error of fetching or unpacking into a RunFailed of one line with the address."""
+    """A context that turns an error of downloading or unpacking into a RunFailed of one line with the address."""
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:

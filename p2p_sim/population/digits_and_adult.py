@@ -1,9 +1,10 @@
-"""Data sets in their standard files: scikit-learn's digits and UCI Adult."""
+"""Bases of sources with random or official test rows, and two data sets: scikit-learn's digits and UCI Adult."""
 
 import io
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class TrainAndTest(NamedTuple):
-    """The rows of a data set that comes in two files: training rows and test rows."""
-
-    train: Examples
-    test: Examples
-
-
 @lru_cache(maxsize=1)
-def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> TrainAndTest:
+def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
     """Training and test rows of UCI Adult: 6 standardised numbers as features, then one for each category value.
 
-    `states` are the files' sizes and times of change; the cache reads changed files again.
+    states: sizes and times of change of the files, so that changed files are read again.
     """
     import pandas as pd  # a second that other populations need not wait for
 
@@ -44,12 +38,7 @@ def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> TrainAndTe
     numbers = (numbers - numbers[:count].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     categories = pd.get_dummies(both.drop(columns=[*_ADULT_NUMBERS, 14]).astype("str"))
     features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
-    return TrainAndTest(Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:]))
-
-
-def read_category(path: Path, column: int) -> list[str]:
-    """The values (n,) of one text column of UCI Adult, from the training or the test file."""
-    return _read_adult(path)[column].astype("str").tolist()
+    return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
 
 
 _ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
@@ -92,6 +81,35 @@ class RandomSplit(Extended, Source):
     later: ClassVar[tuple[str, ...]] = ("users",)
     users: int | None = Field(default=None, ge=2)
     """Users drawn at random from the rows that are not held out in each replicate, at least 2; absent: all of them."""
+    test_fraction: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the rows held out to measure error, between 0 and 1."""
+
+    def held_out(self, count: int, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Indices of the users' rows, and of the rows held out, drawn at random from `count` rows.
+
+        The draw looks at no label, so ε of the users is that of an exchange among that many. The rows held out do not
+        depend on the number of users.
+
+        Raises:
+            InputError: too few rows are left to test on, or to be users.
+        """
+        order = streams.generator("population").permutation(count)
+        held = round(self.test_fraction * count)
+        if held < 1 or held > count - 2:
+            raise InputError(
+                f"population.test_fraction = {self.test_fraction:g}: leaves {held} of {count} rows to test on; "
+                "at least 1 and all but 2 are allowed"
+            )
+        if self.users is not None and self.users > count - held:
+            left = f"{count - held} of {count} rows are not held out to test on"
+            raise InputError(f"population.users = {self.users}: {left}")
+        return order[held:][: self.users], order[:held]
+
+    def split(self, rows: Examples, num_classes: int, streams: Streams) -> Sample:
+        """Splits rows at random into users and a holdout; the holdout's rows lose their indices in the source."""
+        learned, held = self.held_out(len(rows.labels), streams)
+        holdout = replace(rows.take(held), row=None, source_rows=None)
+        return Sample(rows.take(learned), num_classes, holdout, values=self.known_values)
 
 
 class DigitsConfig(RandomSplit):
@@ -102,8 +120,6 @@ class DigitsConfig(RandomSplit):
     """"even-odd": label 1 for odd digits; "classes": the ten digits; "one-against-rest": label 1 for digit `one`."""
     one: int = Field(default=0, ge=0, le=9)
     """The digit that has label 1 where task = "one-against-rest", 0 to 9."""
-    test_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Share of the rows held out to measure error, between 0 and 1."""
 
     @property
     def known_classes(self) -> int:
@@ -115,16 +131,17 @@ class DigitsConfig(RandomSplit):
 
         features, digits = load_digits(return_X_y=True)
         rows = Examples(features / 16.0, digit_labels(digits, self.task, self.one))
-        return split(rows, self.known_classes, self.test_fraction, streams, self.users)
+        return self.split(rows, self.known_classes, streams)
 
 
 class OfficialSplit(Source):
-    """Base of data sets with separate test rows; users are drawn from the training rows."""
+    """Base of data sets with official test rows; all training rows, or a random part, are users."""
 
     users: int | None = Field(default=None, ge=2)
     """Users drawn at random from the training rows in each replicate, at least 2; absent: all of them."""
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
+        """The training rows that are users in a replicate."""
         if self.users is None:
             return train
         if self.users > len(train.labels):
@@ -146,53 +163,18 @@ class AdultConfig(OfficialSplit):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Returns training rows as users, and all test rows as holdout."""
-
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
         """Groups the test rows by the values of a category column, such as "sex"."""
-
-        return by_column(column, read_category(self.files(places)[1], ADULT_CATEGORIES[column]))
+        test = _read_adult(self.files(places)[1])
+        return by_column(column, test[ADULT_CATEGORIES[column]].astype("str").tolist())
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
-    """Labels (n,) of a task, from class numbers 0 to 9 (n,); `positive`: the class of label 1 in "one-against-rest"."""
+    """Labels (n,) of a task, from class numbers 0 to 9 (n,); `positive` has label 1 in "one-against-rest"."""
     if task == "classes":
         return digits.astype(np.uint8)
     return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)
-
-
-def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams, users: int | None = None) -> Sample:
-    """Splits rows at random into users and a holdout of the share `test_fraction`.
-
-    users: how many of the rows that are not held out are users; None: all.
-    """
-    learned, held = held_out(len(rows.labels), test_fraction, streams, users)
-    people, holdout = rows.take(learned), rows.take(held)
-    measured = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
-    return Sample(people, num_classes, measured)
-
-
-def held_out(
-    count: int, test_fraction: float, streams: Streams, users: int | None = None
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of the users' rows, and of the rows held out, drawn at random from `count` rows.
-
-    users: how many of the rows that are not held out are users; None: all. The draw looks at no label, so ε of the
-    users is that of an exchange among that many. The rows held out do not depend on `users`.
-
-    Raises:
-        InputError: too few rows are left to test on, or to be users.
-    """
-    order = streams.generator("population").permutation(count)
-    held = round(test_fraction * count)
-    if held < 1 or held > count - 2:
-        raise InputError(
-            f"population.test_fraction = {test_fraction:g}: leaves {held} of {count} rows to test on; "
-            "at least 1 and all but 2 are allowed"
-        )
-    if users is not None and users > count - held:
-        raise InputError(f"population.users = {users}: {count - held} of {count} rows are not held out to test on")
-    return order[held:][:users], order[:held]

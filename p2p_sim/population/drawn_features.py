@@ -1,4 +1,4 @@
-"""Synthetic populations of the studies: features around a circle, in line with labels, on the real line, on a cube."""
+"""Synthetic populations of the studies: Gaussians on a circle, numeric labels, one real feature, and a cube."""
 
 import math
 from pathlib import Path
@@ -17,9 +17,9 @@ Floats = NDArray[np.float64]
 
 
 class CircleConfig(Source):
-    """K equally likely classes, each a round Gaussian about one of K places equally spaced on the unit circle.
+    """K equally likely classes, each a round Gaussian about one of K centres equally spaced on the unit circle.
 
-    A user's cluster is the class whose centre is nearest to her features, whatever her label: Bayes' rule.
+    A user's cluster is the class whose centre is nearest to her features: the class that Bayes' rule predicts.
     """
 
     kind: Literal["circle"] = "circle"
@@ -63,7 +63,7 @@ class CircleConfig(Source):
     def bayes_error_rate(self) -> float:
         """Smallest 0-1 loss of any classifier: the mass of a class outside the wedge of points nearest to its centre.
 
-        With the class along the first axis the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral over x₁.
+        For the class on the first axis, the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral over x₁.
         """
         from scipy.integrate import quad
         from scipy.special import erf
@@ -78,6 +78,7 @@ class CircleConfig(Source):
         return 1.0 - float(inside)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
+        """Draws independent rows of the law, with their clusters."""
         labels = rng.integers(0, self.num_classes, count, dtype=np.uint8, endpoint=False)
         features = self.centres[labels] + self.sigma * rng.standard_normal((count, 2))
         turn = np.arctan2(features[:, 1], features[:, 0]) * self.num_classes / (2.0 * math.pi)
@@ -91,9 +92,10 @@ SLOPE = 0.2
 class LinearConfig(Source):
     """Numeric labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ in t alone.
 
-    A point has features (t, v): t = u + τ r, where u in [-1, 1] is the centre of its cluster, and r, v = ±1, all four
-    equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1. a τ = γ = h/√2, so the
-    variance of f within a cluster is h² exactly: half along t, in which clusters differ, half along v.
+    A point has features (t, v). t = u + τ r, where u in [-1, 1] is the centre of the point's cluster. r and v are ±1;
+    all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1.
+    As a τ = γ = h/√2, the variance of f within a cluster is exactly h²: half along t, in which clusters differ, half
+    along v.
     """
 
     kind: Literal["linear"] = "linear"
@@ -139,14 +141,14 @@ class LinearConfig(Source):
         """The law of features and labels, points ordered by cluster; a cluster's mass is its share of the users."""
         import scipy
 
-        trials = self.grid - 1
         mass = np.repeat(np.bincount(self._clusters) / self.users, 4) / 4.0
-        labels = np.asarray(scipy.stats.binom.pmf(np.arange(self.grid), trials, self.mean[:, None]))
+        labels = np.asarray(scipy.stats.binom.pmf(np.arange(self.grid), self.grid - 1, self.mean[:, None]))
         labels /= labels.sum(axis=1, keepdims=True)
         return FiniteLaw(self.points, mass, labels, np.repeat(np.arange(self.num_clusters), 4))
 
     @property
     def _clusters(self) -> NDArray[np.int64]:
+        """The cluster of each user (n,); sizes of clusters differ by at most one."""
         return np.arange(self.users, dtype=np.int64) * self.num_clusters // self.users
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
@@ -161,8 +163,8 @@ class LinearConfig(Source):
 class RealLineConfig(Source):
     """One feature x on the real line with a known density; the label shows on which side of the median x lies.
 
-    Density estimates are compared with the law. The label is the threshold of the study of *Private Bayes consistency*:
-    each class has probability 1/2, and nothing but x is random.
+    Density estimates are compared with the law of x. The label is that of the study of *Private Bayes consistency*: it
+    follows from x, and each class has probability 1/2.
     """
 
     kind: Literal["real_line"] = "real_line"
@@ -172,8 +174,8 @@ class RealLineConfig(Source):
     users: int = Field(default=10_000, ge=2, le=10_000_000)
     """n: number of users, each drawn independently from the law; 2 to 10,000,000."""
     law: Literal["normal", "cauchy", "spikes"] = "normal"
-    """Of x: "normal": N(0, 1); "cauchy": the standard Cauchy law, which has no mean; "spikes": half of the mass uniform
-    on [0, 1], half on ten equal intervals in it of width 0.002."""
+    """Law of x. "normal": N(0, 1); "cauchy": the standard Cauchy law, which has no mean; "spikes": half of the mass is
+    uniform on [0, 1], half on ten intervals of width 0.002 in [0, 1]."""
     holdout: int = Field(default=10_000, ge=1, le=10_000_000)
     """Number of rows that belong to no user, drawn from the same law to measure error, 1 to 10,000,000."""
 
@@ -195,9 +197,9 @@ class RealLineConfig(Source):
 
 
 class UnitCubeConfig(Extended, Source):
-    """x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
+    """Features x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
-    As there are finitely many points, every error is exact. The grid is much finer than the cells of any rule that
+    Every error is exact, since there are finitely many points. The grid is much finer than the cells of any rule that
     learns from up to a million users.
     """
 
@@ -213,8 +215,8 @@ class UnitCubeConfig(Extended, Source):
     dimensions: int = Field(default=1, ge=1, le=4)
     """d: number of features, 1 to 4."""
     curve: Literal["sine", "harmonic", "step"] = "sine"
-    """g: "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, ever faster towards 0; "step": -1
-    below 1/2, then 1."""
+    """The function g. "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, so that it alternates
+    ever faster towards 0; "step": -1 below 1/2, then 1."""
     periods: float = Field(default=2.0, gt=0, le=1000)
     """Periods of the sine in [0, 1], above 0 and at most 1000."""
     amplitude: float = Field(default=0.4, gt=0, le=0.5)
@@ -223,8 +225,8 @@ class UnitCubeConfig(Extended, Source):
     """Grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
 
     cells: bool = False
-    """Whether users in one cube of side n^(-1/(2d)) are a cluster, as the histogram rule on exchanged labels needs it;
-    absent: all are in one cluster. The cubes cut [0, 1] evenly if n is the fourth power of a whole number."""
+    """Whether users in the same cube of side n^(-1/(2d)) are a cluster, as histogram rules on exchanged labels need it;
+    else all users are one cluster. The cubes divide [0, 1] evenly if n is the fourth power of a whole number."""
 
     @model_validator(mode="after")
     def _bounded(self) -> "UnitCubeConfig":
@@ -234,7 +236,7 @@ class UnitCubeConfig(Extended, Source):
 
     @property
     def grid(self) -> int:
-        """Number of the law's points along each axis; by default such that there are about 65,536 in all."""
+        """Number of the law's points along each axis; by default about 65,536 points in all."""
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:

@@ -1,6 +1,6 @@
-"""Features of a user's table: numbers as they are or standardised, categories one-hot, missing values filled in.
+"""Turns the columns of a user's table into features: standardised numbers, one-hot texts, missing values filled in.
 
-The transformers are scikit-learn's own. They are fitted on public features alone, never on labels.
+The transformers are scikit-learn's. They are fitted on public features only, never on labels.
 """
 
 import json
@@ -19,11 +19,11 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Largest number of different values of a one-hot column, and the number above which a warning is possible."""
+"""Largest number of different values of a one-hot column, and the number above which there may be a warning."""
 
 
 class Treatment(NamedTuple):
-    """How a column becomes features: whether missing values are filled in, and whether it is scaled or one-hot."""
+    """How a column becomes features: with missing values filled in, standardised or one-hot, or as it is."""
 
     impute: bool = False
     standardise: bool = False
@@ -31,9 +31,9 @@ class Treatment(NamedTuple):
 
 
 class FeatureColumn(NamedTuple):
-    """A column of a table's used rows that becomes features, with its treatment.
+    """A column of a table that becomes features, restricted to the rows that are used, with its treatment.
 
-    values: (m, k) numbers, or (m, 1) texts with NaN for a missing one if the column is one-hot.
+    values: (m, k) numbers or, if the column is one-hot, (m, 1) texts with NaN for a missing text.
     """
 
     name: str
@@ -54,10 +54,11 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
     """A column of a table, prepared to become features: its numbers, or its texts if it is one-hot.
 
     Args:
-        table: holds the column. treatment: how it becomes features. used_rows: (m,) indices of the used rows.
+        table: holds the column. name: of the column. treatment: how the column becomes features.
+        used_rows: (m,) indices of the rows that are used.
 
     Raises:
-        InputError: a cell does not fit; one line names the column, the line, the value and ways out.
+        InputError: a cell does not fit; one line names the column, the line, the value and keys that would help.
     """
     values = table.columns[name]
     if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
@@ -85,6 +86,7 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
 
 
 def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> Floats:
+    """A column's `values` in the used rows as numbers, NaN for a missing one; an InputError if a text is no number."""
     if not is_text(values):
         return values.astype(np.float64)
     texts = [None if gap else str(value) for value, gap in zip(values, is_missing(values), strict=True)]
@@ -96,15 +98,14 @@ def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> 
 
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
-    """Advice for a column of numbers with some words in it: the key and value with which it could be read.
+    """Advice for a column of numbers with some words in it: the key and value that would help to read the column.
 
     Args:
-        texts: all cells. words: the cells that are no numbers.
+        name: of the column. texts: all cells. words: the cells that are no numbers.
     """
     import pandas as pd
 
     # another decimal sign or sign between thousands may read all cells as numbers
-
     for style in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
         decimal = f"population.decimal = {quoted(style.decimal)}" if style.decimal != "." else ""
         thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
@@ -124,6 +125,11 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
 
 
 def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows: Rows) -> Values:
+    """The `values` of a one-hot column in the used rows as texts (m, 1), NaN at the missing cells `gaps`.
+
+    Raises:
+        InputError: there are several values in a row, or too many different values.
+    """
     if values.ndim != 1:
         raise InputError(f"population.one_hot: {name!r} of {table.path} has several values a row")
     texts = np.array([str(value) for value in values], dtype=object)
@@ -144,16 +150,17 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
 
 
 def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows, listed: Sequence[str]) -> list[str]:
-    """Warnings about one-hot columns that look like numbers or names, a line each with a way out.
+    """Warnings about one-hot columns that look like numbers or names, a line each with advice.
 
     Args:
-        used_rows: indices of the columns' rows in the file. listed: columns that the scenario names in one_hot.
+        used_rows: (m,) indices in the file of the columns' rows. listed: columns that the scenario names in one_hot.
     """
     lines = (_doubt(table, c, used_rows, c.name in listed) for c in columns if c.treatment.one_hot)
     return [line for line in lines if line]
 
 
 def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: bool) -> str:
+    """The warning about a one-hot column that looks like numbers or names; empty if it looks like neither."""
     texts = column.values[:, 0]
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
@@ -177,38 +184,29 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
     return ""
 
 
-class _FaultyCell(NamedTuple):
-    """A faulty cell for messages.
+def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[str, str, str]:
+    """File and line, text, and number of cells, such as " (9 such cells)", of the first faulty cell of a column.
 
-    where: file and line. text: of the cell. more: such as " (9 such cells)", or empty.
-    """
-
-    where: str
-    text: str
-    more: str
-
-
-def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> _FaultyCell:
-    """The first of the faulty cells of a column, for messages.
+    The number is empty if there is only one faulty cell.
 
     Args:
-        used_rows: indices of the used rows in the file. rows: indices of the faulty ones among the used rows.
+        used_rows: (m,) indices of the used rows in the file. rows: indices of the faulty rows among the used rows.
     """
     cell = table.cell(name, int(used_rows[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
-    return _FaultyCell(f"{table.path}: {cell.where}", shortened(cell.text.strip()), more)
+    return f"{table.path}: {cell.where}", shortened(cell.text.strip()), more
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes, as scenario files write it."""
+    """A text in double quotes, as in a scenario file."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
     """Features (m, d) of all used rows, in the order of the columns.
 
-    Means, spreads and filled-in values are computed from the rows `fitted_on`. A one-hot column makes a feature of each
-    value in the whole table.
+    Means, spreads and filled-in values are computed from the rows `fitted_on`. A one-hot column becomes a feature for
+    each value in all used rows.
     """
     parts = []
     for treatment, group in groupby(columns, key=lambda column: column.treatment):
@@ -219,7 +217,7 @@ def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
 
 
 def _pipeline(treatment: Treatment, values: Values) -> Any:
-    """scikit-learn's transformers for columns with the same treatment; None if the columns stay as they are."""
+    """scikit-learn's transformers for the values of columns with one treatment; None if the columns stay unchanged."""
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -237,15 +235,10 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """Standard deviation of each feature on `rows`, by its name; that of one-hot columns counts as 1/2, constant
-    features are left out.
-    """
+    """Standard deviation on `rows` of each feature that is not constant, by name; one-hot columns count as 1/2."""
     scales: dict[str, float] = {}
     for column in columns:
-        if column.treatment.one_hot:
-            scales[column.name] = 0.5
-            continue
-        spread = transformed([column], rows).std(axis=0)
+        spread = np.array([0.5]) if column.treatment.one_hot else transformed([column], rows).std(axis=0)
         for index, value in enumerate(spread[spread > 0]):
             scales[column.name if len(spread) == 1 else f"{column.name}[{index}]"] = float(value)
     return scales

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,29 +13,20 @@ from p2p_sim.base.configuration import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, read_idx, state
-from p2p_sim.population.digits_and_adult import DigitTask, OfficialSplit, TrainAndTest, digit_labels
+from p2p_sim.population.digits_and_adult import DigitTask, OfficialSplit, digit_labels
 from p2p_sim.population.population import Examples, Sample
 
 Bytes = NDArray[np.uint8]
-
-
-class Images(NamedTuple):
-    """Training and test images as pixels 0 to 255 (n, ...), with their class numbers (n,)."""
-
-    train: Bytes
-    numbers: Bytes
-    test: Bytes
-    test_numbers: Bytes
-
-
+Images = tuple[Bytes, Bytes, Bytes, Bytes]
+"""Training images as pixels 0 to 255 (n, ...), their class numbers (n,), test images, and their class numbers."""
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Most pixels for which the principal components come from the full covariance; above, from a randomised solver."""
+"""Most pixels for which principal components come from the full covariance; for more, a randomised solver is used."""
 
 
 class _ImageConfig(Extended, OfficialSplit):
-    """Base of the image data sets, whose training images are users and whose test images measure error."""
+    """Base of the image data sets: training images are users, test images measure error; files are in IDX format."""
 
     later: ClassVar[tuple[str, ...]] = ("against", "public_rows")
     row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one", "against", "public_rows"))
@@ -49,8 +40,8 @@ class _ImageConfig(Extended, OfficialSplit):
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
     """Replace the pixels by this many principal components of the (public) training features; absent: pixels."""
     public_rows: int | None = Field(default=None, ge=2)
-    """So many training images, the same in all replicates, are public and no users, and principal components come from
-    these alone; absent: from all training images, which no ε for whole rows covers."""
+    """Number of training images, the same in all replicates, that are public and no users, and that alone determine the
+    principal components; absent: all training images determine them, which no ε for whole rows covers."""
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
@@ -62,26 +53,13 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key that makes features depend on all rows, or None; components of public images alone do not."""
+        """The key by which features depend on all rows, or None; components of public images depend on no user."""
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
 
     @property
     def known_classes(self) -> int:
         return 10 if self.task == "classes" else 2
-
-    def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
-        classes = None if self.against is None else (self.one, self.against)
-        images = load_images(
-            read, paths, self.pca_dims, tuple(map(state, paths)), classes=classes, public_rows=self.public_rows
-        )
-        task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
-        train, holdout = (Examples(x.features, digit_labels(x.labels, task, self.one)) for x in images)
-        return Sample(self._choose(train, streams), self.known_classes, holdout)
-
-
-class _IdxConfig(_ImageConfig):
-    """Base of the image data sets in four IDX files."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Paths of the training images, their classes, the test images and their classes, in this order."""
@@ -91,16 +69,23 @@ class _IdxConfig(_ImageConfig):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Returns training images as users, and all test images as holdout."""
-        return self._sample(read_idx_images, tuple(self.files(places)), streams)
+        read, paths = read_cifar_images if self.kind == "cifar-10" else read_idx_images, tuple(self.files(places))
+        classes = None if self.against is None else (self.one, self.against)
+        images = load_images(
+            read, paths, tuple(map(state, paths)), pca_dims=self.pca_dims, classes=classes, public_rows=self.public_rows
+        )
+        task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
+        train, holdout = (Examples(x.features, digit_labels(x.labels, task, self.one)) for x in images)
+        return Sample(self._choose(train, streams), self.known_classes, holdout)
 
 
-class MnistConfig(_IdxConfig):
+class MnistConfig(_ImageConfig):
     """MNIST from the four standard IDX files (plain or .gz), in the data directory or its folder mnist/."""
 
     kind: Literal["mnist"] = "mnist"
 
 
-class FashionMnistConfig(_IdxConfig):
+class FashionMnistConfig(_ImageConfig):
     """Fashion-MNIST from the four standard IDX files, in the data directory or its folder fashion-mnist/."""
 
     kind: Literal["fashion-mnist"] = "fashion-mnist"
@@ -109,7 +94,7 @@ class FashionMnistConfig(_IdxConfig):
 class Cifar10Config(_ImageConfig):
     """CIFAR-10's binary version (plain or .gz), in the data directory or its folder cifar-10/.
 
-    Users are the images of those of the files data_batch_1.bin to data_batch_5.bin that are there, from the first on.
+    Users are the images in data_batch_1.bin to data_batch_5.bin, up to the first of these files that is missing.
     """
 
     kind: Literal["cifar-10"] = "cifar-10"
@@ -118,15 +103,11 @@ class Cifar10Config(_ImageConfig):
         """Paths of the training files that exist, in order, and of the test file, last."""
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
-            name = paths[0].name.replace("_1", f"_{number}")
-            if not (paths[0].parent / name).is_file():
+            path = paths[0].with_name(paths[0].name.replace("_1", f"_{number}"))
+            if not path.is_file():
                 break
-            paths.append(paths[0].parent / name)
+            paths.append(path)
         return [*paths, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
-
-    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Returns training images as users, and all test images as holdout."""
-        return self._sample(read_cifar_images, tuple(self.files(places)), streams)
 
 
 def read_idx_images(paths: tuple[Path, ...]) -> Images:
@@ -136,7 +117,7 @@ def read_idx_images(paths: tuple[Path, ...]) -> Images:
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
         _check_classes(labels, path)
-    return Images(train, numbers, test, test_numbers)
+    return train, numbers, test, test_numbers
 
 
 def read_cifar_images(paths: tuple[Path, ...]) -> Images:
@@ -151,10 +132,11 @@ def read_cifar_images(paths: tuple[Path, ...]) -> Images:
         parts.append(records)
     train, test = np.concatenate(parts[:-1]), parts[-1]
     # a record is the number of the class and 3,072 pixels
-    return Images(train[:, 1:], train[:, 0], test[:, 1:], test[:, 0])
+    return train[:, 1:], train[:, 0], test[:, 1:], test[:, 0]
 
 
 def _check_classes(labels: Bytes, path: Path) -> None:
+    """Raise InputError if a class number of a file is above 9."""
     if labels.max(initial=0) > 9:
         raise InputError(f"{path}: its labels go up to {labels.max()}; 0 to 9 are allowed")
 
@@ -163,17 +145,18 @@ def _check_classes(labels: Bytes, path: Path) -> None:
 def load_images(
     read: Reader,
     paths: tuple[Path, ...],
-    pca_dims: int | None,
     states: tuple[State, ...],
-    classes: tuple[int, int] | None = None,
-    public_rows: int | None = None,
-) -> TrainAndTest:
+    *,
+    pca_dims: int | None,
+    classes: tuple[int, int] | None,
+    public_rows: int | None,
+) -> tuple[Examples, Examples]:
     """Training and test images: features (n, d) are pixels in [0, 1] or principal components, labels class numbers.
 
     Args:
-        read: reads the files. pca_dims: number of components; None: pixels.
-        states: sizes and times of change of the files, so that changed ones are read again.
-        classes: keep only these two classes; None: all.
+        read: the function that reads the files. paths: of the files.
+        states: sizes and times of change of the files, so that changed files are read again.
+        pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all.
         public_rows: number of training images, drawn once, that are no users and alone determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
@@ -200,4 +183,4 @@ def load_images(
         solver = "covariance_eigh" if flat[0].shape[1] <= MOST_EXACT else "randomized"
         components = PCA(pca_dims, svd_solver=solver, random_state=0).fit(public)
         flat = [components.transform(part).astype(np.float32) for part in flat]
-    return TrainAndTest(Examples(flat[0], numbers), Examples(flat[1], test_numbers))
+    return Examples(flat[0], numbers), Examples(flat[1], test_numbers)

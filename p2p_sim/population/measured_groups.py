@@ -1,4 +1,4 @@
-"""Groups of the rows on which errors are measured: by the size of their cluster, or by a public column."""
+"""Groups of the rows on which errors are measured: by the size of the row's cluster, or by a public column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError, shortened
 
 CLASS, CLUSTER_SIZE = "class", "cluster_size"
-"""Groupings that every population has."""
+"""Names of the groupings that every population has."""
 THIRDS = ("small", "middle", "large")
 MOST_GROUPS = 50
-"""Different values of a column by which rows are grouped, at most."""
+"""Largest number of different values of a column by which rows are grouped."""
 
 
 def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
     """Raise ValueError if a grouping is named twice, or is no column of the population.
 
-    columns: of the population; None: not known yet, and any name is accepted.
+    kinds: names of groupings. columns: of the population; None: not known yet, so that any name is accepted.
     """
     allowed = (CLASS, CLUSTER_SIZE, *(columns or ()))
     for kind in kinds:
@@ -38,24 +38,21 @@ class Grouping:
     names: tuple[str, ...]
     of: NDArray[np.int64]
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Grouping":
-        """The grouping restricted to some rows, by index or by a mask."""
-        return Grouping(self.names, self.of[rows])
-
 
 def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
     """Each grouping, by its name, restricted to some rows, by index or by a mask."""
-    return {kind: grouping.take(rows) for kind, grouping in groupings.items()}
+    return {kind: Grouping(grouping.names, grouping.of[rows]) for kind, grouping in groupings.items()}
 
 
 def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | None = None) -> Grouping:
     """Groups rows by their text in a column.
 
     Args:
-        kind: the column's name. values: (m,) text of each row. column_values: all values; None: those that occur.
+        kind: the column's name. values: (m,) text of each row.
+        column_values: texts that name all groups; None: those in `values`.
 
     Raises:
-        InputError: there are too many different values.
+        InputError: there are too many different texts.
     """
     names = sorted(set(values if column_values is None else column_values))
     if len(names) > MOST_GROUPS:
@@ -70,7 +67,7 @@ def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | N
 def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
     """Groups rows by the size of their cluster: the thirds of all users in the smallest, middle and largest clusters.
 
-    All clusters of one size belong to the third that contains their median user.
+    All clusters of one size belong to the third that contains these clusters' median user.
 
     Args:
         sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1, or -1 if it is in none.
@@ -85,13 +82,13 @@ def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
 def nearest_cluster(
     rows: NDArray[np.floating], features: NDArray[np.floating], offsets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The cluster (m,) whose users' mean is nearest to each row (Euclidean); the first of equally near ones.
+    """The cluster (m,) whose users' mean is nearest to each row (Euclidean), or the first of equally near clusters.
 
     Args:
-        rows: (m, d). features: (n, d) of the users, stored cluster by cluster. offsets: (C+1,) of the clusters.
+        rows: (m, d) features. features: (n, d) of the users, stored cluster by cluster.
+        offsets: (C+1,) first user of each cluster, and n at the end.
     """
     sums = np.add.reduceat(features.astype(np.float64), offsets[:-1], axis=0)
     means = sums / np.diff(offsets)[:, None]
-    distances = np.asarray((means**2).sum(axis=1) - 2.0 * (rows.astype(np.float64) @ means.T))  # but for |row|²
-    nearest: NDArray[np.int64] = np.argmin(distances, axis=1).astype(np.int64)
-    return nearest
+    distances = (means**2).sum(axis=1) - 2.0 * (rows.astype(np.float64) @ means.T)  # squared, without the term |row|²
+    return np.asarray(np.argmin(distances, axis=1), dtype=np.int64)

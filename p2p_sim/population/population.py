@@ -1,7 +1,7 @@
-"""The users: sources of their rows, and the population of one replicate, shard by shard.
+"""Sources of users' rows, and the population of one replicate, which is processed shard by shard.
 
-A source draws a sample. Its users, stored cluster by cluster, are the population. A shard is a run of whole clusters;
-shards are processed one at a time. A numeric label is an index into a public grid of values.
+A source draws a sample. The sample's users, stored cluster by cluster, are the population. A shard is a run of whole
+clusters. A numeric label is an index into a public grid of values.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from p2p_sim.population.measured_groups import Grouping
 class Shard:
     """A run of whole clusters: users `start` to `stop - 1`.
 
-    index: of the shard. offsets: the cluster boundaries within the shard, from 0 to `stop - start`.
+    index: of the shard, from 0. offsets: boundaries of the clusters within the shard, from 0 to `stop - start`.
     """
 
     index: int
@@ -60,10 +60,10 @@ def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row if the source gives one.
+    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster (n,) of each row if the source gives one.
 
-    row: (n,) the index of each row in its source, from 0; source_rows: rows of the source; absent: row i is i of n.
-    target: (n,) numeric labels before they were rounded to the grid; absent: labels are classes.
+    row: (n,) index of each row in the source, from 0; source_rows: number of rows of the source; if both are None, the
+    rows are the source's n rows. target: (n,) numeric labels before rounding to the grid; None: labels are classes.
     """
 
     features: NDArray[np.floating]
@@ -74,7 +74,7 @@ class Examples:
     target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The rows with these indices (m,), which keep their indices in the source."""
+        """The rows with the indices `rows` (m,); they keep their indices in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
@@ -86,7 +86,8 @@ class Examples:
 class FiniteLaw:
     """A known joint law of features x and label y on finitely many points.
 
-    points: (P, d) features; mass: (P,) their probabilities; label_distribution: (P, K) p(y|x); cluster: (P,).
+    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
+    cluster: (P,) of each point.
     """
 
     points: NDArray[np.float64]
@@ -99,8 +100,8 @@ class FiniteLaw:
 class Sample:
     """The data of one replicate: the users' rows, and either a holdout (data sets) or a law (synthetic).
 
-    point: (n,) index of each user's point in the law. values: (K,) the public grid, if labels are numbers.
-    line_law: law of the single feature, if its density is known.
+    holdout: labelled rows of no user, to measure error. point: (n,) index of each user's point in the law.
+    values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 
     users: Examples
@@ -113,9 +114,9 @@ class Sample:
 
 
 GRID = 17
-"""Values of a public grid of numbers where a scenario does not state how many."""
+"""Number of values of a public grid where a scenario does not state it."""
 GridSize = Annotated[int, Field(ge=2, le=64)]
-"""k: number of values of a grid, 2 to 64; the linear programme of unbiased values takes no more."""
+"""k: number of values of a grid, 2 to 64; the linear programme of unbiased values allows no more."""
 
 
 def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[float, ...]:
@@ -125,7 +126,7 @@ def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[f
     (0.0, 0.5, 1.0, 1.5, 2.0)
 
     Raises:
-        ValueError: they do not increase; `key` is named.
+        ValueError: the values do not increase; the message begins with `key`.
     """
     values = np.linspace(low, high, count)
     if not low < high or not np.isfinite(values).all() or not np.all(np.diff(values) > 0):
@@ -134,7 +135,7 @@ def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[f
 
 
 def rounded(target: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[np.uint8]:
-    """Index (n,) of the grid value nearest to each number (n,); of two equally near ones the smaller.
+    """Index (n,) of the grid value nearest to each number (n,), or of the smaller of two equally near values.
 
     Numbers outside the grid are clipped to its ends.
 
@@ -152,14 +153,14 @@ class Source(Config):
 
     kind: str
     own: ClassVar[bool] = False
-    """Whether its files are the user's own, which no scenario can do without."""
+    """Whether the source reads the user's own file, so that a scenario cannot state the source without a path."""
     row_by_row: ClassVar[frozenset[str]] = frozenset()
-    """Keys under whose every value a user's features, label and cluster follow from her own row and public constants
-    alone. A key that is not listed may look at all rows; without a key listed, so may the kind."""
+    """Keys with all of whose values a user's features, label and cluster depend only on her own row and on public
+    constants. Any other key may make them depend on all rows; if no key is listed, so may the kind itself."""
 
     @property
     def known_classes(self) -> int | None:
-        """Number of classes K; None if it is only known from the data."""
+        """Number of classes K; None if only the data show it."""
         return None
 
     @property
@@ -169,19 +170,19 @@ class Source(Config):
 
     @property
     def group_columns(self) -> tuple[str, ...] | None:
-        """Columns by whose values held-out rows can be grouped; None if they are only known from the data."""
+        """Columns by whose values held-out rows can be grouped; None if only the data show them."""
         return ()
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters, which a scenario uses unless it names a clustering of its own."""
+        """Whether the source gives each user a cluster, which a scenario uses unless it names a clustering."""
         return False
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which a user's features or label may depend on other users' rows; None if there is none.
+        """The key by which a user's features or label may depend on other users' rows; None if there is no such key.
 
-        If a whole row is private, such a dependence is part of the release, and no ε accounts for it.
+        If a whole row is private, no ε accounts for such a dependence.
         """
         if not self.row_by_row:
             return f"population.kind = {self.kind!r}"
@@ -194,10 +195,10 @@ class Source(Config):
         """Paths of the files that are read, whose checksums are part of the scenario's identity; by default none.
 
         Args:
-            places: directories in which they are looked for, first match wins.
+            places: directories in which the files are looked for, first match wins.
 
         Raises:
-            InputError: one is missing.
+            InputError: a file is missing.
         """
         return []
 
@@ -210,7 +211,7 @@ class Source(Config):
         return []
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by its name, if features may differ in scale; by default none.
+        """Standard deviation of each feature by name, if features may differ in scale; by default none.
 
         Raises:
             InputError: as `sample`.
@@ -218,7 +219,7 @@ class Source(Config):
         return {}
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
-        """Warnings about likely mistakes in the data, a line each with a way out; by default none.
+        """Warnings about likely mistakes in the data, a line each with advice; by default none.
 
         Raises:
             InputError: as `sample`.
@@ -226,19 +227,19 @@ class Source(Config):
         return []
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """Groups of the rows that `sample` holds out, in their order, by a column of `group_columns`.
+        """The groups, by the values of a column, of the rows that `sample` holds out, in the order of these rows.
 
         Args:
             column: its name. places: directories in which files are looked for. streams: the replicate's.
 
         Raises:
-            InputError: there is no such column, or it has too many values.
+            InputError: there is no such column, or the column has too many values.
         """
         raise InputError(f"groups = {column!r}: population.kind = {self.kind!r} has no column of that name")
 
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, and a holdout or the law.
+        """Draws the users of one replicate, and a holdout or a law.
 
         Args:
             places: directories in which files are looked for. streams: the replicate's random streams.
@@ -251,11 +252,10 @@ class Source(Config):
 class People(ABC):
     """Base of populations: users stored cluster by cluster, held in arrays or drawn shard by shard.
 
-    cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: if it is known;
-    law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
-    source_rows; absent: user i is row i of n. values: (K,) the public grid of numbers, increasing, if labels are
-    numbers;
-    absent: labels are classes.
+    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: if it is known;
+    law_clusters: whether the clusters are the law's own. row: (n,) index of each user's row in the source, from 0;
+    source_rows: number of rows of the source; if both are None, user i is row i of n. values: (K,) public grid of
+    numbers, increasing; None: labels are classes.
     """
 
     cluster_offsets: NDArray[np.int64]
@@ -300,13 +300,12 @@ class People(ABC):
 class Population(People):
     """Users held in arrays, stored cluster by cluster: features are public, labels are protected.
 
-    features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-    holdout: labelled rows that belong to no user, to measure error. law: if it is known, with each user's `point` in
-    it;
-    law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
-    source_rows (users and holdout); absent: user i is row i of n. groupings: of the holdout's rows, or of the law's
-    points, as the scenario asks for, except by class. values: (K,) the public grid, if labels are numbers.
-    line_law: law of the single feature, if its density is known.
+    features: (n, d). labels: (n,) in 0..K-1. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+    num_classes: K. holdout: labelled rows of no user, to measure error. law: if it is known; point: (n,) index of each
+    user's point in the law; law_clusters: whether the clusters are the law's own. row: (n,) index of each user's row in
+    the source, from 0; source_rows: number of rows of the source, users and holdout; if both are None, user i is row i
+    of n. groupings: by name, of the holdout's rows or of the law's points; the grouping by class is left out.
+    values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 
     features: NDArray[np.floating]
@@ -324,9 +323,7 @@ class Population(People):
     line_law: LineLaw | None = None
 
     def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
-        """True labels of a shard's users, (shard.size,) in 0..K-1."""
         return self.labels[shard.start : shard.stop]
 
     def features_of(self, shard: Shard) -> NDArray[np.floating]:
-        """Features of a shard's users, (shard.size, d)."""
         return self.features[shard.start : shard.stop]

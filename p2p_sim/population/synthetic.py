@@ -1,4 +1,4 @@
-"""A synthetic law with known p(y|x) and exact cluster heterogeneity, with users in arrays or drawn by shard."""
+"""A synthetic law with known p(y|x) and exact cluster heterogeneity, with users in arrays or drawn shard by shard."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,75 +14,57 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 
 
 @dataclass(frozen=True)
-class DrawnUsers:
-    """Users of a law with two classes, in the order of its points, whose labels are drawn when needed.
+class DrawnPeople(People):
+    """A population of a law with two classes, in the order of its points, whose labels are drawn anew at each use.
 
-    A user's label takes one number of a PCG64 stream, so that drawing can start at any user.
+    A user's label takes one number of a PCG64 stream, so that drawing can start at any user; no label is stored.
 
     law: the law. counts: (P,) users at each of its points. state: of the stream at the first user's label.
+    cluster_offsets: (C+1,) first user of each cluster that has users, and the number of users at the end.
     """
 
     law: FiniteLaw
     counts: NDArray[np.int64]
     state: Any
+    cluster_offsets: NDArray[np.int64]
+    num_classes: int = 2
+    law_clusters: bool = True
+    row: None = None
+    source_rows: None = None
 
     @cached_property
-    def bounds(self) -> NDArray[np.int64]:
+    def _bounds(self) -> NDArray[np.int64]:
         """First user of each point (P+1,): point p of the law has the users bounds[p]..bounds[p+1]-1."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
         """Index (stop - start,) of the law's point of each of the users start..stop-1."""
-        first, counts = self._runs(start, stop)
-        return np.repeat(np.arange(first, first + len(counts), dtype=np.int32), counts)
+        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        last = int(np.searchsorted(self._bounds, stop, side="left"))
+        # how many of these users each of the points first..last-1 has
+        ends = np.clip(self._bounds[first : last + 1], start, stop)
+        return np.repeat(np.arange(first, last, dtype=np.int32), ends[1:] - ends[:-1])
+
+    def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
+        """True labels of a shard's users, (shard.size,), 0 or 1."""
+        return self.labels(shard.start, shard.stop)
 
     def labels(self, start: int, stop: int) -> NDArray[np.uint8]:
         """True labels (stop - start,) of the users start..stop-1, 0 or 1."""
         stream = np.random.PCG64()
         stream.state = self.state
         stream.advance(start)
-        first, counts = self._runs(start, stop)
-        positive = np.repeat(self.law.label_distribution[first : first + len(counts), 1], counts)
+        positive: NDArray[np.float64] = self.law.label_distribution[self.points(start, stop), 1]
         return np.less(np.random.Generator(stream).random(stop - start), positive).view(np.uint8)
-
-    def _runs(self, start: int, stop: int) -> tuple[int, NDArray[np.int64]]:
-        """The first point of the users start..stop-1, and how many of these users each point from there on has."""
-        first = int(np.searchsorted(self.bounds, start, side="right")) - 1
-        last = int(np.searchsorted(self.bounds, stop, side="left"))
-        ends = np.clip(self.bounds[first : last + 1], start, stop)
-        return first, ends[1:] - ends[:-1]
-
-
-@dataclass(frozen=True)
-class DrawnPeople(People):
-    """A population of a known law whose labels are drawn shard by shard and never stored.
-
-    users: draws them. cluster_offsets: (C+1,), of the clusters that have users. law: the users' law.
-    """
-
-    users: DrawnUsers
-    cluster_offsets: NDArray[np.int64]
-    law: FiniteLaw
-    num_classes: int = 2
-    law_clusters: bool = True
-    row: None = None
-    source_rows: None = None
-
-    def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
-        return self.users.labels(shard.start, shard.stop)
-
-    def points_of(self, shard: Shard) -> NDArray[np.int32]:
-        """Index (shard.size,) of the law's point of each user of a shard."""
-        return self.users.points(shard.start, shard.stop)
 
 
 class SyntheticConfig(Source):
     """Clusters whose share of ones rises from the first to the last; each has points above and below its mean.
 
-    A point has features (u, v, w). u in [-1, 1] is the position of its cluster among the clusters. v = +1 or -1 shows
-    whether its p(1|x) lies above or below the cluster's. w in [-1, 1] spreads the points of a side and carries no
-    information. All points are equally likely, and p(1|x) = p_c + v φ/2, so the heterogeneity Σ_y E|p(y|x) - p(y|c)| is
-    exactly φ.
+    A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster among the clusters. v = +1 or -1
+    shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] tells points with equal v apart, and
+    carries no information. All points are equally likely, and p(1|x) = p_c + v φ/2, so the heterogeneity
+    Σ_y E|p(y|x) - p(y|c)| is exactly φ.
     """
 
     kind: Literal["synthetic"] = "synthetic"
@@ -145,10 +127,13 @@ class SyntheticConfig(Source):
         users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
         return Sample(users, 2, law=law, point=point)
 
-    def drawn(self, streams: Streams) -> DrawnUsers:
-        """The users of one replicate as a generator of labels, from which any run of users can be drawn alone."""
+    def drawn(self, streams: Streams) -> DrawnPeople:
+        """The users of one replicate, in the law's clusters, as a population whose labels are drawn at each use."""
         law, rng = self.law(streams), streams.generator("population")
-        return DrawnUsers(law, rng.multinomial(self.users, law.mass), rng.bit_generator.state)
+        counts = rng.multinomial(self.users, law.mass)
+        sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact: below 2**53
+        offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        return DrawnPeople(law, counts, rng.bit_generator.state, offsets)
 
 
 def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -11,7 +11,7 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.data_files import find_named
-from p2p_sim.population.digits_and_adult import RandomSplit, held_out
+from p2p_sim.population.digits_and_adult import RandomSplit
 from p2p_sim.population.features import (
     FeatureColumn,
     Rows,
@@ -46,19 +46,20 @@ NEW_KEYS = (
 )
 """Keys that a scenario's identity leaves out where they have their default."""
 MOST_SHOWN = 10
-"""Classes that are listed, at most."""
+"""Largest number of classes that a remark lists."""
 
 
 class TableConfig(RandomSplit):
-    """A file with one row a user; every replicate draws a fresh holdout.
+    """A file with a row for each user; every replicate draws a fresh holdout.
 
-    Rows with missing values are dropped before anything else; then features are imputed, one-hot or standardised by
-    scikit-learn's transformers. These are fitted on public features alone, so ε does not depend on them. The condition
-    is that all features are public, and also whose label is known.
+    Rows with missing values are dropped first. Then features are imputed, one-hot or standardised by scikit-learn's
+    transformers, which are fitted on public features only, so ε does not depend on them. The condition is that all
+    features are public, and also which users have a label.
     """
 
     kind: Literal["table"] = "table"
     own: ClassVar[bool] = True
+    group_columns: ClassVar[tuple[str, ...] | None] = None
     row_by_row: ClassVar[frozenset[str]] = frozenset(
         (
             *("path", "label", "classes", "label_range", "grid", "cluster", "features", "scale", "users"),
@@ -87,14 +88,14 @@ class TableConfig(RandomSplit):
     """Whether the first line of a CSV file names the columns. If not, they are called "1", "2" and so on. Absent: it
     does, and a first line of numbers alone is refused."""
     separator: str = Field(default=",", min_length=1, max_length=1)
-    """The character between two cells of a CSV file (of a .tsv file the tab, unless given); blanks after it are left
-    out."""
+    """The character between two cells of a CSV file (of a .tsv file the tab, unless given); blanks after it are
+    ignored."""
     decimal: Literal[".", ","] = "."
     """The decimal sign of numbers in a CSV file."""
     thousands: Literal["", ",", ".", " ", "'", "\u00a0", "\u202f"] = ""
-    """What stands between the thousands of numbers in a CSV file; absent: nothing."""
+    """The sign between the thousands of numbers in a CSV file; absent: none."""
     encoding: str | None = None
-    """Encoding of a CSV file, such as "latin-1"; absent: UTF-8, or what a byte-order mark says."""
+    """Encoding of a CSV file, such as "latin-1"; absent: as a byte-order mark says, else UTF-8."""
     dates: dict[str, str] = Field(default={})
     """Columns of dates with their format, such as { born = "%d.%m.%Y" }; they become days from 1970-01-01."""
     missing: tuple[str, ...] = ()
@@ -102,19 +103,17 @@ class TableConfig(RandomSplit):
     drop: Names = False
     """true: users with a missing value in any used column are left out; a list: in these columns."""
     impute: Names = False
-    """true: missing values of all features are filled in; a list: of these. Numbers get the median, one-hot columns
-    the most frequent value."""
+    """true: missing values of all features are filled in; a list: those of these features. Numbers get the median,
+    one-hot columns the most frequent value."""
     one_hot: Names = False
-    """true: every column of text becomes a feature of 0 and 1 for each of its values; a list: these columns."""
+    """true: each column of text becomes a feature of 0 and 1 for each of its values; a list: these columns do."""
     standardise: Names = False
-    """true: every column of numbers gets mean 0 and standard deviation 1 among the users; a list: these columns."""
+    """true: each column of numbers gets mean 0 and standard deviation 1 among the users; a list: these columns do."""
     scale: dict[str, tuple[float, float]] = Field(default={})
     """Public centre and spread of columns of numbers, such as { age = [50, 15] }: each value v becomes
-    (v - centre) / spread, spread above 0. They are constants that do not come from the rows."""
+    (v - centre) / spread. Both are constants that do not come from the rows; spread is above 0."""
     proposed: bool = False
     """Whether keys such as features and classes were chosen by looking at the rows, as `p2p-sim new` does."""
-    test_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Share of the rows held out to measure error, between 0 and 1."""
 
     @field_validator("separator")
     @classmethod
@@ -164,10 +163,6 @@ class TableConfig(RandomSplit):
         return self
 
     @property
-    def group_columns(self) -> None:
-        return None
-
-    @property
     def clustered(self) -> bool:
         return self.cluster is not None
 
@@ -182,7 +177,7 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which features or labels depend on all rows, such as proposed keys or unstated classes, if any."""
+        """The key by which features or labels depend on all rows, such as `proposed` or absent `classes`, or None."""
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
@@ -206,12 +201,12 @@ class TableConfig(RandomSplit):
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether another row for the first user (`with_another_row`) changes others' rows, or who is a user."""
+        """Whether replacing the first user's row by `with_another_row` changes other users' rows, or who is a user."""
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:
             there = self._used_rows(with_another_row(here.table, first, [c.name for c in here.columns], self.label))
-        except InputError:  # the new row is refused, and with it the whole table: nobody else's row changes
+        except InputError:  # the whole table is refused because of the new row: no other row changes
             return False
         before, after = (self._split(used, streams).users for used in (here, there))
         if before.features.shape != after.features.shape or not np.array_equal(before.row, after.row):  # type: ignore[arg-type]
@@ -221,15 +216,13 @@ class TableConfig(RandomSplit):
         return not (same and np.array_equal(before.labels[others], after.labels[others]))
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
-        """Splits the used rows at random into users and holdout, with features fitted on the users' rows."""
-        learned, held = held_out(len(used.labels), self.test_fraction, streams, self.users)
+        """Splits the used rows at random into users and holdout; features are fitted on the users' rows."""
+        learned, _ = self.held_out(len(used.labels), streams)
         some = len(used.indices) < used.table.rows
         row, source_rows = (used.indices.astype(np.int32), used.table.rows) if some else (None, None)
         features = transformed(used.columns, learned)
         rows = Examples(features, used.labels, used.cluster, row=row, source_rows=source_rows, target=used.target)
-        holdout_rows = rows.take(held)
-        holdout = Examples(holdout_rows.features, holdout_rows.labels, holdout_rows.cluster, target=holdout_rows.target)
-        return Sample(rows.take(learned), len(used.classes), holdout, values=self.known_values)
+        return self.split(rows, len(used.classes), streams)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
         """Groups the held-out rows by the texts of a column of the file, which need not be a feature."""
@@ -245,11 +238,11 @@ class TableConfig(RandomSplit):
         gaps = is_missing(values)
         texts = ["missing" if gap else name_of(v) for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
         used_texts = [texts[row] for row in used.indices]
-        held = held_out(len(used_texts), self.test_fraction, streams, self.users)[1]
+        held = self.held_out(len(used_texts), streams)[1]
         return by_column(column, [used_texts[row] for row in held], used_texts)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
-        """Lines that `p2p-sim validate` prints about the file: rows, features, and how its classes are numbered."""
+        """Lines that `p2p-sim validate` prints about the file: rows, features, and the numbers of its classes."""
         used = self._read(places)
         rows, users = used.table.rows, len(used.indices)
         size = transformed(used.columns, np.arange(users)).shape[1]
@@ -275,7 +268,7 @@ class TableConfig(RandomSplit):
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by its name; 1/2 for one-hot columns, constant features left out."""
+        """Standard deviation of each feature that is not constant, by name; one-hot columns count as 1/2."""
         used = self._read(places)
         return spreads(used.columns, np.arange(len(used.indices)))
 
@@ -319,6 +312,7 @@ class TableConfig(RandomSplit):
         return UsedRows(table, indices, numbered, classes, cluster, columns=columns, target=target)
 
     def _columns(self, table: ColumnTable, indices: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
+        """The columns that become features, restricted to the rows `indices`; `parts` are their values in all rows."""
         for key in ("impute", "one_hot", "standardise", "scale"):
             wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
             if wrong:
@@ -329,6 +323,7 @@ class TableConfig(RandomSplit):
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
+        """The treatment of a column that the keys impute, one_hot and standardise state."""
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
         )

@@ -1,4 +1,4 @@
-"""Which parts of a user's table are used: columns by the key that names them, labels, and rows."""
+"""Selects the parts of a user's table that are used: columns by name, rows without missing values, and labels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""A replaced row's number is this many times the largest number of its column."""
+"""Factor by which a number in a replaced row exceeds the largest number of the column."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class UsedRows:
     """The m rows of a table that become users or holdout, with their labels, clusters and feature columns.
 
     indices: (m,) of the rows in the file, from 0. labels: (m,) class, or index into the public grid, 0..K-1.
-    classes: the K names in order. cluster: (m,) numbered from 0; None: the scenario names no cluster column.
-    columns: of the features. target: (m,) numeric labels before rounding; None if labels are classes.
+    classes: names of the K classes or grid values, in order. cluster: (m,) numbered from 0; None: the scenario names no
+    cluster column. columns: of the features. target: (m,) numeric labels before rounding; None if labels are classes.
     """
 
     table: ColumnTable
@@ -74,10 +74,10 @@ def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[s
 
 
 def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) -> Values:
-    """The values (m,) of a column in the used rows, numbers or texts, none missing.
+    """The values (m,) of a column in the used rows: numbers or texts, of which none is missing.
 
     Args:
-        key: of [population], for messages. used_rows: (m,) indices of the rows.
+        key: the key of [population] that names the column. used_rows: (m,) indices of the rows.
 
     Raises:
         InputError: a value is missing, or is neither a number nor a text.
@@ -99,8 +99,11 @@ def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) ->
 def with_another_row(table: ColumnTable, row: int, features: Iterable[str], label: str) -> ColumnTable:
     """The table with one row replaced, to test whether other rows' features depend on it.
 
-    The new numbers lie far outside the columns' ranges, and the new texts occur in no other row. The new label differs
-    from the old one if any other label occurs.
+    The new numbers are far outside the columns' ranges, and the new texts occur in no other row. The new label differs
+    from the old label if any other label occurs.
+
+    Args:
+        row: index of the replaced row. features, label: names of the columns that change.
     """
     columns = dict(table.columns)
     for name in {*features, label}:
@@ -121,13 +124,10 @@ Classes = tuple[str | int | float, ...]
 
 
 def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.float64]:
-    """The values of a label column as finite numbers (m,).
-
-    Args:
-        label: name of the column, table: where it is from; both for messages. values: the column's.
+    """The `values` of a label column as finite numbers (m,); `label` and `table` are for messages.
 
     Raises:
-        InputError: they are texts, or one is not finite.
+        InputError: the values are texts, or one is not finite.
     """
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise InputError(f"population.label = {label!r}: label_range needs finite numbers in {table.path}")
@@ -140,11 +140,11 @@ def stated_numbers(
     """The class (m,) of each used row, 0..K-1, numbered in the order in which the scenario states the classes.
 
     Args:
-        table: the file. used_rows, values: (m,) indices of its rows that are used, and their labels.
-        label: column of the label. classes: all classes in their order.
+        used_rows, values: (m,) indices of the table's rows that are used, and their labels.
+        label: name of the label column. classes: all classes in order.
 
     Raises:
-        InputError: classes are texts but labels are numbers, or the reverse, or a label is not among the classes.
+        InputError: a class is a text but labels are numbers, or the reverse, or a label is not among the classes.
     """
     # texts are not compared with numbers: 1 is not "1"
     words = values.dtype.kind in "US"
@@ -176,11 +176,11 @@ class NumberedClasses(NamedTuple):
 
 
 def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
-    """Numbers the classes of a table's label column: in the stated order, else those that occur, sorted.
+    """Numbers the classes of a table's label column in the stated order or, if none is stated, sorted.
 
     Args:
-        table: the file. used_rows: (m,) indices of its rows that are used.
-        label: column of the label. stated: all classes in their order; None: they are not stated.
+        used_rows: (m,) indices of the table's rows that are used.
+        label: name of the label column. stated: all classes in order; None: the classes are the labels that occur.
     """
     values = complete_values(table, label, "label", used_rows)
     if stated is not None:

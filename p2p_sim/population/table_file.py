@@ -1,4 +1,4 @@
-"""Reads tables from CSV, Parquet, Feather or NPZ files: columns, and the line of each cell for messages."""
+"""Reads the columns of tables in CSV, Parquet, Feather or NPZ files, and finds the line of a cell for messages."""
 
 import codecs
 import csv
@@ -7,10 +7,10 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.generic]
 SEPARATORS = (",", ";", "\t", "|")
-"""Characters between cells that are recognised without being stated."""
+"""Separators of cells that are recognised where none is stated."""
 TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES = (*TEXTS, ".parquet", ".feather", ".npz")
 MARKS = {
@@ -33,16 +33,16 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Encodings by the bytes with which a file begins; the mark of UTF-32 begins with that of UTF-16."""
+"""Encodings by the byte-order mark with which a file begins; the mark of UTF-32 begins with that of UTF-16."""
 
 
 class Layout(NamedTuple):
     """How to read a CSV file.
 
     header: whether the first line names the columns; None: yes, but a line that looks like data is refused.
-    separator: between two cells. missing: texts that stand for a missing value, besides an empty cell and the usual NA
-    and NaN. numbers: their notation. encoding: of the text; None: by the bytes with which it begins, else UTF-8.
-    dates: pairs of a column and its date format; such dates become days.
+    separator: between two cells. missing: texts that stand for a missing value, besides an empty cell, NA and NaN.
+    numbers: notation of numbers. encoding: of the text; None: as the byte-order mark says, else UTF-8.
+    dates: pairs of a column and its date format; such dates become days from 1970-01-01.
     """
 
     header: bool | None = None
@@ -54,7 +54,7 @@ class Layout(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell for messages: its location, such as "column 'age', line 88", and its text in the file."""
+    """The location of a cell, such as "column 'age', line 88", and its text in the file, for messages."""
 
     where: str
     text: str
@@ -69,16 +69,11 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """A file as columns by name, each with one value (n,) or several (n, k) a row; without header "1", "2", ..."""
+    """The columns of a file by name, (n,) or, with k values for each row, (n, k); without header "1", "2" and so on."""
 
     path: Path
     layout: Layout
     columns: dict[str, Values]
-
-    @property
-    def is_csv(self) -> bool:
-        """Whether the file is a CSV or TSV file, whose lines messages can name."""
-        return suffix_of(self.path) in TEXTS
 
     @property
     def rows(self) -> int:
@@ -86,8 +81,8 @@ class ColumnTable:
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """Advice on reading the file with other keys, as the end of a message; empty if it seems to be read well."""
-        if not self.is_csv:
+        """The end of a message that advises other keys for reading the file; empty if these seem to be right."""
+        if suffix_of(self.path) not in TEXTS:
             return ""
         with opened(self.path, self.layout.encoding) as file:
             first = next(file, "")
@@ -101,31 +96,26 @@ class ColumnTable:
     def cell(self, name: str, row: int) -> Cell:
         """The location and text of a column's cell, for messages; `row` counts from 0 below the header."""
         values = self.columns[name]
-        if self.is_csv:
+        if suffix_of(self.path) in TEXTS:
+            number = row if self.layout.header is False else row + 1
             try:
                 with opened(self.path, self.layout.encoding) as file:
-                    record = next((f for i, f in enumerate(self._lines(file)) if i == row), None)
+                    record = next(islice(records(file, self.layout.separator), number, None), None)
             except (OSError, EOFError, csv.Error):
                 record = None
-            position = list(self.columns).index(name)
             if record is not None:
+                position = list(self.columns).index(name)
                 text = record.cells[position] if position < len(record.cells) else ""
                 return Cell(f"column {name!r}, line {record.line}", text)
         return Cell(f"column {name!r}, row {row}", str(values[row]) if values.ndim == 1 else "")
 
-    def _lines(self, file: TextIO) -> Iterator[Record]:
-        """Yields the records of an open CSV file below its header."""
-        lines = records(file, self.layout.separator)
-        if self.layout.header is not False:
-            next(lines, None)
-        return lines
-
 
 def read_table(path: Path, layout: Layout) -> ColumnTable:
-    """Reads the columns of a file; dates become days from 1970-01-01, numbers written as text become numbers.
+    """Reads the columns of a file; dates become days from 1970-01-01, texts of numbers become numbers.
 
     Raises:
-        InputError: it cannot be read, its first line is taken for names and looks like data, or a date is none.
+        InputError: the file cannot be read, its first line should name columns but looks like data, or a cell in a
+            column of dates is no date.
     """
     columns, forms = read_columns(path, layout), dict(layout.dates)
     for name in forms.keys() - columns.keys():
@@ -146,11 +136,10 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
     """Reads the columns of a file by name, without converting dates; a missing text is NaN.
 
-    Args:
-        as_words: keep all cells of a CSV file as texts.
+    as_words: keep all cells of a CSV file as texts.
 
     Raises:
-        InputError: it cannot be read, or its first line is taken for names and looks like data.
+        InputError: the file cannot be read, or its first line should name columns but looks like data.
     """
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
@@ -159,7 +148,10 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
         if suffix == ".npz":
             columns = _read_npz(path)
         else:
-            frame = _read_csv(path, layout, as_words) if suffix in TEXTS else _read_arrow(path, suffix)
+            import pandas as pd
+
+            read = pd.read_parquet if suffix == ".parquet" else pd.read_feather
+            frame = _read_csv(path, layout, as_words) if suffix in TEXTS else read(path)
             columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     except InputError:
         raise
@@ -168,8 +160,10 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
     except Exception as error:  # the readers of a damaged file raise whatever they meet first
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
-    if suffix not in TEXTS and layout.missing:
-        columns = {name: _with_gaps(values, layout.missing) for name, values in columns.items()}
+    if suffix not in TEXTS:  # texts that stand for a missing value; pandas replaces those of CSV files
+        for name, values in columns.items():
+            if layout.missing and values.dtype.kind == "O":
+                columns[name] = np.array([np.nan if v in layout.missing else v for v in values], dtype=object)
     return columns
 
 
@@ -181,7 +175,7 @@ def is_words(values: "Values | pd.Series") -> bool:
 
 
 def is_missing(values: Values) -> NDArray[np.bool_]:
-    """Marks the rows (n,) of a column that miss a value; with several values a row, those that miss any."""
+    """Marks the rows (n,) of a column that lack a value or, where a row has several values, any of them."""
     import pandas as pd
 
     gaps = np.asarray(pd.isna(values), dtype=np.bool_)
@@ -189,30 +183,30 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A text column converted to numbers, each in the notation `style` or plain; unchanged if a text is no number."""
+    """A text column as numbers if all texts are numbers in the notation `style`, or in the plain one; else itself."""
     import pandas as pd
 
     gaps = is_missing(words)
-    for numbers in (convention.numbers(pd.Series(words[~gaps], dtype=str)) for convention in (style, PLAIN)):
-        if numbers is not None and gaps.any():
-            values = np.full(len(words), np.nan)
-            values[~gaps] = numbers
-            return values
-        if numbers is not None:
-            return numbers
-    return words
+    texts = pd.Series(words[~gaps], dtype=str)
+    numbers = style.numbers(texts)
+    if numbers is None and (numbers := PLAIN.numbers(texts)) is None:
+        return words
+    if not gaps.any():
+        return numbers
+    values = np.full(len(words), np.nan)
+    values[~gaps] = numbers
+    return values
 
 
 def suffix_of(path: Path) -> str:
-    """The ending of a file's name that decides how it is read, such as .csv.gz."""
+    """The ending of a file's name, such as .csv.gz, which decides how the file is read."""
     return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line that is invalid in its encoding, and the key that states another one."""
+    """A message that names the first line that is invalid in its encoding, and the key that states another encoding."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read()
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:
         return f"population.path = {str(path)!r}: cannot be read ({damage})"
     sure = content.decode("utf-8", errors="surrogateescape")
@@ -230,15 +224,12 @@ def guessed_encoding(content: bytes) -> str:
     return "latin-1"
 
 
-def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
-    """A text column with NaN in place of the texts that stand for a missing value."""
-    if values.dtype.kind != "O":
-        return values
-    texts: Values = np.array([np.nan if v in missing else v for v in values], dtype=object)
-    return texts
-
-
 def _read_npz(path: Path) -> dict[str, Values]:
+    """Reads the arrays of an NPZ file by name.
+
+    Raises:
+        ValueError: an array holds objects, or numbers that are no characters as texts.
+    """
     with np.load(path, allow_pickle=False) as file:
         columns = {name: np.asarray(file[name]) for name in file.files}
     for name, values in columns.items():
@@ -249,13 +240,8 @@ def _read_npz(path: Path) -> dict[str, Values]:
     return columns
 
 
-def _read_arrow(path: Path, suffix: str) -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.read_parquet(path) if suffix == ".parquet" else pd.read_feather(path)
-
-
 def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
+    """Reads a CSV file after checking its records; arguments as for `read_columns`."""
     import pandas as pd
 
     names = _checked(path, layout)
@@ -275,18 +261,18 @@ def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
 def _checked(path: Path, layout: Layout) -> int:
     """Checks the records of a CSV file, and returns its number of columns.
 
-    pandas would accept such faulty files, and move or rename their contents.
+    pandas would accept faulty files, and move their cells or rename their columns.
 
     Raises:
-        InputError: a record has more or fewer cells than the first, two names are equal, or a first line that is taken
-            for names looks like data.
+        InputError: a record has more or fewer cells than the first, two names are equal, or the first line should name
+            columns but looks like data.
     """
     with opened(path, layout.encoding) as file:
         begin, first = next(records(file, layout.separator), Record(1, []))
         _check_names(path, begin, first, layout)
         if set(map(len, _reader(file, layout.separator))) <= {len(first)}:
             return len(first)
-        file.seek(0)  # some line is blank, or has too many or too few cells: a slower look finds it
+        file.seek(0)  # some line is blank, or has too many or too few cells: a slower search finds it
         for line, record in records(file, layout.separator):
             if len(record) != len(first):
                 names = layout.header is not False and len(record) > len(first)
@@ -296,7 +282,7 @@ def _checked(path: Path, layout: Layout) -> int:
 
 
 def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> None:
-    """Raise InputError if the first record is empty, looks like data instead of names, or has a name twice."""
+    """Raise InputError if the first record, in line `begin`, is empty, looks like data, or has a name twice."""
     if not first:
         raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")
     if layout.header is None and looks_like_data(first, layout.missing):
@@ -321,21 +307,17 @@ def encoding_of(path: Path, stated: str | None) -> str:
     return next((name for mark, name in MARKS.items() if begin.startswith(mark)), "utf-8")
 
 
-@contextmanager
-def opened(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
-    """Open a CSV file, plain or compressed by gzip, as text in its encoding."""
+def opened(path: Path, encoding: str | None = None) -> TextIO:
+    """Open a CSV file, plain or compressed by gzip, as text in its encoding; None: as its first bytes show."""
     name = encoding_of(path, encoding)
     if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding=name, newline="") as file:
-            yield file
-    else:
-        with path.open(encoding=name, newline="") as file:
-            yield file
+        return cast(TextIO, gzip.open(path, "rt", encoding=name, newline=""))
+    return path.open(encoding=name, newline="")
 
 
 def records(file: TextIO, separator: str) -> Iterator[Record]:
     """Yields the records of a CSV file that are not blank, in order."""
-    reader, line = _reader(file, separator), 1
+    reader, line = _reader(file, separator), 1  # a record may take several lines
     for record in reader:
         if len(record) > 1 or (record and record[0].strip()):
             yield Record(line, record)
@@ -343,4 +325,5 @@ def records(file: TextIO, separator: str) -> Iterator[Record]:
 
 
 def _reader(file: TextIO, separator: str) -> Any:
+    """A reader of a CSV file's records, blank or not, as lists of cells."""
     return csv.reader(file, delimiter=separator, skipinitialspace=True)

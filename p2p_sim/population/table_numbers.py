@@ -1,4 +1,4 @@
-"""How a table writes numbers and dates: decimal signs, thousands separators, formats of dates."""
+"""Recognises and reads notations of numbers (decimal signs, thousands separators) and formats of dates in a table."""
 
 import json
 import re
@@ -21,12 +21,12 @@ FORMATS = (
 )  # fmt: skip
 """Formats of dates that are recognised."""
 LONGEST_DATE = 30
-"""Characters above which a text is no date: longer ones are not tried."""
+"""Largest number of characters of a text that is tried as a date."""
 DAY = np.timedelta64(1, "D")
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number as Python writes it, such as 3, -1.5e3 or nan, but without underscores."""
+    """Whether a text is a number for Python, such as 3, -1.5e3 or nan, and has no underscore."""
     try:
         float(text)
     except ValueError:
@@ -35,7 +35,9 @@ def is_number(text: str) -> bool:
 
 
 def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
-    """Whether a first line holds numbers only, and these do not just number the columns (0, 1, 2 or 1, 2, 3).
+    """Whether the cells of a first line are all numbers, and not just numbers of the columns (0, 1, 2 or 1, 2, 3).
+
+    Empty cells and cells in `missing` are ignored.
 
     >>> looks_like_data(["6", "148", ".5"]), looks_like_data(["0", "1", "2"]), looks_like_data(["age", "2019"])
     (True, False, False)
@@ -67,11 +69,9 @@ class Convention(NamedTuple):
         return texts.str.fullmatch(self.pattern).to_numpy(np.bool_)
 
     def numbers(self, texts: "pd.Series") -> NDArray[np.generic] | None:
-        """Converts texts in this notation to numbers (n,), integers if all are whole; None if some text is none."""
+        """Texts in this notation as numbers (n,), integers if all are whole; None if a text is no number in it."""
         import pandas as pd
 
-        if not self.reads(texts.iloc[:50]).all():
-            return None
         if self != PLAIN:
             if not self.reads(texts).all():
                 return None
@@ -87,11 +87,13 @@ CONVENTIONS = (
     PLAIN, Convention(","), Convention(".", ","), Convention(",", "."),
     *(Convention(sign, gap) for sign in ".," for gap in (" ", "\u00a0", "\u202f", "'")),
 )  # fmt: skip
-"""Notations that are recognised; a notation without thousands comes before the same one with them."""
+"""Notations that are recognised; a notation comes before those with the same decimal sign and a thousands separator."""
 
 
 def conventions(*columns: "pd.Series") -> list[Convention]:
-    """The notations in which all texts of all columns are numbers; with thousands only if none without them fits.
+    """The notations in which all texts of all columns are numbers.
+
+    A notation with thousands separators is left out if a simpler one with the same decimal sign fits.
 
     >>> import pandas as pd
     >>> [tuple(style) for style in conventions(pd.Series(["42,0", "7"]))], conventions(pd.Series(["3 days"]))
@@ -101,17 +103,18 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
     """
     fits = list[Convention]()
     for style in CONVENTIONS:
-        if style.decimal not in {simpler.decimal for simpler in fits}:
-            few = all(style.reads(texts.iloc[:50]).all() for texts in columns)
-            fits += [style] if few and all(style.reads(texts).all() for texts in columns) else []
+        simpler = any(style.decimal == fit.decimal for fit in fits)
+        if not simpler and all(style.reads(texts).all() for texts in columns):
+            fits.append(style)
     return fits
 
 
 def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
-    """The single notation in which the columns of numbers are written.
+    """The single notation of the columns of numbers.
 
     Args:
-        path: of the table, for messages. counts: for each column, how often each text occurs. separator: of cells.
+        path: of the table, for messages. counts: for each column, the number of cells with each text.
+        separator: of cells.
 
     Raises:
         InputError: columns use different notations, or several notations fit.
@@ -140,9 +143,9 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
 
 
 def _digits(counts: "pd.Series") -> "pd.Series":
-    """The different texts of a column that hold a digit, if the column seems to hold numbers; else none.
+    """The different texts of a column that have a digit, if the column seems to hold numbers; else no texts.
 
-    It seems so if these are at least half of its texts, and each is a number in some notation.
+    It seems to hold numbers if these are at least half of its different texts, and each is a number in some notation.
     """
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
@@ -153,7 +156,7 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """A message that names a column whose numbers fit several notations, and the options that decide."""
+    """A message that names a column whose numbers fit several notations, and the options that choose one."""
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
     ways = " or ".join(
@@ -168,7 +171,7 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
 
 
 def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
-    """A message that names two columns which write numbers in different notations."""
+    """A message that names two columns with numbers in different notations."""
     first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
     second = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
     second = second or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
@@ -177,13 +180,13 @@ def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
 
 
 def _telling(texts: "pd.Series") -> str:
-    """An example of a column's texts for messages: the first that is not in plain notation, else the first."""
+    """An example of a column's texts for messages: the first text that is not in plain notation, else the first."""
     odd = texts[~PLAIN.reads(texts)]
     return str((odd if len(odd) else texts).iloc[0])
 
 
 def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
-    """The formats of `FORMATS` in which at least half of the texts are dates, each with a mask (n,) of these texts.
+    """The formats in which at least half of the texts are dates, each with a mask (n,) of these texts.
 
     >>> import pandas as pd
     >>> list(date_formats(pd.Series(["31/12/2020", "soon"]))), list(date_formats(pd.Series(["01/02/2020"])))
@@ -202,13 +205,13 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Marks the texts (n,) that are dates of a format; for %Y%m%d only eight digits count, unlike in pandas."""
+    """Marks the texts (n,) that are dates of a format; unlike in pandas, a date of %Y%m%d must have eight digits."""
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated
 
 
 def days(values: "NDArray[np.generic] | pd.Series", form: str | None = None) -> NDArray[np.float64]:
-    """Converts dates, or texts of a date format, to days from 1970-01-01 (n,); NaN for anything else."""
+    """Dates, or texts of the date format `form`, as days from 1970-01-01 (n,); NaN for any other value."""
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(values), format=form, errors="coerce").to_numpy("datetime64[ns]")

@@ -1,4 +1,4 @@
-"""Surveys a user's table, to propose how to read it and which columns to learn from."""
+"""Surveys a user's table, and proposes keys that state how to read the table and which columns to learn from."""
 
 import csv
 import zlib
@@ -32,22 +32,22 @@ from p2p_sim.population.table_file import (
 from p2p_sim.population.table_numbers import PLAIN, Convention, common_convention, date_formats, days, looks_like_data
 
 MARKER = "?"
-"""Stands for a missing value wherever it occurs."""
+"""The text that always stands for a missing value."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
-"""Largest numbers of missing-value texts in a column of numbers, of values of a one-hot column, and of classes."""
+"""Largest number of texts for missing values in a column of numbers, of values of a one-hot column, and of classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
-"""A number with a unit; and a text of three parts, as of a date."""
+"""Patterns of a number with a unit, and of a text of three parts, such as a date."""
 IDENTIFIED = 20
 """Least number of rows in which a column of all different values counts as an identifier."""
 
 
 @dataclass
 class Look:
-    """The keys of [population] that a survey of a table proposes, and notes for its owner.
+    """The keys of [population] that a survey of a table proposes, and notes for the table's owner.
 
-    keys: of [population], besides kind, path and label. rows: with a label. notes: observations, a line each.
-    left_out: columns that are not learned from, and why.
+    keys: of [population], besides kind, path and label. rows: number of rows with a label. notes: a line each.
+    left_out: the columns that are not learned from, each with the reason.
     """
 
     keys: dict[str, Any] = field(default_factory=dict)
@@ -71,11 +71,12 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
     """Surveys a table, and proposes how to read it and which columns to learn from.
 
     Args:
-        path: of the table. label: its column. stated: keys that are known: separator, decimal, thousands, encoding.
+        path: of the table. label: name of the label column.
+        stated: values of the keys separator, decimal, thousands and encoding, as far as the user states them.
 
     Raises:
-        InputError: it cannot be read, has no such column, the column cannot be a label, or the notation of numbers is
-            not clear.
+        InputError: the table cannot be read or has no such column, the column cannot be a label, or the notation of
+            numbers is not clear.
     """
     look = Look({**(stated or {}), "proposed": True})
     try:
@@ -98,13 +99,17 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
             written += [name] if contents.numbers else []
     _note(markers, dates, look)
     dated = {*dates, *(name for name, cells in columns.items() if cells.dtype.kind == "M")}
-    del columns, texts  # they need more memory than the table
+    del columns, texts  # as texts, they need more memory than the table
     layout = layout._replace(missing=tuple(sorted(markers)), dates=tuple(dates.items()))
     table = read_table(path, layout)
     written = [name for name in written if is_text(table.columns[name])]
     table.columns.update({name: table.columns[name].astype(np.float64) for name in written})
     _label(table, label, look)
-    features = [name for name in table.columns if name != label and _useful(table, name, name in dated, look)]
+    for name in table.columns:
+        if name != label and (reason := look.left_out.get(name) or _useless(name, table.columns[name], name in dated)):
+            look.left_out[name] = reason
+            look.notes.append(f"column {name!r} is left out: {reason}")
+    features = [name for name in table.columns if name not in (label, *look.left_out)]
     if not features:
         raise InputError(f"{path}: no column besides the label {label!r} can be learned from")
     if len(features) + 1 < len(table.columns):
@@ -114,7 +119,7 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
 
 
 def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
-    """Adds keys to `look` for texts that stand for missing values, and for formats of dates."""
+    """Adds keys and notes to `look` for texts that stand for missing values, and for formats of dates."""
     if markers:
         look.keys["missing"] = sorted(markers)
         verb = "is" if len(markers) == 1 else "are each"
@@ -125,7 +130,7 @@ def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
 
 
 def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
-    """Adds keys to `look` for the treatment of the features: missing values, texts and numbers.
+    """Adds keys and notes to `look` for the treatment of the features: missing values, texts and numbers.
 
     written: columns of numbers that the file holds as texts.
     """
@@ -147,14 +152,14 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 
 
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
-    """The separator, header and encoding of a CSV file, as stated or as its first line suggests; added to `look`."""
+    """The separator, header and encoding of a CSV file, as stated or as the first line suggests; added to `look`."""
     if suffix_of(path) not in TEXTS:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
     encoding = look.keys.get("encoding") or _encoding(path, look)
     if (sign := look.keys.get("separator", ";")) in '"\r\n' or len(sign) > 1 or sign.isalnum():
         raise InputError(f"--separator {sign}: must be a character that separates cells, such as ';' or '|'")
-    # the separator that is most frequent in the first line; then its cells show whether it names the columns
+    # the separator that is most frequent in the first line, whose cells then show whether they name the columns
     with opened(path, encoding) as file:
         line = next(file, "")
         separator = look.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
@@ -171,7 +176,7 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """The encoding to state for a file: None for UTF-8 or a byte-order mark, else a guess, added to `look`."""
+    """The encoding to state for a file: None for UTF-8 or a byte-order mark, else a guess, which is added to `look`."""
     try:
         with opened(path) as file:
             for _ in file:
@@ -185,7 +190,10 @@ def _encoding(path: Path, look: Look) -> str | None:
 
 
 def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look: Look) -> Convention:
-    """The notation of numbers in a table: as stated, else as its columns suggest; added to `look`."""
+    """The notation of numbers in a table, as stated or as the columns suggest; added to `look`.
+
+    texts: for each column of texts, the number of cells with each text.
+    """
     stated = Convention(look.keys.get("decimal", "."), look.keys.get("thousands", ""))
     if stated != PLAIN:
         return stated
@@ -199,7 +207,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
 
 
 class TableContents(NamedTuple):
-    """What a text column holds: whether numbers, which format of dates, and its words that stand for missing values."""
+    """The contents of a text column: whether numbers, the format of dates, and words that stand for missing values."""
 
     numbers: bool = False
     dates: str = ""
@@ -207,10 +215,10 @@ class TableContents(NamedTuple):
 
 
 def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> TableContents:
-    """What a text column holds; if it only looks like numbers or dates, `look` gets the reason why it is neither.
+    """The contents of a text column; if it only looks like numbers or dates, `look` gets the reason why it is neither.
 
     Args:
-        counts: how often each text occurs. style: notation of numbers in the table.
+        counts: the number of cells with each text. style: notation of numbers in the table.
     """
     texts, rows = pd.Series(counts.index), counts.to_numpy()
     fits = PLAIN.reads(texts) | style.reads(texts)
@@ -223,7 +231,7 @@ def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> Ta
         formats = {form: dated for form, dated in formats.items() if rows[dated].sum() == most}
         fits = next(iter(formats.values()))
     form = next(iter(formats), "")
-    # years of two digits: 69 is 1969, 68 is 2068, so that dates over 60 years apart are likely of two centuries
+    # years of two digits: 69 is read as 1969, 68 as 2068, so dates over 60 years apart are likely read wrongly
     far_apart = "%y" in form and float(np.ptp(days(texts[fits], form))) > 365.25 * 60
     unclear = "day and month" if len(formats) > 1 else "the centuries" if far_apart else ""
     if unclear:
@@ -245,10 +253,11 @@ def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> Ta
 
 
 def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:
-    """Why a column that looks like numbers or dates is neither, and a way out; empty if it does not look like them.
+    """The reason, with advice, why a column that looks like numbers or dates is neither; empty for other columns.
 
     Args:
-        texts: all its different texts. words: texts that do not fit, in `cells` cells. usual: what most cells are.
+        texts: all different texts of the column. words: texts that do not fit. cells: number of cells with such words.
+        usual: plural noun for most cells, or empty.
     """
     if usual:
         examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
@@ -256,7 +265,7 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
         return f"most cells are {usual}, {cells:,} are not ({examples}, ...): {way_out}"
     if len(texts) and texts.str.fullmatch(WITH_UNIT).mean() > 0.5:
         return f"numbers with a unit, such as {texts[0]!r}: write the numbers alone"
-    # 50 texts suffice to see a column of dates, since pandas is slow to guess formats
+    # only 50 texts are tried as dates, since pandas is slow to guess formats
     few = texts[texts.str.fullmatch(LIKE_A_DATE)].iloc[:50]
     if (
         2 * len(few) > min(50, len(texts))
@@ -270,6 +279,11 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
 
 
 def _label(table: ColumnTable, label: str, look: Look) -> None:
+    """Adds keys and notes to `look` for the classes of the label column, and for rows without a label.
+
+    Raises:
+        InputError: the column has several values in a row, or fewer than 2 or more than 256 different values.
+    """
     values = table.columns[label]
     gaps = is_missing(values)
     if values.ndim != 1:
@@ -291,20 +305,11 @@ def _label(table: ColumnTable, label: str, look: Look) -> None:
         look.notes.append(f"{count(int(gaps.sum()), 'user')} without a label: left out")
 
 
-def _useful(table: ColumnTable, name: str, dated: bool, look: Look) -> bool:
-    """Whether a column can be learned from; if not, `look` gets the reason.
-
-    dated: whether it holds dates.
-    """
-    reason = look.left_out.get(name) or _useless(name, table.columns[name], dated)
-    if reason:
-        look.left_out[name] = reason
-        look.notes.append(f"column {name!r} is left out: {reason}")
-    return not reason
-
-
 def _useless(name: str, values: Values, dated: bool) -> str:
-    """The reason why a column cannot be learned from (its type, a single value, or values that are names), or empty."""
+    """The reason why a column cannot be learned from (type, a single value, or values that are names), or empty.
+
+    dated: whether the column holds dates.
+    """
     if values.ndim != 1 or values.dtype.kind not in "biufOUS":
         return "it holds neither numbers nor texts"
     there = values[~is_missing(values)]
@@ -312,7 +317,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
-    # a name or an identifier: all values differ, and they are numbered in order or the column's name says so
+    # a name or an identifier: all values differ, and they ascend, descend, or the column's name says so
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

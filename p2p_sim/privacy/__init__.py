@@ -1,4 +1,4 @@
-"""Privacy of the label exchange: exact values, certified bounds and the papers' claims. No simulator needed."""
+"""Privacy of the label exchange: exact values, certified bounds and the papers' claims, without the simulator."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.bound import Bracket, PrivacyBound
     from p2p_sim.privacy.certificates.writing import certificate
     from p2p_sim.privacy.composition import compose
-    from p2p_sim.privacy.conversions import advantage, gdp, loss_law, pld, renyi, tradeoff, worst_advantage
+    from p2p_sim.privacy.conversions import gdp, loss_law, pld, renyi, tradeoff
     from p2p_sim.privacy.exchange.best_peers import best_peers
     from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
     from p2p_sim.privacy.exchange.corrected_theorem3 import sufficient_flip_prob
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, calibrate_majority
     from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
     from p2p_sim.privacy.exchange.paper_bounds import lemma9_epsilon, theorem3
+    from p2p_sim.privacy.guessing_advantage import advantage, worst_advantage
     from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
     from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
     from p2p_sim.privacy.randomized_response import local_epsilon
@@ -90,7 +91,7 @@ _NAMES = {
     "bound": "Bracket PrivacyBound",
     "certificates.writing": "certificate",
     "composition": "compose",
-    "conversions": "advantage gdp loss_law pld renyi tradeoff worst_advantage",
+    "conversions": "gdp loss_law pld renyi tradeoff",
     "exchange.best_peers": "best_peers",
     "exchange.calibration": "best_sampling_rate calibrate_each calibrate_flip_prob",
     "exchange.corrected_theorem3": "sufficient_flip_prob",
@@ -99,6 +100,7 @@ _NAMES = {
     "exchange.majority_exchange": "MajorityExchange PluralityExchange calibrate_majority",
     "exchange.observers": "Coalition Eavesdropper Peer TimedLearner",
     "exchange.paper_bounds": "lemma9_epsilon theorem3",
+    "guessing_advantage": "advantage worst_advantage",
     "overlays.fetch_distribution": "FetchDistribution",
     "overlays.realised_network": "CappedFetch UniformSources",
     "randomized_response": "local_epsilon",
@@ -112,7 +114,7 @@ _NAMES = {
     "rivals.shuffled_labels": "ShuffledResponse",
     "rivals.shuffled_messages": "ShuffledMessages",
 }
-"""What each module has of these."""
+"""The public names of each module."""
 
 __getattr__ = late("p2p_sim.privacy", {name: home for home, names in _NAMES.items() for name in names.split()})
 

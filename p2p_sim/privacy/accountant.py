@@ -1,4 +1,4 @@
-"""The one question behind every ε: what does an observer learn of a label, at most."""
+"""The base class of all accountants, which say how much an observer learns of a user's label at most."""
 
 import math
 from abc import ABC, abstractmethod
@@ -6,36 +6,35 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from p2p_sim.privacy.bound import Bracket, PlainNumbers, PrivacyBound, check_delta
-from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.dominating_law import TAIL
 from p2p_sim.privacy.randomized_response import crossing
-from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirement, Situation, first_failure
+from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirements
 
 _PRECISION = 1e-9
-"""To which bisection finds ε, relative."""
+"""Relative precision of ε from bisection."""
 
 
 class Accountant(PlainNumbers, ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
-    A new observer or mechanism is one class with `delta` and `conditions`, and `epsilon` where it is known better than
-    by bisection; the rest follows from these. Numbers of NumPy are taken as numbers of Python.
+    A subclass for a new observer or mechanism defines `delta` and `conditions`; also `epsilon` if it knows ε better
+    than by bisection. All other methods follow from these. NumPy's numbers are converted to Python's.
 
-    requires: conditions on the situation that a bound is asked about, in the order in which they are checked.
+    requires: requirements on the situation in which a bound is used, in the order in which they are checked.
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = UNLISTED
+    requires: ClassVar[Requirements] = UNLISTED
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): no δ below the lower one holds; the upper one is certified to hold.
+        """Bounds of δ(ε): no δ below the lower bound holds; the upper bound is certified to hold.
 
         Args:
             epsilon: ε, at least 0.
         """
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ as a statement with its conditions; by default the learner's, by bisection of `delta`.
+        """Bounds of ε at δ with their conditions; by default against the learner, by bisection of `delta`.
 
         Args:
             delta: δ in (0, 1).
@@ -55,7 +54,7 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """In words, how the bounds are computed, for reports."""
+        """How the bounds are computed, in words for reports."""
         return "bisection of δ(ε)"
 
     @property
@@ -74,14 +73,14 @@ class Accountant(PlainNumbers, ABC):
         return TAIL
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Bounds of δ(ε) for each given ε; some accountants compute many faster than one by one."""
+        """Bounds of δ(ε) for each given ε; subclasses may compute several of them faster than one by one."""
         return [self.delta(epsilon) for epsilon in epsilons]
 
+    def certified_delta(self, epsilon: float) -> float:
+        """The upper bound of δ(ε); subclasses may compute it faster than `delta`, which has the lower bound too."""
+        return self.delta(epsilon).upper
+
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
+        """Whether (ε, δ) is certified to hold; an (ε, δ) that is not certified may hold, too."""
         check_delta(delta)
         return self.delta(epsilon).upper <= delta
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the bounds that fails in a situation; None if they hold there."""
-        return first_failure(self.requires, situation)

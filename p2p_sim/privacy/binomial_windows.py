@@ -1,4 +1,4 @@
-"""Binomial probabilities on windows, ranges of whole numbers that hold nearly all the mass, and blocks of values.
+"""Binomial probabilities on windows, which are ranges of whole numbers that hold nearly all the mass.
 
 Errors of rounding are bounded as follows, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u,
 or, where it is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds
@@ -16,24 +16,22 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _LONG = 100
-"""Values from which on a window's products may overflow if they start with one."""
+"""Length of a window above which its products may overflow if they start with one."""
 _WIDE = 300
-"""Columns from which on products are formed row by row, which is faster."""
+"""Number of columns from which on products are computed row by row, which is faster."""
 UNIT = 2.0**-53
-"""u, the largest relative error of one operation."""
+"""u, the largest relative error of one operation in double precision."""
 SUBNORMAL = 2.0**-1074
 """The smallest positive number."""
 NARROW = 0.05
-"""By what share δ may change within a block of submissions, about, where figures are reported."""
+"""About the largest relative change of δ within a block of numbers of submissions, for reported figures."""
 LEAST = 1e-300
-"""The smallest α and θ, besides α = 0: with up to 10^7 users and 10^10 submissions no odds leave the normal numbers."""
-
-
+"""The smallest α and θ, besides α = 0: with up to 10^7 users and 10^10 submissions all odds are normal numbers."""
 VALUE_ERROR = 16.0 * UNIT
-"""Bound of the relative error of binomial probabilities, times one more than the number of values of their window.
+"""Bound of the relative error of binomial probabilities, divided by one more than the number of values of the window.
 
-13u a value are proved (see `binomial_columns`); the further 3u are for convolving two windows and for second-order
-terms.
+13u for each value are proved (see `binomial_columns`); the other 3u are for the convolution of two windows and for
+second-order terms.
 """
 
 
@@ -45,14 +43,14 @@ class Window(NamedTuple):
 
 
 class BinomialProducts(NamedTuple):
-    """Binomial probabilities, not normalised yet: weights (values, columns), to be divided by sums (columns,)."""
+    """Binomial probabilities before normalisation: weights (values, columns), to be divided by sums (columns,)."""
 
     weights: Floats
     sums: Floats
 
 
 def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> Window:
-    """A window outside of which a sum of independent bits lies with probability <= 2 exp(log_tail).
+    """A window outside of which a sum of independent bits lies with probability at most 2 exp(log_tail).
 
     By Bernstein's inequality the sum is more than s above its mean, or below it, with probability at most
     exp(-s² / (2(variance + s/3))). The window is 1e-6 wider, more than rounding requires for up to 10^9 bits.
@@ -60,7 +58,7 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
     Args:
         mean, variance: of the sum.
         largest: number of bits; the window is cut to [0, largest].
-        log_tail: natural logarithm of each side's allowed probability, negative; -inf asks for everything.
+        log_tail: natural logarithm of the probability allowed on each side, negative; -inf gives the whole range.
     """
     budget = -log_tail
     if math.isinf(budget):
@@ -70,26 +68,27 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
 
 
 def tail_mass(log_tail: float) -> float:
-    """The probability exp(log_tail) that a truncation may leave out, rounded up; 0 only for log_tail = -inf."""
+    """The probability exp(log_tail) that a window may leave out on one side, rounded up; 0 only for log_tail = -inf."""
     return 0.0 if math.isinf(log_tail) else max(math.exp(log_tail) * (1.0 + 1e-12), SUBNORMAL)
 
 
 def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) -> Floats:
-    """Bin(k; trials, p) for k = first..last, one column for each of the odds p/(1-p), which may be 0 or infinite.
+    """The probabilities Bin(k; trials, p) of k = first..last, (values, columns), one column for each of the odds.
 
-    `trials` is one number, or one for each column; `last` may lie above some of them.
+    `odds` (columns,) are p/(1-p), which may be 0 or infinite. `trials` is one number, or one for each column; `last`
+    may exceed some of them.
 
-    In each column the products of ratios of neighbours R(k) = (trials-k)/(k+1) · odds are accumulated and normalised to
-    one. They start at the first value; in long windows the start is a power of two that brings the largest near one.
-    Where that overflows they start at the mode and go up by min(1, R) and down by min(1, 1/R).
+    In each column the ratios of neighbours R(k) = (trials-k)/(k+1) · odds are multiplied up from the first value, and
+    the products are normalised to sum one. In long windows the products start with a power of two for which the largest
+    is near one. If they overflow, they start at the mode and continue up by min(1, R) and down by min(1, 1/R).
 
     Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
-    product adds u: before normalising an entry is off by at most 6u(K-1), the sum by as much and (K-1)u more. In all
-    that is (13K - 12)u < (K + 1) `VALUE_ERROR`. Away from the mode products fall, and
-    their sum is at least a half, so that underflow adds at most 2K times the smallest positive number.
+    product adds u. Before normalisation an entry is off by at most 6u(K-1), the sum by (K-1)u more. Together that is
+    (13K - 12)u < (K + 1) `VALUE_ERROR`. Products fall away from the mode, and their sum is at least a half, so that
+    underflow adds at most 2K times the smallest positive number.
 
-    The window must hold the mode of each column and nearly all its mass. The values are too large by the share that it
-    leaves out.
+    The window must hold the mode of each column and nearly all of its mass. The values are too large by the share of
+    the mass outside the window.
     """
     weights, sums = binomial_products(first, last, trials, odds)
     weights /= sums
@@ -97,10 +96,10 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
 
 
 def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:
-    """The columns of `binomial_columns` with their sums, not normalised: a caller may divide other factors instead.
+    """The columns of `binomial_columns` before normalisation, with their sums.
 
     Args:
-        first, last, trials, odds: as of `binomial_columns`.
+        first, last, trials, odds: as for `binomial_columns`.
     """
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
@@ -108,22 +107,18 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         finite = np.where(certain, 1.0, odds)
         weights[0] = _starts(first, trials, finite) if k.size > _LONG else 1.0
-        # each row is the one before times R(k) = (trials-k)/(k+1) · odds, and 0 above `trials`
+        # each row is the previous row times R(k) = (trials-k)/(k+1) · odds, and 0 above `trials`
         if odds.size < _WIDE:
             ratios = (trials - k[:, None]) * finite / (k + 1.0)[:, None]
             ratios[:1] *= weights[0]
             np.cumprod(ratios, axis=0, out=weights[1:])
         else:
-            # the same products, a row at a time in one buffer
-            ratio = np.empty(odds.size)
+            # the same products, one row at a time
             for row, at in enumerate(k.tolist()):
-                np.subtract(trials, at, out=ratio)
-                ratio *= finite
-                ratio /= at + 1.0
-                np.multiply(weights[row], ratio, out=weights[row + 1])
+                np.multiply(weights[row], (trials - at) * finite / (at + 1.0), out=weights[row + 1])
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            # they overflow: from the mode, up by min(1, R) and down by min(1, 1/R), none of which exceeds one
+            # products that overflow: from the mode up by min(1, R) and down by min(1, 1/R), none of which exceeds one
             ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
@@ -138,10 +133,10 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
-    """Where each column's products start, powers of two of at least 2^-900: they then reach about 1 at the mode."""
+    """The first product of each column: a power of two, at least 2^-900, that makes products at the mode about 1."""
     from scipy.special import gammaln
 
-    # ln of Bin(mode)/Bin(first), by which the products rise; odds of 0 have their mode at `first`
+    # ln of Bin(mode)/Bin(first), by which the products rise; for odds of 0 the mode is `first`
     mode = np.maximum(np.floor((trials + 1) * odds / (1.0 + odds)), first)
     rise = gammaln(first + 1.0) + gammaln(trials - first + 1.0) - gammaln(mode + 1.0) - gammaln(trials - mode + 1.0)
     with np.errstate(divide="ignore"):
@@ -150,9 +145,10 @@ def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
 
 
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
-    """Binomial probabilities (last - first + 1,) of k = first..last, which must hold the mode and nearly all the mass.
+    """The binomial probabilities (values,) of k = first..last, a window with the mode and nearly all the mass.
 
-    Errors as of `binomial_columns`. The probability counts as exact; for 1-α, which is rounded, mirror Bin(α) instead.
+    Errors are as for `binomial_columns` if `probability` is exact. 1-α is rounded: reverse the probabilities for α
+    instead.
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
@@ -161,7 +157,7 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
-    """rate · part / whole, rounded up (to at most 1) or down, for a bound of δ, which does not decrease in the rate."""
+    """rate · part / whole, rounded up (to at most 1) or down, for an upper or lower bound of δ, which grows with it."""
     exact = Fraction(rate) * part / whole
     nearest = float(exact)
     if up and nearest < exact:
@@ -170,11 +166,10 @@ def share_of(rate: float, part: int, whole: int, up: bool) -> float:
 
 
 def some(chance: float, trials: float) -> float:
-    """Probability that at least one of `trials` independent events occurs, each of probability `chance`.
+    """The probability 1 - (1-chance)^trials that some of `trials` independent events of probability `chance` occurs.
 
-    That is 1 - (1-chance)^trials, with a relative error below 2^-49.
-
-    log1p and expm1 are off by an ulp or two; d ln(1 - e^-x) / d ln x is at most one.
+    Its relative error is below 2^-49: log1p and expm1 are off by an ulp or two, and d ln(1 - e^-x) / d ln x is at most
+    one.
     """
     if trials == 0 or chance == 0.0:
         return 0.0
@@ -183,16 +178,15 @@ def some(chance: float, trials: float) -> float:
 
 @dataclass(frozen=True)
 class SubmissionCounts:
-    """Numbers of submissions t at which δ given t is evaluated, with weights: δ lies between the lower and the upper
-    sum.
+    """Numbers t of submissions at which δ given t is evaluated, with weights for a lower and an upper sum around δ.
 
-    δ given t does not decrease in t. So the lower sum takes the δ of a block's first t for the whole block of values of
-    t, and the upper sum the δ of the next block's first t.
+    δ given t does not decrease in t. So for a whole block of values of t, the lower sum takes δ at the block's first t,
+    and the upper sum takes δ at the next block's first t.
 
     counts: values of t at which δ is evaluated, ascending.
     lower, upper: weights of δ at `counts`.
-    lost: probability of the t left out; the upper sum adds it, as if δ were 1 there.
-    log_tail: ln of the probability that each truncation, of t and of the views given t, may leave out; -inf: none.
+    lost: probability of the values of t that are left out; the upper sum adds it, as if δ were 1 there.
+    log_tail: ln of the probability that each window, of t and of what is seen given t, may leave out; -inf: nothing.
     """
 
     counts: tuple[int, ...]
@@ -206,13 +200,13 @@ class SubmissionCounts:
     def of(
         trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "SubmissionCounts":
-        """The blocks of t ~ Bin(trials, rate), so narrow that δ changes by a share of about `change` within one.
+        """The blocks for t ~ Bin(trials, rate), so narrow that δ changes by a share of about `change` within one.
 
-        Blocks are wider where t is improbable. Weights of the lower sum are rounded down, those of the upper sum up.
+        Blocks are wider where t is improbable. Weights are rounded down for the lower sum and up for the upper sum.
 
         Args:
-            trials, rate: of the binomial law of t.
-            sources: users whose labels can be submitted; decides how fast δ changes with t.
+            trials, rate: parameters of the binomial law of t.
+            sources: number of users whose labels can be submitted, which decides how fast δ changes with t.
             log_tail: ln of the probability that either side may leave out; -inf: every t is a block.
             log_delta: ln of the δ of interest.
             change: share by which δ may change within a block.
@@ -240,14 +234,14 @@ class SubmissionCounts:
         while at > first:
             at = max(first, at - int(widths[at - first]))
             starts.insert(0, at)
-        # a block [t, next t) is charged δ(t) below and δ(next t) above; a single value is charged as it is
+        # a block [t, next t) counts with δ(t) below and δ(next t) above; a block of one value with δ(t) in both sums
         masses = np.add.reduceat(mass, np.array(starts) - first)
         ends = np.array([*starts[1:], last + 1])
         single = ends - np.array(starts) == 1
         ends = np.minimum(ends, trials)
         lower, upper = np.append(masses, 0.0), np.append(np.where(single, masses, 0.0), 0.0)
         upper[1:] += np.where(single, 0.0, masses)
-        # what lies below the window is charged at its first value, what lies above it is lost; weights are rounded
+        # the upper sum takes mass below the window at its first value, and mass above it as lost; weights are rounded
         missed, error = tail_mass(log_tail), 2.0 * VALUE_ERROR * (mass.size + 1)
         tiny = 2.0 * mass.size * SUBNORMAL
         upper[0] += missed if first > 0 else 0.0
@@ -260,9 +254,9 @@ class SubmissionCounts:
 
     @staticmethod
     def between(trials: int, least: float, most: float) -> "SubmissionCounts":
-        """Every t = 0..trials as a block, for a rate of which only bounds are known: δ does not fall as it grows.
+        """Every t = 0..trials as a block, for a rate between `least` and `most`, with which δ does not decrease.
 
-        least, most: bounds of the rate, for the lower and for the upper sum.
+        The lower sum has the weights for the rate `least`, the upper sum the weights for the rate `most`.
         """
         low, high = (
             SubmissionCounts.of(trials, rate, trials, log_tail=-math.inf, log_delta=-50.0) for rate in (least, most)

@@ -1,7 +1,7 @@
-"""What a privacy statement is: a bracket of ε, for whom it holds and under which conditions; and the numbers it takes.
+"""Privacy statements: bounds of ε with their observer and conditions; and checks of the numbers that accountants take.
 
-Each number has a range, outside of which it is refused in one line. Numbers of NumPy are taken as the numbers of Python
-that they are: single precision would void a certified bound.
+A number outside its range is refused in one line. NumPy's numbers are converted to Python's, because arithmetic in
+single precision would void a certified bound.
 """
 
 import math
@@ -15,11 +15,11 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from p2p_sim.base.notebook_view import bound_text, card, count
-from p2p_sim.privacy.conditions import identifier_of
+from p2p_sim.privacy.conditions import CLAIMED
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
-"""Everybody for whom a figure is known."""
+"""All observers for whom a figure is known."""
 SEES_AT_MOST = {
     "learner": ("learner",),
     "learner-times": ("learner-times", "learner"),
@@ -27,18 +27,17 @@ SEES_AT_MOST = {
     "peer": ("peer",),
     "eavesdropper": ("eavesdropper", "coalition", "learner-times", "peer", "learner"),
 }
-"""By observer, whoever sees no more of a release, so that the observer's figure bounds theirs too; the strongest first.
+"""By observer, all observers who see no more of a release, the strongest first: the observer's ε holds for them, too.
 
-An eavesdropper sees every noisy label with its owner: all that anybody else has of a user's label is made from these.
+An eavesdropper sees every noisy label with its owner. All that other observers see of labels is made from these.
 """
 REALISED = "the realised network"
-"""What a figure is conditional on that holds for the network as it turned out."""
+"""`PrivacyBound.conditional_on` of a figure for the network as it turned out."""
 EXACT = 1e-4
-"""Ends of a bracket of an exact figure are no farther apart than this part of the upper one: no printed digit differs
-by more than one."""
+"""Largest distance, relative to the upper bound, of two bounds that are called exact."""
 LARGEST_CLUSTER = 10_000_000
 LARGEST_EPSILON = 700.0
-"""Above ε₀ of every α of at least 1e-300."""
+"""Larger than ε₀ of every α of at least 1e-300."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Bracket:
     upper: float
 
     def worded(self, basis: str) -> str:
-        """The words for how the bounds were computed, with "certified" for "exact" where the two differ.
+        """The given words for how the bounds were computed, with "certified" for "exact" unless the bounds agree.
 
         >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
         'exact, over all data sets'
@@ -63,17 +62,17 @@ class Bracket:
 
 @dataclass(frozen=True, repr=False)
 class PrivacyBound:
-    """ε at a given δ, for one observer, with everything that the statement needs.
+    """A privacy statement: bounds of ε at a given δ against one observer, and the conditions under which they hold.
 
     epsilon_lower: no smaller ε holds (attained by a data set and direction).
-    epsilon_upper: certified to hold under `conditions`; infinite where nothing is known.
+    epsilon_upper: certified to hold under `conditions`; infinite if no finite ε is known.
     delta: δ.
     observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
         arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
     adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
-    basis: how the bounds were computed; "exact" only where both ends agree (`Bracket.worded`).
-    conditions: the conditions of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
-    conditional_on: "the realised network" if the bound takes it as given; empty: only the conditions.
+    basis: how the bounds were computed; "exact" only if they agree (`Bracket.worded`).
+    conditions: of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
+    conditional_on: what the bound takes as given, such as "the realised network"; empty: nothing but the conditions.
     """
 
     epsilon_lower: float
@@ -86,7 +85,7 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """Replace a NaN by the bound that promises nothing, and "exact" where the two bounds differ."""
+        """Replace NaN by a bound that promises nothing, and "exact" in `basis` if the two bounds differ."""
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
         if math.isnan(self.epsilon_lower):
@@ -96,10 +95,10 @@ class PrivacyBound:
     @property
     def condition_ids(self) -> tuple[str, ...]:
         """The identifiers of the conditions of the upper bound, in their order."""
-        return tuple(identifier_of(condition) for condition in self.conditions)
+        return tuple(getattr(condition, "identifier", CLAIMED) for condition in self.conditions)
 
     def __repr__(self) -> str:
-        """The statement in one line; ε is rounded to the safe side, the conditions are counted.
+        """The statement in one line, with ε rounded to the safe side and the number of conditions.
 
         >>> PrivacyBound(0.74208, 0.74211, 1e-5, "learner", "label", "exact", ("one", "two"))
         PrivacyBound(ε ≤ 0.7422 at δ = 1e-05, observer 'learner', adjacency 'label', exact, 2 conditions)
@@ -127,10 +126,10 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The name of the strongest observer who sees no more than any of these: bounds for all of them hold for her.
+    """The strongest observer who sees no more than each of the given ones: bounds for all of these hold for her, too.
 
     Raises:
-        ValueError: there is none, such as of a peer, who does not see the release, and the learner.
+        ValueError: there is none. An example is the learner and a peer, who does not see the release.
     """
     # in a fixed order, in which unknown observers come last
     named = sorted(set(observers), key=lambda name: (OBSERVERS.index(name) if name in OBSERVERS else math.inf, name))
@@ -143,20 +142,20 @@ def common_observer(observers: Iterable[str]) -> str:
 
 
 def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
-    """One statement that holds for every user, each of whom has one of these: largest bounds, all conditions.
+    """One statement for all users together, each of whom has one of the given statements.
+
+    It has the largest bounds, all conditions, the basis of the largest upper bound, and the `common_observer`.
 
     Args:
-        bounds: at least one, of one δ and adjacency. The basis is that of the largest upper end; the observer is
-            `common_observer`, whichever figure is larger.
+        bounds: the statements, at least one, all of one δ and adjacency.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    groups = dict.fromkeys((bound.conditions, bound.conditional_on) for bound in bounds)
-    conditions = dict.fromkeys(condition for conditions, _ in groups for condition in conditions)
-    networks = dict.fromkeys(network for _, network in groups if network)
+    conditions = dict.fromkeys(condition for bound in bounds for condition in bound.conditions)
+    networks = dict.fromkeys(bound.conditional_on for bound in bounds if bound.conditional_on)
     lower = max(bound.epsilon_lower for bound in bounds)
     observer = common_observer(bound.observer for bound in bounds)
     if any(bound.observer != observer for bound in bounds):
-        lower = 0.0  # what a stronger observer attains says nothing of a weaker one
+        lower = 0.0  # a lower bound for a stronger observer is none for a weaker one
     return replace(
         worst,
         observer=observer,
@@ -172,7 +171,7 @@ def check_range(
     """Raise a ValueError that names the parameter unless its value lies in [least, largest].
 
     Args:
-        whole: whether it must be a whole number. or_zero: whether it may also be 0.
+        whole: whether the value must be a whole number. or_zero: whether it may also be 0.
     """
     inside = least <= value <= largest or (or_zero and value == 0.0)
     span = f"lie in [{least:g}, {largest:g}]"
@@ -191,7 +190,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_positive_epsilon(epsilon: float) -> None:
-    """Raise a ValueError unless ε, of a noise scale or a target, is above 0 and finite."""
+    """Raise a ValueError unless an ε that sets the noise or is a target is above 0 and finite."""
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
 
@@ -212,8 +211,9 @@ ASKED = {
 
 
 def plain(value: Any) -> Any:
-    """A NumPy number, or those in a list or tuple, as Python numbers; an array in double precision; anything else as it
-    is.
+    """The value with NumPy's numbers, also those in a list or tuple, as Python's; an array in double precision.
+
+    All other values are returned as they are.
     """
     if isinstance(value, np.generic | np.ndarray):
         wide = value.astype(np.float64, copy=False) if np.issubdtype(value.dtype, np.floating) else value
@@ -224,7 +224,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A decorator: converts each argument by `plain`, from NumPy's numbers to Python's, before the call."""
+    """A decorator that converts each argument by `plain`, from NumPy's numbers to Python's, before the call."""
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -234,19 +234,17 @@ def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments
 
 
 class _PlainCalls(ABCMeta):
-    """The metaclass of `PlainNumbers`: converts numbers of NumPy among constructor arguments to those of Python."""
+    """The metaclass of `PlainNumbers`: converts constructor arguments by `plain`."""
 
     __call__ = plain_arguments(ABCMeta.__call__)
 
 
 class PlainNumbers(metaclass=_PlainCalls):
-    """Base of data classes whose fields, and the arguments of the methods in `ASKED`, may be NumPy numbers."""
+    """Base of data classes that take NumPy's numbers, as fields and as arguments of the methods in `ASKED`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name in ASKED & vars(cls).keys():
             method = vars(cls)[name]
-            if isinstance(method, staticmethod):
-                setattr(cls, name, staticmethod(plain_arguments(method.__func__)))
-            else:
-                setattr(cls, name, plain_arguments(method))
+            static = isinstance(method, staticmethod)
+            setattr(cls, name, staticmethod(plain_arguments(method.__func__)) if static else plain_arguments(method))

@@ -1,9 +1,9 @@
-"""Several releases about the same users: each as a privacy loss that dominates it, convolved by dp-accounting.
+"""Composition of several releases about the same users: dp-accounting convolves their privacy losses.
 
-Every release is represented by one pair that dominates all its data sets and both directions (`LossLaw`). Composing
-the worst data set of a single release instead can be wrong by a factor of 25. The noise of the releases must be
-independent: rounds that repeat a memoised noisy label are one exchange, `LabelExchange(..., rounds=R)`, and composing
-them can claim less than the truth. Disjoint clusters need no composition either: the figure is the largest of theirs.
+Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`).
+Composing the worst data set of a single release instead can be wrong by a factor of 25. The noise of the releases must
+be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`: their composition can
+give an ε below the truth. Disjoint clusters need no composition: ε is the largest of the clusters' ε.
 """
 
 import math
@@ -24,8 +24,8 @@ from p2p_sim.privacy.bound import (
     common_observer,
     plain_arguments,
 )
-from p2p_sim.privacy.composition_lower_end import AttainedPair, composed_epsilon
-from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
+from p2p_sim.privacy.composition_lower_end import composed_epsilon
+from p2p_sim.privacy.conditions import CLAIMED, FRESH, WITHIN_ONE
 from p2p_sim.privacy.conversions import gdp, loss_law, pld, renyi
 from p2p_sim.privacy.dominating_law import library_of_plds
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 FLOOR = 1e-14
-"""Below this, more for many releases, the convolutions' rounding is not small beside δ, and no figure is given."""
+"""Smallest δ with a figure, if there are few releases: below it the convolutions' rounding is not small beside δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Bins of the smallest finite loss at least, and of the reach of all losses together at most."""
+"""Fewest bins up to the smallest `LossLaw.top` of a release, and most bins of the range of the sum of all losses."""
 _LEAST_STEP = 1e-9
-"""Smallest width of a bin."""
+"""Smallest width of a bin of the privacy loss."""
 _RELATIVE = 1e-6
-"""Of δ, for what rounding does to the masses before they are convolved."""
+"""Share of δ that is charged for the rounding of masses before they are convolved."""
 
 
 @dataclass(frozen=True)
 class RunRelease:
-    """A release that a run of the simulator made, with what its random numbers depend on.
+    """A release by a run of the simulator, with the numbers that decide on its noise.
 
-    seed, replicate, noise_salt: two releases of which all three are equal share their noise, whatever their scenarios.
+    seed, replicate, noise_salt: two releases share their noise if all three are equal, whatever their scenarios.
     """
 
     accountant: Accountant
@@ -65,15 +65,14 @@ class RunRelease:
 
 @dataclass(frozen=True)
 class Composition(Accountant):
-    """Releases about the same users, one after another; later ones may be chosen after seeing earlier ones.
+    """The accountant of several releases about the same users, of which later ones may depend on earlier ones.
 
-    Against the strongest observer who sees no more of each release than the release's own observer does, in whichever
-    order they come; label adjacency unless all releases protect whole examples: what protects an example protects its
-    label too.
+    The observer is the strongest who sees no more of each release than the release's own observer. The adjacency is
+    "label" unless all releases protect whole examples, as a bound for an example holds for its label, too.
 
     Args:
         releases: at least one; no two may share noise. times: how often each is made, with new noise every time.
-        drawn_with: what each release's random numbers depend on, if a run made it, else empty; default: nothing known.
+        drawn_with: for each release `RunRelease.drawn_with`, or an empty text; default: unknown for all releases.
 
     Raises:
         ValueError: a number is out of range, or two releases are known to share their noise.
@@ -92,7 +91,7 @@ class Composition(Accountant):
             raise ValueError(f"times = {self.times}: must hold a number for each of {len(self.releases)} releases")
         for count in self.times:
             check_range("times", count, 1, LARGEST_TIMES, whole=True)
-        # no two releases of a run with the same random numbers, and none twice
+        # a release of a run may occur once only, and no two may have the same random numbers
         earlier: dict[str, int] = {}
         for number, (drawn, count) in enumerate(zip(self.drawn_with, self.times, strict=False), 1):
             if drawn and (drawn in earlier or count > 1):
@@ -110,29 +109,33 @@ class Composition(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ with a bound of ε: below it rounding, or what the releases' own bounds leave open, decides."""
+        """The smallest δ with a bound of ε: below it rounding, or an infinite privacy loss of a release, decides."""
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
     def untold(self) -> float:
         """Upper bound of the probability that some release has an infinite privacy loss in its `LossLaw`."""
-        each = zip(self.releases, self.times, strict=True)
-        return math.fsum(count * loss_law(release).infinite for release, count in each)
+        return math.fsum(
+            count * loss_law(release).infinite for release, count in zip(self.releases, self.times, strict=True)
+        )
 
     @property
     def pure_epsilon(self) -> float:
         """The sum of the releases' pure ε, from which on δ is 0."""
-        each = zip(self.releases, self.times, strict=True)
-        return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
+        total = math.fsum(count * each.pure_epsilon for each, count in zip(self.releases, self.times, strict=True))
+        return total * (1.0 + 2.0**-50)
 
     def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
-        """The composed privacy loss distribution; no δ of it below `least_delta` may be relied on."""
-        return self._composed if interval is None else _composed(self, interval)
+        """The composed privacy loss distribution; values of δ below `least_delta` must not be relied on.
+
+        interval: width of the bins of the privacy loss; default: fine enough for every release.
+        """
+        return _composed(self, self._step if interval is None else interval)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of all releases together; the upper one is never below `least_delta`, because of rounding."""
+        """Bounds of δ(ε) of all releases together; because of rounding the upper one is at least `least_delta`."""
         check_epsilon(epsilon)
-        upper = float(self._composed.get_delta_for_epsilon(epsilon)) * (1.0 + 2.0 * _RELATIVE) + self._rounding
+        upper = float(self.pld().get_delta_for_epsilon(epsilon)) * (1.0 + 2.0 * _RELATIVE) + self._rounding
         return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -146,9 +149,9 @@ class Composition(Accountant):
             raise ValueError(
                 f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition; rounding hides less"
             )
-        # what rounding of the masses and of the convolutions may hide is taken off δ
-        hidden = delta * (1.0 - _RELATIVE) - self._rounding
-        upper = max(0.0, float(self._composed.get_epsilon_for_delta(hidden)))
+        # ε at a δ that is smaller by the rounding of the masses and of the convolutions
+        reduced = delta * (1.0 - _RELATIVE) - self._rounding
+        upper = max(0.0, float(self.pld().get_epsilon_for_delta(reduced)))
         lower = min(self._attained(delta), upper)
         networks = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
         return PrivacyBound(
@@ -163,44 +166,42 @@ class Composition(Accountant):
         )
 
     def _attained(self, delta: float) -> float:
-        """A lower bound of ε at δ, from the releases that have an `attained_pair`; the others are left out."""
-        if self.adjacency != "label":
-            return 0.0
-        pairs: list[AttainedPair] = []
-        counts: list[int] = []
-        for release, count, bound in zip(self.releases, self.times, self._bounds, strict=True):
-            if bound.adjacency == self.adjacency and bound.observer == self.observer:
-                pair: AttainedPair | None = getattr(release, "attained_pair", lambda: None)()
-                if pair is not None:
-                    pairs.append(pair)
-                    counts.append(count)
-        return composed_epsilon(pairs, counts, delta)
+        """A lower bound of ε at δ, from the releases that have an `attained_pair` for the composition's observer."""
+        each = [
+            (getattr(release, "attained_pair", lambda: None)(), count)
+            for release, count, bound in zip(self.releases, self.times, self._bounds, strict=True)
+            if bound.adjacency == "label" and bound.observer == self.observer
+        ]
+        known = [(pair, count) for pair, count in each if pair is not None]
+        return composed_epsilon([pair for pair, _ in known], [count for _, count in known], delta)
 
     def renyi(self, order: float) -> float:
-        """Upper bound of the Rényi ε of an order above 1: the sum of the releases'."""
-        each = zip(self.releases, self.times, strict=True)
-        return math.fsum(count * renyi(release, order) for release, count in each)
+        """Upper bound of the Rényi ε of an order above 1: the sum of the releases' bounds."""
+        return math.fsum(
+            count * renyi(release, order) for release, count in zip(self.releases, self.times, strict=True)
+        )
 
     def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ: at every ε δ(ε) is at most that of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
+        """Certified μ: at every ε, δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
 
-        μ² adds up; the failures of the releases, of probability η each, add up to (1+η)^count - 1.
+        The μ² of the releases add up. Releases that fail with probability η each fail together with probability
+        (1+η)^count - 1.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
-        # what a release may fail by, beside what it cannot tell: the part of (1+η)^count that the others leave
+        # η of each release, on top of the probability of its infinite loss: the share of `beside` that these leave
         spare = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
         share = max(0.0, math.expm1(spare / self.count) * (1.0 - 1e-12))
         return math.sqrt(math.fsum(count * gdp(r, untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of all releases; also that no two share noise, unless this is known of all of them.
+        """The conditions of all releases; also that no two share noise, unless `drawn_with` shows it for all.
 
-        Noise that a release repeats may be repeated within this release alone.
+        A condition by which users repeat their noise is then limited to one release.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
-            each = [WITHIN_ONE.get(identifier_of(condition), condition) for condition in each]
+            each = [WITHIN_ONE.get(getattr(condition, "identifier", CLAIMED), condition) for condition in each]
             drawn_apart = len(self.drawn_with) == len(self.releases) and all(self.drawn_with)
             each = each if drawn_apart else [FRESH, *each]
         return tuple(dict.fromkeys(each))
@@ -212,7 +213,7 @@ class Composition(Accountant):
 
     @property
     def observer(self) -> str:
-        """The strongest observer about whom the figures of all releases hold.
+        """The strongest observer for whom the figures of all releases hold.
 
         Raises:
             ValueError: there is none.
@@ -223,21 +224,17 @@ class Composition(Accountant):
     def _bounds(self) -> list[PrivacyBound]:
         return [release.epsilon(release.least_delta) for release in self.releases]
 
-    @cached_property
-    def _composed(self) -> "PrivacyLossDistribution":
-        return _composed(self, self._step)
-
     @property
     def _rounding(self) -> float:
-        """Error of δ by the rounding of convolutions: three times the largest that was measured, not proved."""
+        """Error of δ by the rounding of convolutions: three times the largest measured error, not proved."""
         return 9e-16 + 3e-17 * self.count
 
-    @property
+    @cached_property
     def _step(self) -> float:
-        """Width of the bins of the privacy loss: fine beside the smallest loss, coarser if there were too many bins."""
+        """Width of the bins of the privacy loss: `_BINS_OF_ONE` of the smallest loss, unless bins are then too many."""
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
-            # the sum of `count` losses reaches 12 standard deviations beyond its mean, or all that it can
+            # the sum of `count` losses reaches to 12 standard deviations above its mean, or to its maximum
             reach = count * law.mean + 12.0 * law.deviation * math.sqrt(count) + law.top
             width += 2.0 * min(count * law.top, reach)
         least = min((law.top for law in laws if law.top > 0.0), default=0.0)
@@ -258,13 +255,13 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     """Certified ε(δ) of releases about the same users, each with fresh noise, and fresh peers and subsamples.
 
     Args:
-        exchanges: accountants of the releases, at least one; an accountant may be repeated; no two may share noise.
-            Of releases that runs made (`p2p_sim.release`) this is checked, of others it is a condition.
+        exchanges: accountants of the releases, at least one; an accountant may be repeated. No two releases may share
+            noise: this is checked for releases that runs made (`p2p_sim.release`), and a condition for all others.
         delta: δ, at least 1e-14 (more above 300 releases) and below 1.
 
     Raises:
-        ValueError: δ below the floor of the convolution, nothing to compose, two releases are known to share noise, or
-            no ε holds (α = 0).
+        ValueError: δ is too small, there is nothing to compose, two releases are known to share noise, or no ε holds
+            (α = 0).
     """
     check_delta(delta)
     times = Counter(exchanges)

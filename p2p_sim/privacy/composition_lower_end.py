@@ -1,13 +1,15 @@
-"""A lower bound of the ε of several releases together, from the laws of their views of one data set.
+"""A lower bound of the ε of several releases together, from the laws of what the observer sees (views) of one data set.
 
-All others hold label 0; the target's label is 0 or 1. With fresh noise the releases are independent given the labels.
-Give each outcome of a release a score, the logarithm of its likelihood ratio in whole steps. The sum of the scores is a
-post-processing of all views, so that for every s
+In this data set all users but the target hold label 0; the target's label is 0 or 1. With fresh noise the releases are
+independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, in whole
+steps. The sum of the scores is a post-processing of all views. With P and Q the laws of the views
+under the target's two labels, for every s
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
 Scores may be rounded: any scores give a lower bound. All terms are non-negative. The probabilities of a sum of N scores
-with K values have a relative error below N (K + 2) · 8u, which is allowed for; what is cut off is added to Q.
+with K values have a relative error below N (K + 2) · 8u, which is allowed for. Probability that is cut off is added to
+Q.
 """
 
 import math
@@ -20,19 +22,19 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 
 _STEPS = 4096
-"""Steps of a score within the reach of the sum, about."""
+"""About how many steps of a score the range of the sum of scores has."""
 _REACH = 28.0
-"""Standard deviations within that reach."""
+"""About how many standard deviations of the sum of scores this range has."""
 _CUT = 1e-30
-"""Probabilities up to which the ends of a law are cut off."""
+"""Largest probability of a value that is cut off at the ends of a law."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttainedPair:
-    """The law of a release's view if the target's label is 0, and if it is 1; all others hold label 0.
+    """The laws of what the observer sees of a release, for either label of the target if all others hold label 0.
 
-    label_zero, label_one: (v,), probabilities of the same v outcomes; they may leave out some outcomes.
-    error: their relative error.
+    label_zero, label_one: (v,), the probabilities of v outcomes if the target's label is 0, and if it is 1. Some
+        outcomes may be missing. error: the relative error of the probabilities.
     """
 
     label_zero: Floats
@@ -41,9 +43,9 @@ class AttainedPair:
 
 
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
-    """A lower bound of ε at δ for all of these releases together; 0 if none is found.
+    """A lower bound of ε at δ for several releases together; 0 if none is found.
 
-    pairs: the laws of each release's view. times: how often each is made, with fresh noise.
+    pairs: the laws of each release. times: how often each is made, with fresh noise.
     """
     if not pairs:
         return 0.0
@@ -51,7 +53,7 @@ def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta:
 
 
 class ScoreLaw(NamedTuple):
-    """The law of a sum of scores: the probabilities of `first`, first + 1, ..., and a bound of what was cut off."""
+    """The law of a sum of scores: the probabilities of `first`, first + 1, ..., and a bound of the mass cut off."""
 
     probabilities: Floats
     first: int
@@ -59,13 +61,13 @@ class ScoreLaw(NamedTuple):
 
 
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    """A lower bound of ε at δ from the best event "sum of scores >= s" as evidence of label 0; of 1 if `swapped`.
+    """A lower bound of ε at δ from the best event "sum of scores >= s", as evidence of label 0, or of 1 if `swapped`.
 
     pairs, times: as of `composed_epsilon`.
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
-    # width of a step: so that the reach of the sum about its mean has `_STEPS` of them
+    # width of a step: the range of the sum about its mean has about `_STEPS` steps
     spread = math.sqrt(sum(n * float(p @ loss**2) for (p, _), loss, n in zip(ways, losses, times, strict=True)))
     step = max((_REACH * spread + max(float(np.abs(loss).max()) for loss in losses)) / _STEPS, 1e-12)
     # the laws of the sum under P, rounded down, and under Q, rounded up
@@ -79,7 +81,7 @@ def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, 
             sums[side] = ScoreLaw(
                 np.convolve(sums[side].probabilities, power.probabilities), sums[side].first + power.first, power.cut
             )
-        # what Q misses may lie anywhere
+        # outcomes that are missing under Q may have any score
         lost += count * max(0.0, 1.0 - float(q.sum()) * (1.0 - pair.error)) + sums[1].cut
     (first_law, first, _), (second_law, second, _) = sums
     charge = sum(times) * (len(first_law) + len(second_law) + 2.0 * _STEPS) * 8.0 * UNIT
@@ -119,7 +121,7 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """A law of scores, given from `first` on, without improbable values at its ends; records what was cut off."""
+    """A law of scores, given from `first` on, without improbable values at its ends."""
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1
     return ScoreLaw(law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300)

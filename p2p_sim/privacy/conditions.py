@@ -1,15 +1,13 @@
-"""Conditions under which privacy figures hold: each is an identifier with a text."""
+"""Conditions under which privacy figures hold: each has an identifier and a text."""
 
 from typing import Self
 
 CLAIMED = "claimed"
-"""Identifier of a condition that is plain text, as plug-ins state theirs."""
+"""Identifier of a condition that is plain text, as in plug-ins."""
 
 
 class Condition(str):
-    """A condition of a bound: its text, with an identifier that stays the same when the text is reworded.
-
-    It is a `str`, so code that reads only texts need not know identifiers.
+    """A condition of a bound: a text with an identifier, which stays the same when the text is reworded.
 
     >>> condition = Condition("one-label", "every user draws one noisy label and repeats it")
     >>> condition.identifier, condition.startswith("every user")
@@ -26,11 +24,6 @@ class Condition(str):
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one argument
         return self.identifier, str(self)
-
-
-def identifier_of(condition: str) -> str:
-    """The identifier of a condition; "claimed" for plain text, which only a plug-in states."""
-    return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
 
 SET_SEEN = Condition(
@@ -73,12 +66,11 @@ FRESH = Condition("fresh-rounds", "noise, peers and subsamples are fresh in ever
 REAL_NOISE = Condition(
     "real-noise", "the noise is a real number: what floating-point arithmetic gives away is not counted"
 )
-REPEATING = (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
-"""The conditions by which a user repeats her message: to everybody who asks her in one exchange."""
 WITHIN_ONE = {
-    repeats.identifier: Condition(repeats.identifier, f"within one exchange, {repeats}") for repeats in REPEATING
+    repeats.identifier: Condition(repeats.identifier, f"within one exchange, {repeats}")
+    for repeats in (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
 }
-"""The same conditions beside `FRESH`, where several exchanges are composed, by identifier."""
+"""By identifier, the conditions that users repeat their messages, worded for compositions of several exchanges."""
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
 PUBLIC_GRID = Condition(

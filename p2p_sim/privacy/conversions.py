@@ -1,8 +1,7 @@
-"""An accountant's δ(ε) in other terms of privacy: each function takes an accountant.
+"""Privacy in other terms than (ε, δ): each function takes an accountant and converts its δ(ε).
 
-An accountant that knows better than its loss law has a method `pld`, `renyi` or `gdp` of its own, with the arguments of
-the function less the accountant; the function then gives what the method gives. One whose upper ends of δ(ε) take less
-time than both ends has a method `certified_delta`.
+The functions `pld`, `renyi` and `gdp` use the accountant's `loss_law`. If the accountant has a method of the same name,
+which may give a better figure, the function calls this method instead.
 """
 
 import math
@@ -14,18 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, plain_arguments
+from p2p_sim.privacy.bound import plain_arguments
 from p2p_sim.privacy.dominating_law import LossLaw, between, nodes
-from p2p_sim.privacy.guessing_advantage import Prior, of_prior, over_priors
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-
-def certified_delta(model: Accountant, epsilon: float) -> float:
-    """The upper bound of δ(ε) alone, as `Accountant.delta` has it; faster for some accountants."""
-    own: Callable[[float], float] | None = getattr(model, "certified_delta", None)
-    return own(epsilon) if own else model.delta(epsilon).upper
 
 
 @lru_cache(maxsize=64)
@@ -36,7 +28,7 @@ def loss_law(model: Accountant) -> LossLaw:
     if top >= pure * (1.0 - 1e-6):
         top = pure
     deltas = _certified_deltas(model, nodes(top if math.isfinite(top) else 0.0), pure)
-    # more where δ falls steeply
+    # a finer grid where δ falls steeply
     if more := between(deltas):
         deltas |= _certified_deltas(model, more, pure)
     grid = sorted(deltas)
@@ -47,11 +39,12 @@ def loss_law(model: Accountant) -> LossLaw:
 def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistribution":
     """The accountant's δ(ε) as dp-accounting's privacy loss distribution: pessimistic, the same in both directions.
 
-    It may be composed with other mechanisms' whose noise is independent; never with itself where noise is repeated.
+    It may be composed with the distributions of mechanisms with independent noise, but not with its own if the noise
+    is repeated.
 
     Args:
-        interval: width of the bins of the privacy loss, the same for all that are composed; default: a thousandth of
-            the largest finite loss.
+        interval: width of the bins of the privacy loss, which all composed distributions must share; default: a
+            thousandth of the largest finite loss.
     """
     own: Callable[[float | None], PrivacyLossDistribution] | None = getattr(model, "pld", None)
     return own(interval) if own else loss_law(model).pld(interval)
@@ -59,7 +52,7 @@ def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistrib
 
 @plain_arguments
 def tradeoff(model: Accountant, type_one: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Certified lower bound on the type II error of any test, at type I errors in [0, 1]: `LossLaw.tradeoff`."""
+    """Certified lower bounds of the type II error of any test, at given type I errors in [0, 1]: `LossLaw.tradeoff`."""
     return loss_law(model).tradeoff(type_one)
 
 
@@ -77,28 +70,7 @@ def gdp(model: Accountant, beside: float = 0.0) -> float:
     return own(beside) if own else loss_law(model).gdp(beside)
 
 
-@plain_arguments
-def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
-    """The observer's advantage in guessing a user's label, who knows all other labels and the prior.
-
-    It is the probability of a right guess, less that without anything the user contributed: `guessing_advantage`.
-
-    Args:
-        prior: probability of the less likely of two labels, above 0 and at most 1/2; or those of K labels, (K,).
-
-    Raises:
-        ValueError: the prior is out of range.
-    """
-    return of_prior(model.profile, model.pure_epsilon, prior)
-
-
-@plain_arguments
-def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
-    """The largest advantage of the observer over all priors of K labels; of two labels the prior 1/2 is the worst."""
-    return over_priors(model.profile, model.pure_epsilon, num_classes)
-
-
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """{ε: upper bound of δ(ε)} for the given ε; 0 from `pure`, the accountant's pure ε, on."""
+    """The upper bound of δ(ε) by ε, for the given ε; 0 from `pure` on, the accountant's pure ε."""
     brackets = zip(epsilons, model.profile(epsilons), strict=True)
     return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}

@@ -1,18 +1,18 @@
-"""What ε and δ of the label exchange are: the largest over data sets of a sum over views, for tiny clusters.
+"""δ(ε) of the label exchange straight from its definition, as a sum over views, for tiny clusters.
 
 This is the exchange of Algorithm 2, in which nothing is lost and nobody falls back on her own label. The learner of one
-cluster sees which label each user submitted, or none. For labels y of the n users let P_y be the law of what she sees.
-The exchange is (ε, δ)-private for labels if, for all y and y' that differ in one user's label and all sets S, P_y(S) <=
-e^ε P_y'(S) + δ. So the smallest δ at an ε is
+cluster sees which label each user submitted, or that she submitted none: this is the learner's view. For labels y of
+the n users let P_y be the law of the view. The exchange is (ε, δ)-private for labels if P_y(S) <= e^ε P_y'(S) + δ for
+all y and y' that differ in one user's label, and all sets S of views. So the smallest δ at an ε is
 
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
-Given the numbers of noisy labels J = (J_1, ..., J_K), each submission is a draw from J/n, whoever made it. So the
-numbers R of released labels of each class are all that tells y from y', and
+Let J = (J_1, ..., J_K) be the numbers of noisy labels of each class. Given J, each submission is a draw from J/n,
+whoever made it. So only the numbers R of submitted labels of each class tell y from y', and for t submissions
 
     P_y(R) = Σ_t Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
 
-Faster accountants (`exchange/`) are held against this sum; where a case is small enough it is computed.
+Tests and audits compare the faster accountants in `exchange/` with this sum.
 """
 
 import math
@@ -27,7 +27,10 @@ Counts = tuple[int, ...]
 
 
 def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
-    """δ(ε) of the learner in a cluster of n users with K classes, α and θ; both ends include all rounding.
+    """Bounds of the learner's δ(ε) in a cluster of n users, which differ by rounding alone.
+
+    Args:
+        n: users, few. num_classes: K. flip_prob: α. sampling_rate: θ. epsilon: ε, at least 0.
 
     Rounding, with u = 2⁻⁵³ (`UNIT`). Every term is a product of non-negative numbers: of n chances of flips, each of
     which with its sum of K terms adds (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The
@@ -36,7 +39,7 @@ def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate
     for each operation, times 1 + e^ε; if t = 0 nothing is seen.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]
-    # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, released counts R)
+    # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, submitted counts R)
     mass = [math.comb(n, t) * sampling_rate**t * (1.0 - sampling_rate) ** (n - t) for t in range(n + 1)]
     tables = [_releases(n, num_classes, t) for t in range(n + 1)]
     counts, views = len(tables[-1]), sum(table.shape[1] for table in tables)
@@ -45,7 +48,7 @@ def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate
     underflow = views * SUBNORMAL + tiny * sum(
         w * table.shape[1] for w, table in zip(mass[1:], tables[1:], strict=True)
     )
-    # every data set of the others; by symmetry the target's label changes from class 0 to class 1
+    # all labels of the users but the target, whose label changes from class 0 to class 1 without loss of generality
     for others in compositions(n - 1, num_classes):
         law = _noisy(n, num_classes, flip_prob, (others[0] + 1, *others[1:]))
         changed = _noisy(n, num_classes, flip_prob, (others[0], others[1] + 1, *others[2:]))
@@ -61,7 +64,7 @@ def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate
 
 @lru_cache(maxsize=64)
 def compositions(total: int, parts: int) -> tuple[Counts, ...]:
-    """All tuples of `parts` non-negative integers with this sum, such as class counts of `total` users."""
+    """All tuples of `parts` non-negative integers of sum `total`, such as class counts of `total` users."""
     if parts == 1:
         return ((total,),)
     return tuple((first, *rest) for first in range(total + 1) for rest in compositions(total - first, parts - 1))
@@ -69,7 +72,7 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """Pr[R | J], a table (noisy counts J, released counts R): Multinomial(R; t, J/n) for t submissions of n users."""
+    """Pr[R | J], a table (noisy counts J, submitted counts R): Multinomial(R; t, J/n) for t submissions of n users."""
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)
     ways = [float(math.factorial(t) // math.prod(map(math.factorial, r))) for r in compositions(t, num_classes)]
@@ -78,26 +81,17 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """Pr[J | y], the law of the noisy class counts J if `labels` counts the true classes; J as in `compositions`."""
-    shape = (n + 1,) * (num_classes - 1)
-    law = np.zeros(shape)
+    """Pr[J | y], the law of the noisy class counts J given the true class counts `labels`; J as in `compositions`.
+
+    It is computed user by user, with an axis for each class but the last.
+    """
+    law = np.zeros((n + 1,) * (num_classes - 1))
     law[(0,) * (num_classes - 1)] = 1.0
     for true, count in enumerate(labels):
+        chances = [1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1) for noisy in range(num_classes)]
         for _ in range(count):
-            law = _add_user(law, true, flip_prob, num_classes)
+            # one more user: her noisy label moves the law by one along its class's axis, if it is not the last class;
+            # nothing is rolled over an axis's end, as there are fewer than n users so far
+            moved = [np.roll(law, 1, axis=noisy) for noisy in range(num_classes - 1)]
+            law = np.asarray(sum(chance * each for chance, each in zip(chances, [*moved, law], strict=True)))
     return np.array([law[counts[:-1]] for counts in compositions(n, num_classes)])
-
-
-def _add_user(law: Floats, true: int, flip_prob: float, num_classes: int) -> Floats:
-    """The law of the noisy class counts with one more user, of class `true`; axes: all classes but the last."""
-    out = np.zeros_like(law)
-    for noisy in range(num_classes):
-        chance = 1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1)
-        moved = law
-        if noisy < num_classes - 1:
-            moved = np.roll(law, 1, axis=noisy)
-            edge: list[int | slice] = [slice(None)] * law.ndim
-            edge[noisy] = 0
-            moved[tuple(edge)] = 0.0
-        out += chance * moved
-    return out

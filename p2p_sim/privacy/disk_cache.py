@@ -1,11 +1,10 @@
-"""Brackets that were computed before, kept on disk.
+"""A cache on disk for results of accountants, such as brackets of ε at δ.
 
-A bracket of ε(δ) depends on nothing but its arguments and the code that computes it. So a figure is kept under the name
-of its function, its arguments and `version()`, which changes with every change of that code and of the libraries that
-it uses.
+A result depends only on its arguments and on the code that computes it. So it is kept under the name of its function,
+its arguments and `version()`, which changes with that code and with the libraries that it uses.
 
-The environment variable `P2P_SIM_CACHE` names the folder; "off" keeps nothing. The default is the user's cache folder.
-What is wrong with the file never stops a computation, and what cannot be checked is computed anew.
+The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is the user's
+cache folder. A damaged file never stops a computation: a result that cannot be read and checked is computed anew.
 """
 
 import contextlib
@@ -20,17 +19,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache, lru_cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from p2p_sim.privacy.bound import Bracket
 
 VARIABLE, OFF = "P2P_SIM_CACHE", "off"
 NAME = "accountant.sqlite3"
 LARGEST = 256 * 2**20
-"""Bytes of a file that is begun anew."""
+"""Bytes above which the file is deleted and begun anew."""
 IN_MEMORY = 65_536
 LIBRARIES = ("numpy", "scipy", "dp-accounting")
-"""What the accountant computes with."""
+"""The libraries that accountants compute with."""
 _IMPORTED = time.time()
 _WAIT_S = 2.0
 
@@ -38,9 +37,7 @@ Result = TypeVar("Result", Bracket, bool)
 
 
 def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
-    """A decorator for a pure function of numbers and frozen data classes: its results are kept, in memory and
-    on disk.
-    """
+    """A decorator that keeps results in memory and on disk, for a pure function of numbers and frozen data classes."""
 
     @lru_cache(maxsize=IN_MEMORY)
     def read_or_computed(*arguments: Any) -> Result:
@@ -48,13 +45,15 @@ def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
         if directory is None or (code := version()) is None:
             return function(*arguments)
         key = f"{function.__module__}.{function.__qualname__}{as_text(arguments)} by {code}"
-        with contextlib.suppress(OSError, sqlite3.Error, ValueError):
-            value: Result | None = _read(directory, key)
-            if value is not None:
-                return value
+        with contextlib.suppress(OSError, sqlite3.Error, ValueError), _file(directory) as connection:
+            row = connection.execute("SELECT value, digest FROM kept WHERE key = ?", (key,)).fetchone()
+            if row and row[1] == _digest(key, row[0]):
+                return cast(Result, _from_text(row[0]))
         computed = function(*arguments)
-        with contextlib.suppress(OSError, sqlite3.Error):
-            _write(directory, key, as_text(computed))
+        with contextlib.suppress(OSError, sqlite3.Error), _file(directory) as connection:
+            value = as_text(computed)
+            connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (key, value, _digest(key, value)))
+            connection.commit()
         return computed
 
     return wraps(function)(lambda *arguments: read_or_computed(*arguments))
@@ -62,10 +61,9 @@ def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
 
 @cache
 def folder(named: str | None) -> Path | None:
-    """The directory in which computed figures are kept; None if they are not kept.
+    """The cache's folder; None if nothing is to be kept.
 
-    Args:
-        named: what the environment variable names.
+    named: the value of the environment variable `P2P_SIM_CACHE`, None if it is not set.
     """
     if named == OFF:
         return None
@@ -73,15 +71,13 @@ def folder(named: str | None) -> Path | None:
         return Path(named)
     try:
         from platformdirs import user_cache_path
-    except ModuleNotFoundError:  # NumPy and SciPy are all that figures need
+    except ModuleNotFoundError:  # accountants need NumPy and SciPy only
         return None
     return user_cache_path("p2p-sim")
 
 
 def sources() -> dict[str, Path]:
-    """The Python files that a kept figure may depend on, by their relative names: the accountants, and `base` below
-    them.
-    """
+    """By relative name, the Python files on which a kept result may depend: the accountants, and `base`."""
     package = Path(__file__).parent.parent
     files = [package / "__init__.py", *(package / "privacy").rglob("*.py"), *(package / "base").glob("*.py")]
     return {os.path.relpath(path, package): path for path in sorted(files)}
@@ -89,9 +85,9 @@ def sources() -> dict[str, Path]:
 
 @cache
 def version() -> str | None:
-    """A digest of all that a figure depends on besides its arguments: the code of `sources`, Python, and `LIBRARIES`.
+    """A digest of all that a result depends on besides its arguments: the code of `sources`, Python, and `LIBRARIES`.
 
-    None where a file was edited after this process began to import: what runs may not be what is on disk.
+    None if a file was edited after this module was imported: the code that runs may then differ from the file.
     """
     digest = hashlib.sha256(f"Python {platform.python_version()}".encode())
     for name in LIBRARIES:
@@ -123,10 +119,10 @@ def as_text(value: object) -> str:
 
 
 def _from_text(text: str) -> Any:
-    """The value of which `as_text` made this text: a bracket or a truth value.
+    """The bracket or truth value from which `as_text` made a text.
 
     Raises:
-        ValueError: the text is of neither.
+        ValueError: the text is of neither a bracket nor a truth value.
     """
     if text in ("True", "False"):
         return text == "True"
@@ -137,28 +133,16 @@ def _from_text(text: str) -> Any:
     return Bracket(lower, upper)
 
 
-def _read(directory: Path, key: str) -> Any:
-    with _file(directory) as connection:
-        row = connection.execute("SELECT value, digest FROM kept WHERE key = ?", (key,)).fetchone()
-    return _from_text(row[0]) if row and row[1] == _digest(key, row[0]) else None
-
-
-def _write(directory: Path, key: str, value: str) -> None:
-    with _file(directory) as connection:
-        connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (key, value, _digest(key, value)))
-        connection.commit()
-
-
 def _digest(key: str, value: str) -> str:
     return hashlib.sha256(f"{key} = {value}".encode()).hexdigest()
 
 
 @contextlib.contextmanager
 def _file(directory: Path) -> Iterator[sqlite3.Connection]:
-    """The open database of kept figures, as a context.
+    """The cache's open database, as a context.
 
-    A file that somebody else could have written is not used, and one that is damaged or full is begun anew. It is
-    opened for each question: an open file must not pass from a process to its children.
+    A file that somebody else could have written is refused; a file that is damaged or full is begun anew. The file is
+    opened for each access, because an open database must not pass from a process to its children.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / NAME
@@ -168,7 +152,9 @@ def _file(directory: Path) -> Iterator[sqlite3.Connection]:
         if path.stat().st_size > LARGEST:
             path.unlink()
     try:
-        with contextlib.closing(_connected(path)) as connection:
+        with contextlib.closing(sqlite3.connect(path, timeout=_WAIT_S)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")  # the digest shows what a crash damaged
+            connection.execute("CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, value TEXT, digest TEXT)")
             yield connection
     except sqlite3.OperationalError:  # locked, or the disk is full
         raise
@@ -177,15 +163,8 @@ def _file(directory: Path) -> Iterator[sqlite3.Connection]:
         raise
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_S)
-    connection.execute("PRAGMA synchronous = OFF")  # what a crash damages is found by its digest
-    connection.execute("CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, value TEXT, digest TEXT)")
-    return connection
-
-
 def _own(path: Path) -> bool:
-    """Whether nobody but the user who runs this process can have written there."""
+    """Whether only the user who runs this process can write to the file or folder."""
     state = path.stat()
     mine = not hasattr(os, "getuid") or state.st_uid == os.getuid()
     return mine and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

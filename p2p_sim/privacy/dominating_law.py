@@ -1,17 +1,18 @@
-"""A finite law of the privacy loss that dominates a mechanism, made from a certified δ(ε).
+"""A finite law of the privacy loss that dominates a mechanism, made from certified values of its δ(ε).
 
-**Where it comes from.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data
+**Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data
 sets, in both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
-certified upper values of it at some ε ≥ 0, the last of which is `top`. The largest convex function F below these points
-is still above the exact δ, between them and at them. Since both directions are counted, the exact δ obeys
+certified upper values of it at some ε ≥ 0, the last of which is `top`. Let F be the largest convex function below these
+points: it is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)),
 
-which also maps convex functions to convex ones: F is continued to ε < 0 by it. F falls from 1, is convex in x and at
-least max(0, 1 - x): it is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022,
-Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss is finite: it has a mass at every
-vertex of F, at ε and -ε with ratio e^ε, and δ(top) at infinity. A vertex that is no multiple of an interval is split
-between the two nearest multiples so that both laws keep their mass: that is the chord of F ("connect the dots").
+which also maps convex functions to convex ones. By this equation F is continued to ε < 0. F falls from 1, is convex in
+x and at least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and
+Wang 2022, Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many
+values: a mass at every vertex of F, at ε and -ε with ratio e^ε, and the mass δ(top) at infinity. For composition the
+loss must be a multiple of an interval. The mass of any other vertex is split between the two nearest multiples, so that
+both laws keep their mass: this replaces F by a chord ("connect the dots").
 """
 
 import itertools
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 NODES = 96
-"""Values of ε, besides 0, at which δ is asked for: denser towards 0."""
+"""Number of ε above 0 at which δ is computed, denser towards 0."""
 TAIL = 1e-18
-"""δ from which on the privacy loss counts as infinite, for accountants that can tell such a δ."""
+"""Default of `Accountant.least_delta`: privacy losses above ε at this δ count as infinite."""
 _BINS = 1000
-"""Bins of the largest finite loss, where nobody chooses their width."""
+"""Bins up to the largest finite loss, unless the caller chooses their width."""
 _STEEP = 30.0
-"""By which factor δ may fall from one ε to the next before it is asked for between them."""
+"""Largest factor by which δ may fall from one ε to the next without further ε between them."""
 _PARTS = 9
-"""Points at which a μ is tried between two vertices of F, both included."""
+"""Points between two neighbouring vertices of F, both included, at which a μ is tested."""
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
-"""Between which μ is looked for."""
+"""The range in which μ is searched."""
 
 
 def library_of_plds() -> Any:
@@ -58,11 +59,11 @@ def library_of_plds() -> Any:
 
 @dataclass(frozen=True)
 class LossLaw:
-    """The law of the privacy loss of a pair of laws that dominates a mechanism; it is the same in both directions.
+    """The law of the privacy loss of a pair of laws that dominates a mechanism, the same in both directions.
 
-    losses: (v,), ascending, at least 0. masses: (v,), probability of each; that of minus a loss l > 0 is e^-l times it.
-    infinite: probability of an infinite loss. pure: an ε at which δ is 0, or infinity if there is none: then the
-    infinite loss is no larger than this ε.
+    losses: (v,) values of the loss that are at least 0, ascending. masses: (v,) their probabilities. The loss -l has
+        e^-l times the probability of the loss l > 0.
+    infinite: probability of an infinite loss. pure: an ε at which δ is 0, else infinity; the true loss is at most this.
     """
 
     losses: Floats
@@ -72,25 +73,25 @@ class LossLaw:
 
     @staticmethod
     def of(epsilons: Sequence[float], deltas: Sequence[float], pure: float = math.inf) -> "LossLaw":
-        """The loss law that certified values of δ, at ascending ε from 0 on, imply.
+        """The loss law that follows from certified values of δ(ε).
 
         Args:
-            epsilons, deltas: (k,), at least one; δ in [0, 1]. pure: an ε at which δ is 0, if there is one.
+            epsilons: (k,), k at least 1, ascending from 0. deltas: (k,) in [0, 1]. pure: an ε at which δ is 0, if any.
         """
         at, upper = np.asarray(epsilons, dtype=np.float64), np.minimum.accumulate(np.asarray(deltas, dtype=np.float64))
-        # the vertices of F: points at which the slope in e^ε does not rise are left out
+        # the vertices of F: the points at which the slope in e^ε rises
         vertices: list[int] = []
         for point in range(len(at)):
             while len(vertices) > 1 and _mass(at, upper, (vertices[-2], vertices[-1], point)) <= 0.0:
                 vertices.pop()
             vertices.append(point)
-        # the mass at each vertex but the first, which gets what is missing of one
+        # the mass at each vertex but the first; the mass of the first makes the sum 1
         infinite = float(upper[-1])
         triples = zip(vertices[:-1], vertices[1:], [*vertices[2:], None][: len(vertices) - 1], strict=True)
         masses = np.array([0.0, *(_mass(at, upper, triple) for triple in triples)])
         losses, both = at[vertices], masses * (1.0 + np.exp(-at[vertices]))
         first = 0
-        while (rest := 1.0 - infinite - math.fsum(both[first + 1 :])) < 0.0:  # not convex where it meets its mirror
+        while (rest := 1.0 - infinite - math.fsum(both[first + 1 :])) < 0.0:  # F continued to ε < 0 is not convex at 0
             first += 1
         masses[first] = rest / (1.0 + math.exp(-losses[first]) if losses[first] > 0.0 else 1.0)
         return LossLaw(losses[first:], masses[first:], infinite, pure)
@@ -102,12 +103,12 @@ class LossLaw:
 
     @property
     def mean(self) -> float:
-        """The mean of the privacy loss, its infinite value left out."""
+        """The mean of the privacy loss without its infinite value."""
         return float(self._both.masses @ self._both.losses)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the privacy loss, its infinite value left out."""
+        """The standard deviation of the privacy loss without its infinite value."""
         both = self._both
         return math.sqrt(max(0.0, float(both.masses @ both.losses**2) - self.mean**2))
 
@@ -117,7 +118,7 @@ class LossLaw:
         return self.infinite + float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
 
     def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
-        """The law in dp-accounting's form, pessimistic, for composition with others of the same interval.
+        """The law in dp-accounting's form, rounded pessimistically, to compose with laws of the same interval.
 
         Args:
             interval: width of the bins of the loss, above 0; default: a thousandth of the largest finite loss.
@@ -138,10 +139,10 @@ class LossLaw:
     def tradeoff(self, type_one: Sequence[float] | Floats) -> Floats:
         """Certified lower bound on the type II error of any test of one data set against a neighbouring one.
 
-        Every (ε, δ) bounds it by max(0, 1-δ-e^ε a, e^-ε(1-δ-a)); the largest is at a vertex of F.
+        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)); the largest one comes from a vertex of F.
 
         Args:
-            type_one: type I errors a in [0, 1]. A perfectly private mechanism has 1 - a.
+            type_one: type I errors a in [0, 1]; a perfectly private mechanism has the type II error 1 - a.
         """
         a = np.asarray(type_one, dtype=np.float64)
         if not np.all((a >= 0.0) & (a <= 1.0)):
@@ -153,9 +154,10 @@ class LossLaw:
         return best
 
     def renyi(self, order: float) -> float:
-        """Certified Rényi ε of an order above 1: infinite if the loss may be infinite.
+        """Certified Rényi ε of an order above 1; infinite if the loss may be infinite.
 
-        Rényi divergence is an average of δ(ε) over all ε with positive weights: that of the dominating pair is larger.
+        The Rényi divergence is an average of δ(ε) over all ε with positive weights, so that it is largest for the
+        dominating pair.
         """
         if not 1.0 < order < math.inf:
             raise ValueError(f"order = {order}: must be above 1 and finite")
@@ -169,15 +171,15 @@ class LossLaw:
             return max(0.0, float(logsumexp((order - 1.0) * both.losses + np.log(both.masses))) / (order - 1.0))
 
     def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ: at every ε the exact δ(ε) is at most that of a μ-GDP mechanism plus `beside`.
+        """Certified μ: at every ε the exact δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`.
 
-        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. F is the convex function that the
-        law stands for (module docstring). Where the tangent half-way between two points of F lies above both, it lies
-        above F between them, which is a line there. This is asked of all neighbouring points from 0 to where F falls
-        below `beside`; below 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. F is the function of the module's
+        docstring, which is a line between neighbouring points. If the tangent half-way between two of these lies above
+        both, it lies above F between them. This is tested for all neighbouring points from 0 to where F falls below
+        `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
-            beside: probability, at least 0. With 0 the rarest losses alone decide on μ, which is then large.
+            beside: probability, at least 0. If it is 0, the rarest losses alone decide on μ, which is then large.
 
         Returns:
             μ, infinite if the loss is infinite with a larger probability than `beside`.
@@ -185,7 +187,7 @@ class LossLaw:
         law = self if self.infinite <= beside else self._closed
         if law.infinite > beside:
             return math.inf
-        # points of F, with what of it is above `beside`
+        # points of F, and F minus `beside` there
         ends = np.unique([0.0, *law.losses])
         ends = np.unique([*ends, *np.linspace(ends[:-1], ends[1:], _PARTS, axis=1).ravel()])
         excess = np.array([law.delta(end) for end in ends]) - beside
@@ -204,7 +206,7 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """This law with the losses of both signs listed."""
+        """This law with its negative losses in `losses`, too."""
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
         losses = np.concatenate([-self.losses[negative], self.losses])
@@ -212,7 +214,7 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """The law with its infinite loss replaced by `pure`, the ε from which on δ is 0, if that is finite."""
+        """The law with its infinite loss replaced by `pure` if `pure` is finite."""
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]
@@ -225,16 +227,18 @@ def nodes(top: float) -> list[float]:
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
-    """Further values of ε for the grid: between neighbours where δ falls steeply. deltas: {ε: δ}."""
+    """Further values of ε for the grid, three between neighbours where δ falls steeply; deltas: δ by ε of the grid."""
     grid = sorted(deltas)
     steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
 
 
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
-    """The mass of the loss law at the middle one of three points of its curve.
+    """The mass of the loss law at the middle one of three points of F; the third may be None, after the last point.
 
-    It is e^ε times the change of slope of δ in e^ε there; the slope is 0 after the last point.
+    The mass is e^ε times the change of F's slope in e^ε there; the slope is 0 after the last point.
+
+    at, upper: (k,) ε and δ of all points. points: indices of the three.
     """
     before, here, after = points
     falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])
@@ -243,10 +247,12 @@ def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> flo
 
 
 def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
-    """Whether the tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above each two neighbouring points.
+    """Whether tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above each two neighbouring points.
 
-    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference, of which 1e-9 is given up; where it
-    loses more digits than that nothing is certified.
+    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference, from which its relative rounding
+    error, at most 1e-9, is subtracted; where more digits cancel, the result is False.
+
+    ends, deltas: (k,), ε and δ of the points.
     """
     from scipy.special import log_ndtr, ndtr
 

@@ -1,4 +1,4 @@
-"""Privacy questions as the command line asks them, answered by the accountant."""
+"""Privacy questions with the options of `p2p-sim privacy`, and the accountants' answers to them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from p2p_sim.base.errors import InputError, nearest
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 from p2p_sim.privacy import (
     Accountant,
     Coalition,
@@ -21,28 +21,31 @@ from p2p_sim.privacy import (
     PrivacyBound,
     TimedLearner,
     compose,
-    conversions,
+    guessing_advantage,
     local_epsilon,
 )
+from p2p_sim.privacy.bound import OBSERVERS
 from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, peer_weights
 from p2p_sim.privacy.exchange.observers import Observer
-from p2p_sim.privacy.exchange.paper_bounds import Lemma9
+from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated
 from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange
 from p2p_sim.privacy.rivals.majority_coalition import MajorityCoalition
 from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 
-OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 RATED = ("learner", "coalition")
-"""Observers whose figures depend on the sampling rate."""
+"""Observers whose ε depends on the sampling rate."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A privacy question: which observer, and the parameters of the exchange. cluster_size: None if not needed.
+    """A question about the privacy of a label exchange: its parameters, and who observes.
 
-    cluster_size: n; None where it plays no part. degree: neighbours whom each user may ask, on a random regular
-    overlay; None: she may ask everybody. peers: k, how many peers each user asks.
+    cluster_size: n; may be None for the eavesdropper. flip_prob: α. sampling_rate: θ.
+    observer: one of `OBSERVERS`. members: of a coalition, else None.
+    rounds: exchanges, which repeat the noisy labels unless `fresh`. num_classes: K.
+    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
+    peers: k, how many peers each user asks.
     """
 
     cluster_size: int | None
@@ -59,10 +62,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a question: bounds of ε if δ is given, else of δ, with figures to compare.
+    """The answer to a question: bounds of ε at a given δ, or of δ at a given ε, with figures to compare.
 
-    bound: ε at δ. local: ε₀ of the noisy label. lemma9: the paper's ε. gained: computes `advantage`.
-    delta_lower, delta_upper: bounds of δ, if ε is given.
+    bound: the statement of ε at δ. local: ε₀ of the noisy label alone. lemma9: the paper's ε.
+    gained: computes `advantage`. delta_lower, delta_upper: bounds of δ if ε is given.
     """
 
     bound: PrivacyBound
@@ -74,32 +77,25 @@ class Answer:
 
     @cached_property
     def advantage(self) -> float:
-        """How much more often the observer guesses a label right, at most, if all labels are equally likely to it.
+        """Upper bound of the observer's advantage in guessing a label, if all labels are equally likely.
 
-        It may take longer than the bracket, so it is computed when it is first asked for.
+        It is computed when it is first used, as this may take longer than the bounds of ε or δ.
         """
         with answering():
             return self.gained()
 
 
-def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The answer to a question at a δ or at an ε, exactly one of which is given.
-
-    Raises:
-        InputError: a value outside its range, an unknown observer, or a combination with no known figure.
-    """
-    with answering():
-        return _answer(question, delta, epsilon)
-
-
 @contextmanager
 def answering() -> Iterator[None]:
-    """A context for computing answers: on one thread; a ValueError becomes an `InputError` that names its option."""
+    """A context or decorator for computing answers: on one thread, and with errors that name the wrong option.
+
+    A ValueError that names a parameter of an accountant becomes an `InputError` that names the option.
+    """
     try:
         with one_thread():
             yield
     except ValueError as error:
-        # the accountant's parameter, spelled as an option: flip_prob = 2: ... -> --flip-prob 2: ...
+        # the message with the option for the parameter: flip_prob = 2: ... -> --flip-prob 2: ...
         name, equals, rest = str(error).partition(" = ")
         raise InputError(f"--{name.replace('_', '-')} {rest}" if equals else name) from None
 
@@ -119,27 +115,37 @@ def users_of(q: Question) -> int:
     return q.cluster_size
 
 
-def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The answer to a question whose input was checked; see `answer`."""
+@answering()
+def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
+    """The answer to a question at a δ or at an ε, exactly one of which is given.
+
+    Raises:
+        InputError: a value is outside its range, the observer is unknown, or no figure is known for the combination.
+    """
     check_given(q, delta, epsilon)
     local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
     if delta is not None and q.cluster_size is not None:
-        situation = Situation(
-            num_classes=q.num_classes,
-            faults=() if q.degree is None else ("the overlay",),
-            rounds=q.rounds,
-            fresh=q.fresh,
-            observer=q.observer,
-            several=q.peers != 1,
+        lemma9 = lemma9_stated(
+            q.cluster_size,
+            q.flip_prob,
+            q.sampling_rate,
+            delta,
+            Situation(
+                num_classes=q.num_classes,
+                faults=() if q.degree is None else ("the overlay",),
+                rounds=q.rounds,
+                fresh=q.fresh,
+                observer=q.observer,
+                several=q.peers != 1,
+            ),
         )
-        lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
         return _fresh_rounds(q, delta, local, lemma9)
-    # ε at the given δ, or the bracket of δ at the given ε with that ε as its bound
+    # ε at the given δ; or bounds of δ at the given ε, which then is the statement's ε
     observer = observer_of(q)
-    answer = partial(Answer, local=local, lemma9=lemma9, gained=partial(_gain, observer, q))
+    completed = partial(Answer, local=local, lemma9=lemma9, gained=partial(_gain, observer, q))
     if epsilon is None:
-        return answer(observer.epsilon(cast(float, delta)))
+        return completed(observer.epsilon(cast(float, delta)))
     bracket = observer.delta(epsilon)
     bound = PrivacyBound(
         epsilon,
@@ -150,46 +156,47 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         basis=bracket.worded(observer.basis),
         conditions=observer.conditions,
     )
-    return answer(bound, delta_lower=bracket.lower, delta_upper=bracket.upper)
+    return completed(bound, delta_lower=bracket.lower, delta_upper=bracket.upper)
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
     """The answer at δ for several rounds with new noise in each, by composition.
 
-    local: ε₀ of a noisy label. lemma9: the paper's statement.
+    local: ε₀ of a noisy label. lemma9: the paper's ε.
     """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
         raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
     exchange = LabelExchange(users_of(q), q.flip_prob, q.sampling_rate)
     bound = compose([exchange] * q.rounds, delta)
-
-    def gained() -> float:
+    return Answer(
+        bound,
+        local=local,
+        lemma9=lemma9,
         # total variations of rounds with new noise add up
-        return min(q.rounds * _gain(exchange, q), _gain(OnePoint(bound), q))
+        gained=lambda: min(q.rounds * _gain(exchange, q), _gain(OnePoint(bound), q)),
+    )
 
-    return Answer(bound, local=local, lemma9=lemma9, gained=gained)
 
-
-def advantage(question: Question, delta: float | None, epsilon: float | None) -> float:
-    """`Answer.advantage` alone: faster than `answer` where it does not depend on the bounds of ε or δ."""
-    if question.fresh and question.rounds > 1:
-        return answer(question, delta, epsilon).advantage
-    check_given(question, delta, epsilon)
-    with answering():
-        return _gain(observer_of(question), question)
+@answering()
+def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
+    """`Answer.advantage` of the answer to a question; faster than `answer` if it does not depend on its ε or δ."""
+    if q.fresh and q.rounds > 1:
+        return answer(q, delta, epsilon).advantage
+    check_given(q, delta, epsilon)
+    return _gain(observer_of(q), q)
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """Upper bound of the observer's advantage if it holds all labels to be equally likely."""
-    return conversions.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
+    """Upper bound of the observer's advantage in guessing a label, if all labels are equally likely."""
+    return guessing_advantage.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
 def observer_of(q: Question) -> Accountant:
     """The accountant of the observer that a question names.
 
     Raises:
-        InputError: a combination with no known figure.
+        InputError: the observer is unknown, or no figure is known for the combination of options.
     """
     if q.observer not in OBSERVERS:
         hint = nearest(q.observer, OBSERVERS)
@@ -215,7 +222,7 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
         return MajorityCoalition(users, q.flip_prob, q.members or 0, q.peers, q.num_classes, q.rounds)
     if q.observer == "peer" and q.num_classes == 2 and q.rounds == 1:
         return Peer(users, q.flip_prob, q.peers)
-    if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
+    if q.observer != "learner":  # only ε₀ is known, as in a run
         return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
     if q.num_classes == 2:
         return MajorityExchange(users, q.flip_prob, q.sampling_rate, q.peers, q.rounds)
@@ -230,7 +237,7 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
 
 def _of_labels(q: Question, users: int) -> Observer:
     """The accountant of an observer where there are two classes and every user asks one peer."""
-    any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
+    any_flip_prob = q.observer in ("peer", "eavesdropper")  # their accountants allow α that `LabelExchange` refuses
     exchange = LabelExchange(users, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer" and q.rounds > 1:
         raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
@@ -257,24 +264,24 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """The largest number of neighbours that a question may give each of so many users on a regular overlay."""
+    """The largest number of neighbours that a question may give each of n = `users` users on a regular overlay."""
     return min(LARGEST_DEGREE, users - 1)
 
 
+@answering()
 def certified(q: Question, delta: float, epsilon: float | None) -> str:
-    """The text of a certificate for the learner; ε is by default the one that the accountant certifies.
+    """The text of a certificate of (ε, δ) for the learner; if ε is None, the ε that the accountant certifies.
 
     Raises:
-        InputError: a value outside its range, or (ε, δ) is not proved.
+        InputError: a value is outside its range, or (ε, δ) cannot be proved.
     """
     from p2p_sim.privacy import certificate
 
-    with answering():
-        return certificate(LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
+    return certificate(LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
 
 
 def verifier_source() -> Path:
-    """The path of the stand-alone program that proves certificates, to be copied beside one."""
+    """The path of the stand-alone program that proves certificates."""
     from p2p_sim.privacy.certificates import verify_certificate
 
     return Path(verify_certificate.__file__)

@@ -1,6 +1,6 @@
-"""Local randomizers: what protects a label from an observer who gets no amplification; and ε(δ) up to their ε₀.
+"""Privacy of local randomizers, which add noise to one label; and searches for ε at δ between 0 and their ε₀.
 
-The smallest numbers are no exception: α e^ε is (α e^(ε/2)) e^(ε/2), which does not overflow before α e^ε exceeds one.
+All figures hold for the smallest α, too: α e^ε is computed as (α e^(ε/2)) e^(ε/2), which overflows only above one.
 """
 
 import math
@@ -17,22 +17,22 @@ from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_
 
 Curve = Callable[[float], Bracket]
 OVERFLOW = 700.0
-"""ε from which on e^ε is not formed."""
+"""ε above which e^ε is not computed."""
 _NOTHING = 1450.0
-"""ε above ε₀ of every positive α, the smallest included."""
+"""An ε above ε₀ of every positive α."""
 
 
 class Crossing(NamedTuple):
-    """Two close arguments of a decreasing function: at `above` it is above a limit, at `below` it is not."""
+    """Two close arguments of a decreasing function, which is above a limit at `above` and not above it at `below`."""
 
     above: float
     below: float
 
 
 class Coefficients(NamedTuple):
-    """Factors that express a hockey-stick divergence by the laws A and B of a view given the target's noisy label.
+    """Factors of a hockey-stick divergence of an observer's view, from P - e^ε P' = keep · A - lose · B.
 
-    With P and P' the laws under the two true labels, P - e^ε P' = keep · A - lose · B.
+    P and P' are the laws of the view given the target's true label, A and B the laws given the target's noisy label.
     relative_error: of keep.
     """
 
@@ -85,17 +85,18 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
 
 
 def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
-    """The factors of the laws A and B given the noisy label: P - e^ε P' = keep · A - lose · B.
+    """The factors in P - e^ε P' = keep · A - lose · B for K-ary randomised response (`Coefficients`).
 
     keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
-    expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself;
-    keep is the middle of what is possible and off by at most `relative_error`, lose by less than 8u. keep is 0 where
-    nothing else is possible. Above ε = 700, where e^ε is not formed, lose is too small: for upper bounds only.
+    expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself.
+    keep is the middle of the interval of possible values and off by at most `relative_error`, lose by less than 8u.
+    keep is 0 if no positive value is possible. Above ε = 700, where e^ε is not computed, lose is too small: this serves
+    upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)
-    # g is rounded correctly: K times α may be all but K-1, and a float of (K-1)/K may lie above it; there the true
-    # label is the less likely by u, and δ = max(0, |g| - (1-α)(e^ε-1)), where 1-α is α/(K-1) but for that
+    # g is rounded correctly. K α may be close to K-1, and the double nearest to (K-1)/K may exceed it. Then the true
+    # label is less likely than the others by about u, and δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to α/(K-1)
     if num_classes == 2:
         gap = abs(1.0 - 2.0 * flip_prob)
     else:
@@ -105,7 +106,7 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     if epsilon > OVERFLOW:  # α itself is far below u α e^ε
         half = math.exp(epsilon / 2.0) if flip_prob > 0.0 else 0.0
         lost = flip_prob * half / (num_classes - 1) * half
-    # what keep may be: g - α'(e^ε-1), give or take 16u of either term
+    # the interval in which keep lies: g - α'(e^ε-1), give or take 16u of either term
     error, lose = 2.0**-49 * (gap + lost), gap + (1.0 - flip_prob) * growth
     low, high = max(0.0, gap - lost - error), gap - lost + error
     if high <= 0.0 or gap == 0.0:
@@ -114,7 +115,7 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
 
 
 def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
-    """δ(ε) of one noisy label seen with its owner: max(0, 1-α-e^ε α/(K-1)), exact to rounding, whatever α and ε.
+    """Bounds of δ(ε) of one noisy label seen with its owner, max(0, 1-α-e^ε α/(K-1)), which differ by rounding alone.
 
     Args:
         flip_prob: α in [0, (K-1)/K]; epsilon: ε, at least 0; num_classes: K, at least 2.
@@ -128,15 +129,15 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
 
 
 def outward(lower: float, upper: float) -> Bracket:
-    """The bounds as a bracket within [0, 1], each moved outwards by one rounding and the smallest positive number."""
+    """Two bounds as a bracket in [0, 1], each moved outwards by one rounding and the smallest positive number."""
     down = max(0.0, lower * (1.0 - 2.0**-52) - SUBNORMAL)
     return Bracket(down, min(1.0, upper * (1.0 + 2.0**-52) + SUBNORMAL))
 
 
 def law_epsilon(law: Floats) -> float:
-    """Pure label ε: the largest log-ratio of two inputs' probabilities of an output; infinite if only one can give it.
+    """The pure label ε of a local randomizer: the largest log-ratio of an output's probabilities under two inputs.
 
-    Exact up to the rounding of the table's entries.
+    It is infinite if an output is possible under one input only. It is exact up to the rounding of the table's entries.
 
     >>> round(law_epsilon(np.array([[0.9, 0.1], [0.1, 0.9]])), 12) == round(math.log(9.0), 12)
     True
@@ -153,7 +154,7 @@ def law_epsilon(law: Floats) -> float:
 
 
 def law_delta(law: Floats, epsilon: float) -> float:
-    """δ(ε): the largest hockey-stick divergence between two inputs' output laws.
+    """δ(ε) of a local randomizer: the largest hockey-stick divergence between two inputs' output laws.
 
     Args:
         law: (inputs, outputs) probabilities, rows that sum to one; epsilon: ε, at least 0.
@@ -164,9 +165,9 @@ def law_delta(law: Floats, epsilon: float) -> float:
 
 
 def attained_epsilon(law: Floats, delta: float, top: float) -> float:
-    """A lower bound of the law's ε at δ, between 0 and `top`, by bisection: (ε, δ) fails there; 0 if it never does.
+    """A lower bound of a local randomizer's ε at δ, by bisection on [0, top]: 0, or an ε at which δ does not hold.
 
-    law: as of `law_delta`.
+    law: as for `law_delta`.
     """
     low, high = 0.0, top
     for _ in range(50):
@@ -176,7 +177,10 @@ def attained_epsilon(law: Floats, delta: float, top: float) -> float:
 
 
 def drawn_from_rows(law: Floats, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Noisy outputs (n,) of n labels, each drawn from its label's row of the law, with one uniform number each."""
+    """The outputs (n,) of a local randomizer for labels (n,), each drawn from the row of its label in the law.
+
+    law: as for `law_delta`. rng: gives one uniform number for each label.
+    """
     ends = np.cumsum(law, axis=1)
     ends[:, -1] = 1.0
     drawn, outputs = rng.random(labels.size), np.zeros(labels.size, dtype=np.uint8)
@@ -187,6 +191,7 @@ def drawn_from_rows(law: Floats, labels: NDArray[np.uint8], rng: np.random.Gener
 
 
 def _check_law(law: Floats) -> None:
+    """Raise a ValueError unless the law is a table of probabilities whose rows sum to one."""
     if law.ndim != 2 or np.any(law < 0) or not np.allclose(law.sum(axis=1), 1.0, rtol=0, atol=1e-9):
         raise ValueError("law: must be a table of probabilities whose rows sum to one")
 
@@ -201,10 +206,10 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The statement of ε at δ, by inverting a curve δ(ε) that falls and is 0 from ε₀ on.
+    """The statement of ε at δ, by bisection of a curve δ(ε) that decreases and is 0 from ε₀ on.
 
     Args:
-        curve: bounds of δ(ε). delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
+        curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
         observer, basis, conditions: as in `PrivacyBound`.
     """
     check_delta(delta)
@@ -215,16 +220,23 @@ def invert(
 
 
 def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2) -> Crossing:
-    """Two close ε by bisection: the smaller is `above`, the larger not; both 0 if none is, both ∞ if all are."""
+    """Two close ε in [0, ε₀] by bisection: `above` is true at the smaller and false at the larger one.
+
+    Both are 0 if `above` is false at 0; both are infinite if ε₀ is infinite and `above` is true at 700.
+    """
     low, high = crossing(above, local_epsilon(flip_prob, num_classes), precision)
     return Crossing(high if math.isinf(high) else low, high)
 
 
 def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
-    """Two close ε by bisection: the smaller is `above`, the larger not; both 0 if none is.
+    """Two close ε by bisection: `above` is true at the smaller and false at the larger one.
+
+    Both are 0 if `above` is false at 0.
 
     Args:
-        pure: an ε at which it does not hold; infinite if none is known: then 700 and ∞ are returned if it holds at 700.
+        pure: an ε at which `above` is false, or infinity if none is known. In this case the result is 700 and infinity
+            if `above` is true at 700.
+        precision: largest difference of the two ε, relative to the larger one.
     """
     if not above(0.0):
         return Crossing(0.0, 0.0)
@@ -234,7 +246,10 @@ def crossing(above: Callable[[float], bool], pure: float, precision: float) -> C
 
 
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> Crossing:
-    """Two close values by bisection: the smaller is `above`, the larger not; `low` counts as above, `high` as not."""
+    """Two close values in [low, high] by bisection: `above` is true at the smaller and false at the larger one.
+
+    `above` is not called at `low`, where it counts as true, nor at `high`, where it counts as false.
+    """
     while high - low > max(precision * high, SUBNORMAL):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
@@ -251,17 +266,17 @@ def root(
     slope: float,
     precision: float,
 ) -> Crossing:
-    """Where a decreasing function passes a limit, by secants of ln(curve/limit), and bisection where they do not help.
+    """Two close arguments between which a decreasing function passes a limit, by secants of ln(curve/limit).
 
-    Of a function that is decreasing up to rounding only, the ends are as described, but another pair may lie between
-    them.
+    Steps in which a secant does not help are steps of bisection. If rounding makes the function increase somewhere, it
+    may pass the limit at several places; the result encloses one of them.
 
     Args:
-        curve: the function; its values are at least 0, and may be infinite. limit: above 0.
-        low: counts as above the limit. high: counts as not above.
-        first: an argument from `low` to `high` and the value there.
+        curve: the function, with values of at least 0, which may be infinite. limit: above 0.
+        low, high: arguments at which the function counts as above and as not above the limit.
+        first: an argument in [low, high], and the function's value there.
         slope: a guess of the derivative of ln(curve), negative.
-        precision: of the result, relative to its upper end.
+        precision: largest difference of the two arguments, relative to the larger one.
     """
     point, value = first
     previous, previous_excess, looks = math.nan, math.nan, 0
@@ -270,13 +285,13 @@ def root(
         if high - low <= precision * high:
             return Crossing(low, high)
         looks += 1
-        # the secant through the last two points; every fifth step bisects, so that steps of one side end
+        # the secant through the last two points; every fifth step bisects, lest only one end moves
         excess = math.log(value / limit) if value > 0.0 else -math.inf
         if previous_excess != excess and math.isfinite(previous_excess):
             slope = (excess - previous_excess) / (point - previous)
         previous, previous_excess = point, excess
         guess = point - excess / slope if looks % 5 and -math.inf < slope < 0.0 else math.nan
-        # well inside the bracket, so that it shrinks even where the secant hits one of its ends
+        # not too close to `low` or `high`, so that the interval shrinks even if the secant hits one of these
         margin = min(0.4 * precision * high, 0.25 * (high - low))
         point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
         value = curve(point)
@@ -285,14 +300,14 @@ def root(
 def bisect_twice(
     rough: Callable[[float], bool], curve: Callable[[float], float], limit: float, high: float, precision: float
 ) -> Crossing:
-    """As `bisect` from 0 for "curve is above limit", with fewer calls of an expensive, decreasing function.
+    """`bisect` on an interval from 0 for "curve(x) > limit", with few calls of an expensive, decreasing function.
 
     Args:
-        rough: a quick question whether the function is above the limit; it says yes more often.
-        curve, limit: the function, of values at least 0, and a limit above 0.
-        high: counts as not above. precision: as in `bisect`.
+        rough: a quick test; it is true wherever curve(x) > limit, and elsewhere too.
+        curve, limit: the function, with values of at least 0, and a limit above 0.
+        high: counts as not above the limit. precision: as in `bisect`.
     """
-    # from where the rough question stops, down to an argument above the limit
+    # from the argument at which the rough test becomes false, down to an argument above the limit
     guess = bisect(rough, 0.0, high, 1e-3).below
     low, value = 0.9 * guess, 0.0
     while low > 0.0 and (value := curve(low)) <= limit:
@@ -301,7 +316,7 @@ def bisect_twice(
         return bisect(lambda point: curve(point) > limit, low, guess, precision)
     slope = -math.log(value / limit) / (0.5 * (guess - low))
     ends = root(curve, limit, low, guess, first=(low, value), slope=slope, precision=precision)
-    # the same bisection, which looks only where the answer does not follow from these ends
+    # bisection that calls the function only between these two arguments
     return bisect(
         lambda point: point <= ends.above or (point < ends.below and curve(point) > limit), low, guess, precision
     )

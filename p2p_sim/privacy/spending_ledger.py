@@ -1,15 +1,15 @@
-"""What organisations have spent on releases of their rows, and whom these were shown to."""
+"""A ledger of the ε that organisations spend on releases of their rows, and of who has seen the releases."""
 
 import math
 from dataclasses import dataclass, field
 
 WHOLE = ""
-"""The part of an organisation's rows that is all of them."""
+"""The name of the part that is all rows of an organisation."""
 
 
 @dataclass
 class _Release:
-    """A release of an organisation's rows: which part of the rows it is of, its ε, and who has seen it."""
+    """A release of a part of an organisation's rows, its ε, and the organisations that have seen it."""
 
     owner: int
     part: str
@@ -18,12 +18,12 @@ class _Release:
 
 
 class ReleaseLedger:
-    """What each organisation has spent: ε of its releases, each counted once however many have seen it.
+    """The total ε of each organisation's releases; each release counts once, however many organisations have seen it.
 
-    A release is known by its content. It is paid for once; resent, passed on or seen by many it costs no more
-    (post-processing). Different releases of the same rows add up (basic composition, δ = 0). Releases of disjoint parts
-    of the rows cost the largest part's sum (parallel composition; the parts must be drawn without looking at the rows).
-    A release that was not paid for cannot be shown.
+    A release is identified by its content. To resend it, pass it on or show it to many costs no more (post-processing).
+    The ε of different releases of the same rows add up (basic composition, δ = 0). For releases of disjoint parts of
+    the rows the largest sum of a part counts (parallel composition); the parts must be drawn without looking at the
+    rows. A release that was not paid for cannot be shown.
 
     >>> ledger = ReleaseLedger(2)
     >>> ledger.pay(0, b"a model", 1.0)
@@ -41,12 +41,12 @@ class ReleaseLedger:
         """Enter a release before anybody sees it.
 
         Args:
-            owner: the organisation whose rows it is of, from 0. content: what tells it from other releases, such as a
-                hash.
-            epsilon: ε ≥ 0 of it alone. part: name of the rows it is of, disjoint from other parts.
+            owner: the organisation whose rows are released, from 0.
+            content: identifies the release, such as a hash. epsilon: ε ≥ 0 of this release alone.
+            part: the name of the rows that are released; parts of different names are disjoint.
 
         Raises:
-            ValueError: an owner that does not exist, an ε below 0, or a content that is another's.
+            ValueError: the owner does not exist, ε is below 0, or another owner or part has entered this content.
         """
         if not 0 <= owner < self._organisations or not epsilon >= 0.0:
             raise ValueError(
@@ -58,7 +58,7 @@ class ReleaseLedger:
         release.epsilon = max(release.epsilon, epsilon)
 
     def show(self, content: bytes, to: int) -> None:
-        """Note that an organisation has seen a release; seeing it again changes nothing.
+        """Enter that the organisation `to` has seen a release; to enter this twice changes nothing.
 
         Raises:
             LookupError: nobody has paid for it.

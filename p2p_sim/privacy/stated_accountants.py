@@ -1,4 +1,4 @@
-"""Accountants that restate another's bounds: under further conditions, and a single statement as a whole curve."""
+"""Accountants made from another accountant plus conditions (`Under`), or from a single statement (`OnePoint`)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
 
 @dataclass(frozen=True)
 class Under(Accountant):
-    """An accountant whose bounds hold under further conditions, such as those of public parameters of a message.
+    """The bounds of another accountant under further conditions, for example that a message's parameters are public.
 
     Args:
-        model: the accountant of flipped labels. caveats: the further conditions, which are conditions of every bound.
+        model: the other accountant. caveats: the further conditions.
     """
 
     requires = ANY_MESSAGE
@@ -24,29 +24,29 @@ class Under(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of the model, from which on its δ(ε) is 0."""
+        """The pure ε of `model`."""
         return self.model.pure_epsilon
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the model's bounds, and the caveats."""
+        """The conditions of `model`, then the caveats."""
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), those of the model."""
+        """The bounds of δ(ε) of `model`."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ, those of the model, under its conditions and the caveats."""
+        """The bounds of ε at δ of `model`, under its conditions and the caveats."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 
 @dataclass(frozen=True)
 class OnePoint(Accountant):
-    """What follows from a single statement, ε at δ: the worst mechanism of which it is true.
+    """The accountant of the worst mechanism for which a single statement, ε at δ, is true.
 
-    With probability δ everything is given away, else the label is flipped as randomised response does at ε:
-    δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) up to ε (Kairouz, Oh and Viswanath 2015, Theorem 3.4's pair).
+    This mechanism gives everything away with probability δ; otherwise it flips the label by randomised response at ε.
+    So δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) for ε' up to ε (Kairouz, Oh and Viswanath 2015, Theorem 3.4's pair).
     """
 
     requires = ANYWHERE
@@ -64,23 +64,23 @@ class OnePoint(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """δ of the statement: no finite ε follows from it at a smaller one."""
+        """The statement's δ, below which no finite ε follows from it."""
         return self.stated.delta or TAIL
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the statement, which hold for all that follows from it."""
+        """The conditions of the statement."""
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε) that follows from the statement; the lower one is 0."""
+        """The upper bound of δ(ε) that follows from the statement; the lower bound is 0."""
         check_epsilon(epsilon)
         top, delta = self.stated.epsilon_upper, self.stated.delta
         beyond = -math.expm1(min(epsilon - top, 0.0)) / (1.0 + math.exp(-top))
         return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε at δ that follows from the statement; infinite below its δ."""
+        """The upper bound of ε at δ that follows from the statement, infinite if δ is below the statement's δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
         if more < 0.0:

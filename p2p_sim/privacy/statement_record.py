@@ -1,7 +1,7 @@
-"""Statements as plain values: whole, or apart from the numbers that a table of results holds anyway.
+"""Privacy statements as plain values for JSON: whole, or without the numbers that a row of results holds anyway.
 
-A row of results holds ε and δ in columns. What is said of these columns besides, from the observer to the conditions,
-is the same for many rows, and is kept once: its *terms*, a table by column.
+A row of results holds ε and δ in columns. The rest of the statements, from the observer to the conditions, is the same
+for many rows and is kept once. It is called the row's *terms*, by column.
 """
 
 import hashlib
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.conditions import CLAIMED, PROTOCOL_CONDITIONS, Condition, identifier_of
+from p2p_sim.privacy.conditions import CLAIMED, PROTOCOL_CONDITIONS, Condition
 from p2p_sim.privacy.where_bounds_hold import Stated
 
 Terms = dict[str, dict[str, Any]]
-"""What is said of each column of a row that holds an ε, besides the number."""
+"""By each column that holds an ε: its statement without the numbers."""
 
 
 def whole(bound: PrivacyBound) -> dict[str, Any]:
@@ -33,36 +33,34 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
-    """For each column of a table, what its statement says besides the numbers: observer, conditions and so on.
+    """The terms of a row: for each column, the statement without its numbers, or why a paper's ε does not apply.
 
     Args:
-        statements: by column. claimed_by: the package whose claim they are; empty: the simulator's own.
+        statements: by column. claimed_by: the package that claims the statements; empty: the simulator itself.
     """
     by_column: Terms = {}
     for column, statement in statements.items():
         if isinstance(statement, Stated):
             if statement.fails is not None:
-                by_column[column] = {"not_applicable": _condition(statement.fails)}
+                by_column[column] = {"not_applicable": {"id": statement.fails.identifier, "text": str(statement.fails)}}
             continue
         by_column[column] = {
             "observer": statement.observer,
             "adjacency": statement.adjacency,
             "conditional_on": statement.conditional_on,
             "basis": statement.basis,
-            "conditions": [_condition(condition) for condition in statement.conditions],
+            "conditions": [
+                {"id": name, "text": str(condition)}
+                for name, condition in zip(statement.condition_ids, statement.conditions, strict=True)
+            ],
             # ε₀ of a protocol of one's own is the simulator's statement, whoever wrote the protocol
             "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
         }
     return by_column
 
 
-def _condition(condition: str) -> dict[str, str]:
-    """A condition as plain values, for JSON."""
-    return {"id": identifier_of(condition), "text": str(condition)}
-
-
 def merged(several: Iterable[Terms]) -> Terms:
-    """The terms of several rows as one: for each column all their conditions and every basis, in order."""
+    """The terms of several rows as one: for each column the conditions and bases of all rows, each once, in order."""
     together: Terms = {}
     for row in several:
         for column, here in row.items():
@@ -85,10 +83,10 @@ def identifier(row_terms: Terms) -> str:
 
 
 def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> PrivacyBound | None:
-    """The whole statement about one column of a row, from the row's numbers and its terms; None if there is none.
+    """The whole statement about one column of a row, from the row's numbers and its terms; None if the row has none.
 
     Args:
-        row: with `delta`, the column and, for the learner's figure, `epsilon_lower`. row_terms: the row's terms.
+        row: holds `delta`, the column and, if this is `epsilon_upper`, `epsilon_lower`. row_terms: the row's terms.
     """
     here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:

@@ -1,4 +1,4 @@
-"""Which flip probability, or how many neighbours, bring an observer's ε to a target, as the command line asks."""
+"""Calibration to a target ε, for `p2p-sim calibrate`: of the flip probability, or of the number of neighbours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,19 @@ from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
-"""Most users of a cluster in which numbers of peers are compared; in larger ones hardly any misses a majority."""
+"""Most users of a cluster in which numbers of peers are compared; larger ones hardly ever miss a majority."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The flip probability that brings an observer's ε to a target: one for all clusters, and one for each cluster
-    size.
+    """The flip probabilities that bring an observer's ε to a target.
 
-    flip_prob, each: numbers of few digits, rounded up, so that the target holds at them as they are printed. bound:
-    what is certified at `flip_prob`. sampling_rate: θ; None for an observer whose figure holds for every θ. members: of
-    a coalition, else None. local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether no
-    flip probability of three digits below that of the noise alone is certified.
+    sampling_rate: θ; None for an observer whose ε holds for every θ. epsilon: the target.
+    flip_prob: α for all clusters. each: α by cluster size. Both have few digits and are rounded up, so that the target
+        holds for α as it is printed.
+    bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
+    noise_alone: whether the target needs the α at which ε₀ alone meets it, so that the exchange adds nothing.
+    members: of a coalition, else None.
     """
 
     sampling_rate: float | None
@@ -58,7 +59,7 @@ def calibrated(
         degree: neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
 
     Raises:
-        InputError: a value outside its range or missing, or a combination with no known figure.
+        InputError: a value is missing or outside its range, or no figure is known for the combination.
     """
     if sampling_rate is None and observer in RATED:
         raise InputError(
@@ -73,7 +74,7 @@ def calibrated(
         )
 
     def certified(alpha: float, size: int) -> bool:
-        # of a majority without noise no figure is known
+        # for a majority of labels without noise no figure is known
         return (alpha > 0.0 or peers == 1) and sees(alpha, size).satisfies(epsilon, delta)
 
     with answering():
@@ -81,31 +82,28 @@ def calibrated(
         check_positive_epsilon(epsilon)
         # the smallest α of each size, then the numbers of few digits that are printed
         exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in sorted(set(sizes))}
-        noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
         each = {size: few_digits(alpha, num_classes) for size, alpha in exact.items()}
         alpha = max(each.values())
         bounds = [sees(alpha, size).epsilon(delta) for size in each]
-    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    theta_or_any = sampling_rate if observer in RATED else None
-    local = local_epsilon(alpha, num_classes)
     return Calibration(
-        sampling_rate=theta_or_any,
+        sampling_rate=sampling_rate if observer in RATED else None,
         epsilon=epsilon,
         flip_prob=alpha,
         each=each,
-        bound=worst,
-        local=local,
-        noise_alone=noise_alone,
+        bound=max(bounds, key=lambda bound: bound.epsilon_upper),
+        local=local_epsilon(alpha, num_classes),
+        noise_alone=max(exact.values()) >= local_flip_prob(epsilon, num_classes),
         members=members,
     )
 
 
 @dataclass(frozen=True)
 class PeersComparison:
-    """Numbers of peers at the same target, each with the noise that it needs and how often it misses a majority.
+    """Numbers of peers at the same target: the noise that each needs, and how often it misses a cluster's majority.
 
-    majority: share of a cluster's users who hold its commoner label. calibrations: by the number of peers.
-    errors: probability that most submissions are not that label, in the cluster where this is likeliest.
+    majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers.
+    errors: by number of peers, the probability that most submissions are not the commoner label, in the cluster size
+        where this is likeliest.
     """
 
     majority: float
@@ -114,7 +112,7 @@ class PeersComparison:
 
     @property
     def best(self) -> int:
-        """The number of peers with the least error, the smallest of those whose errors are as good as 0."""
+        """The number of peers with the least error; the smallest one if several errors are at most `NO_ERROR`."""
         return min(self.errors, key=lambda k: (max(self.errors[k], NO_ERROR), k))
 
 
@@ -127,14 +125,14 @@ def compared_peers(
     delta: float,
     majority: float = 0.6,
 ) -> PeersComparison:
-    """Calibrate each number of peers to the learner's (ε, δ); all that is looked at is public.
+    """Calibrate each number of peers to the learner's (ε, δ) and compare their errors; this uses public values only.
 
     Args:
         sizes: of the clusters. numbers: of peers, odd. sampling_rate, epsilon, delta: as of `calibrated`.
-        majority: share of the users of a mixed cluster who hold its commoner label, above 1/2 and at most 1.
+        majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
 
     Raises:
-        InputError: a value outside its range or missing.
+        InputError: a value is missing or outside its range.
     """
     if not 0.5 < majority <= 1.0:
         raise InputError(f"--majority {majority:g}: must be above 0.5 and at most 1")
@@ -145,10 +143,9 @@ def compared_peers(
         )
     calibrations, errors = {}, {}
     for k in sorted(set(numbers)):
-        calibration = calibrated(sizes, 2, sampling_rate, epsilon=epsilon, delta=delta, peers=k)
-        kernel, rate = MajorityKernel(((k, 1.0),)), sampling_rate or 1.0
-        calibrations[k] = calibration
-        errors[k] = max(missed(size, calibration.flip_prob, kernel, rate, majority) for size in set(sizes))
+        calibrations[k] = calibrated(sizes, 2, sampling_rate, epsilon=epsilon, delta=delta, peers=k)
+        alpha, kernel, rate = calibrations[k].flip_prob, MajorityKernel(((k, 1.0),)), sampling_rate or 1.0
+        errors[k] = max(missed(size, alpha, kernel, rate, majority) for size in set(sizes))
     return PeersComparison(majority, calibrations, errors)
 
 
@@ -156,9 +153,9 @@ def compared_peers(
 class EnoughNeighbours:
     """The smallest number of neighbours found that brings the learner's ε to a target.
 
-    degree: of a regular overlay; None: none of up to `most` does. target: ε. bound: what is certified with this
-    degree, with `most` neighbours where there is none. everybody: what is certified if users may ask everybody.
-    local: ε₀, which the noise on a label alone gives.
+    degree: of a regular overlay; None if no degree up to `most` suffices. target: ε.
+    bound: the statement with this degree, or with `most` neighbours if there is none. everybody: the statement if users
+        may ask everybody. local: ε₀ of a noisy label alone.
     """
 
     degree: int | None
@@ -170,17 +167,18 @@ class EnoughNeighbours:
 
 
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest degree of a regular overlay found at which the learner's (ε, δ) holds; the question's own degree
-    plays no part.
+    """The smallest degree of a regular overlay found at which the learner's (ε, δ) holds.
+
+    q: the question; its degree is ignored.
 
     Raises:
-        InputError: a value outside its range, or another observer than the learner of two classes.
+        InputError: a value is outside its range, or the question is not about the learner and two classes.
     """
     users = users_of(q)
     with answering():
         check_delta(delta)
         check_positive_epsilon(epsilon)
-        # beside the smallest degree: everybody as a neighbour, and the most neighbours that are tried
+        # to compare with: users who may ask everybody, and the largest degree
         everybody = observer_of(q).epsilon(delta)
         most = largest_degree(users)
         widest = on_overlay(q, users, most)

@@ -1,4 +1,4 @@
-"""Answers as people read them: the same lines on a terminal and in a browser."""
+"""The words of answers to privacy questions, the same on a terminal and in a browser."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -16,7 +16,7 @@ PROTECTED = {
     "label": "It protects one user's label",
     "example": "It protects one user's whole example, features and label",
 }
-"""What a statement protects, by adjacency."""
+"""The sentence that says what a statement protects, by adjacency."""
 EACH_NETWORK = "Each realised network has a figure of its own: the worst is shown, and they must not be averaged."
 ADDS_NOTHING = (
     "The noise on a label alone needs this α, rounded up. The exchange adds nothing here: with it, too, no smaller α "
@@ -25,7 +25,7 @@ ADDS_NOTHING = (
 
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
-    """The lines of an answer, each a name and a figure: the bounds, ε₀ and the paper's ε, rounded to the safe side."""
+    """The lines of an answer, each a name and a figure: the bounds, the paper's ε and ε₀, rounded to the safe side."""
     from p2p_sim.privacy.questions import RATED
 
     bound = answer.bound
@@ -35,7 +35,7 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
         size += f", each of whom asks {question.peers} peers"
     if question.degree is not None:
         size += f", each with {question.degree:,} neighbour{'s' * (question.degree != 1)}"
-    # about whom, then the bracket of δ or of ε, then what it is held against
+    # the cluster and the observer, then the bounds of δ or ε, then the figures to compare
     lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]
     if answer.delta_upper is not None and answer.delta_lower is not None:
         lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(answer.delta_upper, True)))
@@ -48,21 +48,21 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
 
 
 def gain(question: "Question", advantage: float) -> str:
-    """The observer's advantage as a sentence about 100 labels; advantage: as of an `Answer`."""
+    """A sentence that states the observer's advantage as right guesses of 100 labels; advantage: `Answer.advantage`."""
     who = SEES[question.observer]
     if question.members is not None:
         who = f"a coalition of {question.members:,} with the learner"
     sentence = guessed(who, 1.0 / question.num_classes, advantage, equally_likely(question.num_classes))
-    if question.observer == "peer":  # of a flipped label 1 - α are right
+    if question.observer == "peer":  # a noisy label is right with probability 1 - α
         sentence += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
     return sentence
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """A warning, in words, if δ allows that a peer or a coalition gets the target's noisy label itself; else empty.
+    """A warning if δ is so large that a peer or coalition may receive the target's own noisy label; else empty.
 
-    requests: how many the observer makes, each to a uniform one of n users; one reaches the target with probability
-    1 - (1 - 1/n)^requests.
+    requests: how many requests the observer makes, each to a uniform one of n users. Some request reaches the target
+    with probability 1 - (1 - 1/n)^requests.
     """
     if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
         return ""
@@ -76,7 +76,7 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, reques
 
 
 def calibration_lines(calibration: "Calibration") -> list[Line]:
-    """The lines of a calibration: the flip probability for all clusters and for each size, with the ε certified."""
+    """The lines of a calibration: the flip probability for all clusters and for each size, and the certified ε."""
     bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
         ("flip probability α, all clusters", f"{calibration.flip_prob}"),
@@ -102,16 +102,18 @@ def peers_lines(comparison: "PeersComparison") -> list[Line]:
 
 
 def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
-    """The lines for a number of neighbours: the smallest that meets a target, ε if users may ask everybody, and ε₀."""
+    """The lines for the smallest number of neighbours that meets a target, and for the figures to compare."""
     bound, everybody = neighbours.bound, neighbours.everybody
     if neighbours.degree is None:
-        looked_at, degree = neighbours.most, f"none: {neighbours.most:,} neighbours are not enough"
+        number, degree = neighbours.most, f"none: {neighbours.most:,} neighbours are not enough"
     else:
-        looked_at, degree = neighbours.degree, f"{neighbours.degree:,} neighbours"
-    epsilon = f"{bound_text(bound.epsilon_upper, True)} (target {neighbours.target:g})"
+        number, degree = neighbours.degree, f"{neighbours.degree:,} neighbours"
     return [
         ("smallest degree of the overlay", degree),
-        (f"  ε with {looked_at:,}, at δ = {bound.delta:g}", epsilon),
+        (
+            f"  ε with {number:,}, at δ = {bound.delta:g}",
+            f"{bound_text(bound.epsilon_upper, True)} (target {neighbours.target:g})",
+        ),
         ("  ε if users may ask everybody", bound_text(everybody.epsilon_upper, True)),
         ("  noisy label alone, ε₀", bound_text(neighbours.local, True)),
         ("observer", bound.observer),
@@ -120,9 +122,9 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """A phrase that says whom a statement protects and from whom; it ends in "if", for the conditions to follow.
+    """A phrase that says what a statement protects and from whom; it ends in "if", before the list of conditions.
 
-    A statement that promises nothing (see `promises`) gives a whole sentence that says why.
+    For a statement that promises nothing (see `promises`), it is a whole sentence that says why.
     """
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
@@ -152,13 +154,13 @@ SEES = {
     "coalition": "a coalition with the learner",
     "eavesdropper": "somebody who reads every message",
 }
-"""Who guesses, by observer."""
+"""The words for somebody who guesses labels, by observer."""
 _ROUNDING = Decimal("1e-9")
-"""By so much a figure may lie beyond a decimal and still be rounded to it: it is the rounding of a computation."""
+"""A figure that is this far beyond a decimal is still rounded to it: the difference is an error of rounding."""
 
 
 def of_hundred(share: float, up: bool) -> str:
-    """A share of 100 users in one decimal, rounded up or down.
+    """A share in percent with one decimal, rounded up or down.
 
     >>> of_hundred(0.54211, True), of_hundred(0.5, False), of_hundred(1 / 3, False)
     ('54.3', '50', '33.3')
@@ -169,21 +171,24 @@ def of_hundred(share: float, up: bool) -> str:
 
 
 def guessed(who: str, without: float, advantage: float, knowledge: str, them: str = "them") -> str:
-    """A sentence that says an advantage as right guesses of 100: rounded up with it, and down without it.
+    """A sentence that states an advantage as right guesses of 100 labels, with and without what users sent.
+
+    The number with what users sent is rounded up, the number without it down.
 
     >>> guessed("A", 0.5, 0.0412, equally_likely(2))
     'Of 100 labels, A guesses at most 54.2 right on average; without them 50 (if both labels are equally likely).'
 
     Args:
-        who: guesses. without: share of right guesses without what users sent. advantage: how much more, at most.
-        knowledge: what is known without that. them: what users sent.
+        who: the words for the observer. without: share of right guesses without what users sent.
+        advantage: upper bound of the increase of this share. knowledge: the words for what the observer knows anyway.
+        them: a pronoun for what users sent.
     """
     most, less = of_hundred(min(1.0, without + advantage), True), of_hundred(without, False)
     return f"Of 100 labels, {who} guesses at most {most} right on average; without {them} {less} ({knowledge})."
 
 
 def equally_likely(num_classes: int) -> str:
-    """The words for a uniform prior: that all labels are equally likely.
+    """The words for a uniform prior.
 
     >>> equally_likely(2), equally_likely(10)
     ('if both labels are equally likely', 'if all 10 labels are equally likely')

@@ -1,4 +1,4 @@
-"""The worst of many clusters: ε of each, the largest δ, and a coarse law of the privacy loss."""
+"""Privacy in the worst of many clusters: ε of each, the largest δ, and a coarse law of the privacy loss."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, worst_bound
-from p2p_sim.privacy.conversions import certified_delta
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.exchange.kary import KaryExchange
@@ -19,25 +18,25 @@ from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 EVERY = 16
-"""Most models for each of which ε is found."""
+"""Most accountants that are each asked for ε."""
 _SLACK = 1.002
-"""By which the first accountant's δ is raised, so that others need not be looked at closely."""
+"""Factor on the first accountant's δ, after which a quick comparison usually suffices for all others."""
 
 
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
-    """The statement of ε at δ for each model, in their order, of which the largest is certified for all.
+    """The statement of ε at δ for each accountant, in order.
 
-    Among more than 16, only the first, the last and those worse than all before are computed. The others are certified
-    at the largest ε so far: that is then their upper bound, and their lower bound is 0.
+    Up to 16 accountants are each asked for ε. Of more, the first and the last are asked, and each that does not hold at
+    the largest ε so far. For each other accountant this ε is the upper bound, and 0 the lower one.
 
     Args:
-        models: at least one, ordered so that earlier ones are expected to be worse (smaller clusters).
+        models: the accountants, at least one; earlier ones are expected to be worse (smaller clusters).
         delta: δ in (0, 1).
     """
     if len(models) <= EVERY:
         return [model.epsilon(delta) for model in models]
     worst = models[0].epsilon(delta)
-    # those between: no worse than the worst so far, or evaluated
+    # between the first and the last: certified at the worst ε so far, or asked for ε
     bounds = [worst]
     all_held = math.isfinite(worst.epsilon_upper) and satisfied(models[:-1], worst.epsilon_upper, delta)
     for model in models[1:-1]:
@@ -50,10 +49,11 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """For each ε a certified δ that holds for all models, of which the first is expected to be the worst.
+    """For each ε, a certified δ that holds for all accountants, of which the first is expected to be the worst.
 
-    For exchanges whose smallest cluster is small it is computed from that cluster: mostly within 3% of the largest δ,
-    seldom twice as large. Otherwise it is the first model's δ, raised by 0.2% if the others are certified there.
+    For exchanges with a small smallest cluster, `many_clusters.deltas` computes it from that cluster. The result is
+    mostly within 3% of the largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised by
+    0.2% if all others are certified at this value.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
@@ -66,10 +66,10 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """A certified δ(ε) of all models: `delta`, the first one's, raised by 0.2% if that suffices, else the largest.
+    """A certified δ(ε) of all accountants: `delta`, the first one's, raised by 0.2% if this suffices; else the largest.
 
-    At ε = 0 each model's δ is computed, which is as fast as a comparison and is cached for other runs. For more than
-    two classes a comparison is faster, as it needs no lower bounds.
+    At ε = 0 every accountant's δ is computed: this is as fast as a comparison, and the result is cached for other runs.
+    With more than two classes a comparison is faster, as it needs no lower bounds.
     """
     raised = min(1.0, delta * _SLACK)
     if 0.0 < raised < 1.0 and satisfied(models, epsilon, raised):
@@ -79,36 +79,36 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
     largest = delta if epsilon == 0.0 else raised
     for model in models[1:]:
         if not 0.0 < largest < 1.0 or not model.satisfies(epsilon, largest):
-            largest = max(largest, certified_delta(model, epsilon))
+            largest = max(largest, model.certified_delta(epsilon))
     return largest
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ), which the first model certifies, is certified for all others in one computation.
+    """Whether one computation certifies (ε, δ) for all accountants but the first, which certifies it anyway.
 
-    False also where no computation is faster than one by one.
+    Also False where such a computation is not faster than one accountant after another.
     """
     exchanges = _settings(models)
     return len(exchanges) > 1 and many_clusters.satisfied(exchanges[1:], epsilon, delta)
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The learner's exchange of each model; an empty list if some model is not of that kind."""
+    """The cluster of each accountant if all of them are `LabelExchange`, else an empty list."""
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 
 
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
-    """Upper bound of the accountant's δ(ε), cached: computed once for equal accountants."""
+    """The upper bound of the accountant's δ(ε), computed once for equal accountants."""
     return model.delta(epsilon).upper
 
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """The accountant of all users together, each of whom has one of several accountants: the largest δ at every ε.
+    """The accountant for users each of whom has one of several accountants: the largest δ at every ε.
 
-    models: at least one, about one observer and adjacency.
+    models: the accountants, at least one, all about the same observer and adjacency.
     """
 
     requires = ANYWHERE
@@ -117,51 +117,53 @@ class WorstOf(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest of the models' pure ε, from which on every δ(ε) is 0."""
+        """The largest pure ε of an accountant, from which on every δ(ε) is 0."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The largest of the models' `least_delta`: the smallest δ at which all of them have a bound of ε."""
+        """The largest `least_delta` of an accountant: the smallest δ at which all have a bound of ε."""
         return max(model.least_delta for model in self.models)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold: those of all models."""
+        """The conditions of all accountants, each once."""
         return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): the largest of the models' lower and of their upper bounds."""
+        """Bounds of the largest δ(ε) of an accountant."""
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """For each ε, the bounds of the largest δ(ε) of a model."""
+        """Bounds of the largest δ(ε) of an accountant, for each ε."""
         each = zip(*(model.profile(epsilons) for model in self.models), strict=True)
         return [Bracket(max(b.lower for b in brackets), max(b.upper for b in brackets)) for brackets in each]
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The statement of the largest ε at δ, under the conditions of all models."""
+        """The statement of the largest ε at δ, under the conditions of all accountants."""
         return worst_bound([model.epsilon(delta) for model in self.models])
 
 
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
-    """A law that dominates the accountant's: from δ at three ε, the stated (ε, δ), and the ε from which on δ is 0.
+    """A law of the privacy loss that dominates the accountant, from few points of δ(ε) for speed.
 
-    It is quick enough for every row, and certified at every ε: δ is convex in e^ε, so that it lies below the lines
-    between these points. Of many models the first is looked at, and the others are only held against it. Where the
-    place of a user in the network matters, δ is slow to compute, and the statement alone is used.
+    The points are δ at up to three ε, the stated (ε, δ), and the pure ε, from which on δ is 0. The law is certified at
+    every ε, as δ is convex in e^ε and so lies below the lines between the points. For `FetchDistribution` and
+    `CappedFetch`, whose δ is slow to compute, the points at the three ε follow from the statement alone.
 
     Args:
-        model: whose δ it is. stated: an ε at a δ that it certifies.
+        model: the accountant. stated: its statement at some δ.
     """
     models = list(model.models) if isinstance(model, WorstOf) else [model]
-    if stated.epsilon_upper > LARGEST_EPSILON:  # infinite, or e^ε is
+    if stated.epsilon_upper > LARGEST_EPSILON:  # ε or e^ε is infinite
         return LossLaw.of([0.0], [1.0])
     pure = min(model.pure_epsilon, stated.epsilon_upper if stated.delta == 0.0 else math.inf)
     top = min(stated.epsilon_upper, pure)
     # δ at the stated ε, at up to three smaller ones, and at the pure ε
     points = {top: 0.0 if top >= pure else stated.delta}
-    smaller = _below(top)
+    # 0 and two powers of 2, which similar runs share in the cache; the larger is the largest that is at most .7 top
+    middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])
+    smaller = [0.0, middle / 2.0, middle] if top > 0.0 else []
     if any(isinstance(each, FetchDistribution | CappedFetch) for each in models):
         points |= {epsilon: OnePoint(stated).delta(epsilon).upper for epsilon in smaller}
     elif smaller:
@@ -170,11 +172,3 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
         points[pure] = 0.0
     points = dict(sorted(points.items()))
     return LossLaw.of(list(points), list(points.values()), pure)
-
-
-def _below(top: float) -> list[float]:
-    """Up to three ε below `top`, for a coarse law: 0 and two powers of 2, which similar runs share in the cache."""
-    if top <= 0.0:
-        return []
-    middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])  # the largest power of 2 that is at most .7 top
-    return [0.0, middle / 2.0, middle]

@@ -1,4 +1,4 @@
-"""What to know about a scenario before it runs: what its own data hold, and what is likely not meant."""
+"""Facts and warnings about a scenario before it runs: its own data, and settings that are likely mistakes."""
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.notebook_view import count
@@ -11,7 +11,7 @@ UNEVEN = 100.0
 
 
 def advice(case: Replicate) -> list[str]:
-    """Warnings about what a scenario's author probably does not mean, each in a line with a way out.
+    """Warnings about likely mistakes in a scenario, a line each, which says how to avoid the mistake.
 
     Raises:
         InputError: the data cannot be read.
@@ -54,10 +54,10 @@ def _waiting(case: Replicate) -> list[str]:
 
 
 def examined(case: Replicate) -> list[str]:
-    """What `p2p-sim validate` prints of a scenario: its hash, and what is found in its own data or in a plug-in.
+    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on the user's own data.
 
-    For a population of one's own, or a plug-in's mechanism, replicate 0 is prepared up to the exchange. A mechanism of
-    a plug-in is also asked for its bounds, so that a wrong matrix or accountant is refused before any run.
+    If the data are the user's own, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange. A
+    plug-in's mechanism is also asked for its bounds, so that a wrong matrix or accountant is refused before any run.
 
     Raises:
         InputError: something is missing or does not fit.

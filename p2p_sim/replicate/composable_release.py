@@ -1,13 +1,13 @@
-"""What one run of a scenario released, as something that can be composed."""
+"""The release of one replicate as a part of a composition of several releases."""
 
 import math
 from pathlib import Path
 
-from p2p_sim.base.errors import InputError, count_of, optional_path
+from p2p_sim.base.errors import InputError
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.composition import RunRelease
 from p2p_sim.privacy.stated_accountants import OnePoint
-from p2p_sim.replicate.replicate import Replicate, scenario_of
+from p2p_sim.replicate.replicate import Replicate, count_of, optional_path, scenario_of
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
@@ -18,7 +18,7 @@ def release(
     data_dir: str | Path | None = None,
     at_delta: float = 1e-8,
 ) -> RunRelease:
-    """What a replicate released, for `compose`: its accountant, and what its random numbers depend on.
+    """The release of a replicate for `compose`: its accountant, and the seeds of its random numbers.
 
     Args:
         scenario: what to run, the path of its file, or the name of a shipped one; `noise_salt` gives the same users

@@ -1,4 +1,4 @@
-"""What is learned from the release of one case, and how good it is."""
+"""Learning from the release of one replicate, and the errors of what was learned."""
 
 import pickle
 from dataclasses import dataclass, field
@@ -25,7 +25,6 @@ from p2p_sim.mechanisms.outcome import (
     ModelRelease,
     Outcome,
     Predictor,
-    Release,
     Tally,
 )
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
@@ -38,12 +37,12 @@ _OFF = 1e-3
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """What was learned from a release.
+    """Figures of the model that was learned from a release.
 
-    risk: of the model that learned from it. honest: of one that learned from the same replicate with everybody honest;
-    None if everybody was. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
+    risk: of that model. honest: of the model learned from the same replicate without adversaries; None if there are
+    none. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
     groups: share and error rates of the groups that the scenario asks for, by column of the row.
-    values: figures of labels that are numbers, or of a density or a rule of cells, by column of the row; else none.
+    values: by column of the row, figures of labels that are numbers, of a density or of a rule of cells; else empty.
     """
 
     risk: Risk
@@ -54,14 +53,14 @@ class LearnedModel:
 
 
 def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> LearnedModel:
-    """Learn from a release, and from that of honest users where some were not."""
+    """Learn from a release and, if there are adversaries, from the release of the same replicate without them."""
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
         # densities are released of users in arrays alone
         figures = density_figures(cast(Population, people), outcome.release)
         return LearnedModel(Risk(None, None), honest=None, floor=None, groups={}, values=figures)
     if isinstance(mechanism, ProtocolMechanism) and not len(outcome.labels):
-        return LearnedModel(Risk(None, None), None, None, {})  # a protocol among users alone
+        return LearnedModel(Risk(None, None), None, None, {})  # nothing reaches a learner
     predicted = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.without_adversaries()) is not None:
         # with adversaries, users are held in arrays
@@ -79,86 +78,76 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
 
 
 def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
-    """What the private model predicts for the held-out rows, and what the model without privacy does if the learner has
-    one.
-    """
+    """Predictions for the held-out rows: of the private model and, if the learner has one, of one without privacy."""
     learner = case.scenario.learner.seeded(case.streams)
     private = learned_from(case, people, mechanism, outcome)
     reference = None
     if learner.has_reference:
         reference = _nonprivate(case, people, outcome.truth)
-        offer = offer_of(LEARNERS, learner.kind)
-        reference = checked_predictor(reference, offer, (learner, "fit"), people.num_classes)
+        if (offer := offer_of(LEARNERS, learner.kind)) is not None:
+            reference = checked_predictor(reference, offer, (learner, "fit"), people.num_classes)
     return predict(people, private, reference)
 
 
 def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predictor:
-    """The model that the case's learner makes of a release; of the users only features and clusters are looked at.
+    """The model that a replicate's learner makes of a release; true labels are not looked at.
 
     Raises:
-        InputError: a density is released, of which no model is made.
+        InputError: a density is released, from which no model is learned.
     """
     learner, release = case.scenario.learner.seeded(case.streams), outcome.release
     classes, offer = people.num_classes, offer_of(LEARNERS, learner.kind)
-    if isinstance(release, ModelRelease):
-        offer = offer_of(MECHANISMS, case.scenario.mechanism.kind)
-        return checked_predictor(release.predictor, offer, (mechanism, "release"), classes)
     if isinstance(release, DensityRelease):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
-    if people.law is not None and learner.takes_counts and (tally := _tally(people, release)) is not None:
-        predictor = learner.learn_counts(Counted.of(people.law, tally.counts))
-        return checked_predictor(predictor, offer, (learner, "learn_counts"), classes)
-    # a tally has been learned from above: what remains are labels of users in arrays
-    people, release = cast(Population, people), cast(LabelRelease, release)
-    law: Any = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
-    # the law that a plug-in states must fit the labels that it released
+    # labels at the points of a known law may be learned from by their counts
+    tally = release if isinstance(release, Tally) else None
+    learned: tuple[object, str]
+    if people.law is not None and isinstance(release, LabelRelease) and learner.takes_counts and release.kind == "hard":
+        tally = _counted(people, release.user, release.payload)
+    if isinstance(release, ModelRelease):
+        offer = offer_of(MECHANISMS, case.scenario.mechanism.kind)
+        learned = mechanism, "release"
+        predictor = release.predictor
+    elif people.law is not None and tally is not None:
+        predictor, learned = learner.learn_counts(Counted.of(people.law, tally.counts)), (learner, "learn_counts")
+    else:
+        people, release = cast(Population, people), cast(LabelRelease, release)
+        public = people.features, release, classes, people.cluster_offsets
+        law = _noise_law(mechanism, outcome, classes) if learner.uses_noise_law and release.kind == "hard" else None
+        predictor, learned = learner.learn(Received(*public, law, mechanism.value_law(outcome))), (learner, "learn")
+    return predictor if offer is None else checked_predictor(predictor, offer, learned, classes)
+
+
+def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLaw | None:
+    """The law of the noise on released hard labels; the law that a plug-in states must fit the labels."""
+    law: Any = mechanism.noise_law(outcome)
     if (maker := maker_of(mechanism)) is not None and law is not None:
-        right = (
-            isinstance(law, NoiseLaw) and law.num_classes == classes and len(law.groups(len(release))) == len(release)
-        )
+        count = len(outcome.labels)
+        right = isinstance(law, NoiseLaw) and law.num_classes == classes and len(law.groups(count)) == count
         wanted = f"must give None or a NoiseLaw of {classes} classes, with a group for each label if it has groups"
         require(method_of(maker, mechanism, "noise_law"), right, wanted)
-    public = people.features, release, classes, people.cluster_offsets
-    predictor = learner.learn(Received(*public, law, mechanism.value_law(outcome)))
-    return checked_predictor(predictor, offer, (learner, "learn"), classes)
-
-
-def _tally(people: People, release: Release | Tally) -> Tally | None:
-    """Released hard labels, counted at the points of a known law whose clusters the users are in; None elsewhere."""
-    if isinstance(release, Tally):
-        return release
-    if not isinstance(release, LabelRelease) or release.kind != "hard":
-        return None
-    return _counted(people, release.user, release.payload)
+    return law  # type: ignore[no-any-return]
 
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
-    """Labels of some users, counted at the points of a known law whose clusters they are in; None elsewhere."""
+    """Labels of some users, counted at the points of a known law whose own clusters the users are in; else None."""
     if not isinstance(people, Population) or people.law is None or people.point is None or not people.law_clusters:
         return None
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-def size_of(predictor: Predictor) -> int:
-    """The size of a model in bytes, with all that it refers to: some of scikit-learn's hold all that they
-    learned from.
-    """
-    arrays: list[pickle.PickleBuffer] = []
-    rest = pickle.dumps(predictor, protocol=5, buffer_callback=arrays.append)
-    return len(rest) + sum(array.raw().nbytes for array in arrays)
-
-
-@cached(  # everything that the model depends on: the users, and the learner
-    LRUCache(KEPT, size_of),
+# the key is everything that the model depends on; the size counts rows that a model of scikit-learn may hold
+@cached(
+    LRUCache(KEPT, lambda model: len(pickle.dumps(model))),
     key=lambda case, people, truth=None: (
         *case.people_key, type(case.scenario.learner), case.scenario.learner.model_dump_json()
     ),
     lock=Lock(),
 )  # fmt: skip
 def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
-    """The model that the case's learner makes of true labels.
+    """The model that a replicate's learner makes of true labels.
 
-    The last few are kept, since the runs of other mechanisms are compared with the same ones.
+    The last few models are kept, since runs of other mechanisms are compared with the same model.
     """
     learner = case.scenario.learner.seeded(case.streams)
     if people.law is not None and learner.takes_counts:
@@ -175,9 +164,9 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
 
 @dataclass(frozen=True)
 class CheckedPredictor:
-    """A predictor whose every answer must be probabilities.
+    """A predictor of a plug-in, whose every answer is checked to be probabilities.
 
-    offer: whose it is. num_classes: K.
+    offer: the plug-in's kind. num_classes: K.
     """
 
     predictor: Predictor
@@ -199,18 +188,16 @@ class CheckedPredictor:
         return answer  # type: ignore[no-any-return]
 
 
-def checked_predictor(predictor: Any, offer: Offer | None, learned: tuple[object, str], num_classes: int) -> Predictor:
-    """A predictor of a plug-in, checked whenever it is asked; one of the simulator's own kinds as it is.
+def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str], num_classes: int) -> Predictor:
+    """A predictor that a plug-in learned, checked whenever it predicts.
 
     Args:
-        predictor: what was learned. offer: whose kind learned it; None: the simulator's own. learned: the object whose
-            method gave it, and the name of the method. num_classes: K.
+        predictor: what a method of the plug-in gave. offer: the plug-in's kind. learned: the object that has the
+            method, and the method's name. num_classes: K.
 
     Raises:
-        InputError: it is no predictor.
+        InputError: the method gave no predictor.
     """
-    if offer is None:
-        return predictor  # type: ignore[no-any-return]
     if isinstance(predictor, ByCluster):
         parts = predictor.predictors.items()
         return ByCluster({c: checked_predictor(part, offer, learned, num_classes) for c, part in parts})

@@ -1,4 +1,4 @@
-"""Figures of one replicate's network: what travelled when, who was served, and the overlay around the worst placed."""
+"""Figures of one replicate's network: message times, users' loads and ε, and the overlay around one user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MOST_DRAWN = 400
 
 @dataclass(frozen=True, eq=False)
 class OverlayPart:
-    """A part of an overlay to look at: `users` (p,) of one cluster, edges (e, 2) as positions among them."""
+    """A part of an overlay for a figure: users (p,) of one cluster, and edges (e, 2) as positions among them."""
 
     cluster: int
     users: Counts
@@ -25,10 +25,12 @@ class OverlayPart:
 
 
 def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAWN) -> OverlayPart:
-    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed.
+    """The overlay of the cluster that has the user with the largest certified ε.
+
+    If the cluster has more than `most` users, the part has the `most` users nearest to her.
 
     Args:
-        network: what happened in a run. overlay: who may ask whom in it. most: users that the part may have.
+        network: the observed network. overlay: who may ask whom. most: users that the part may have.
     """
     worst = int(np.argmax(network.epsilon))
     cluster = network.cluster(worst)
@@ -43,7 +45,7 @@ def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAW
 
 
 def _travelled(network: ObservedNetwork, edges: Counts) -> Bools:
-    """Along which edges (e, 2), pairs of users, a reply came in time (e,)."""
+    """Whether a reply came in time along each edge (e,); edges: (e, 2) pairs of users."""
     replies = network.messages.select((network.messages.kind == REPLY) & ~network.messages.late)
     ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
     return np.isin(np.sort(edges, axis=1) @ (network.num_users, 1), ends @ (network.num_users, 1))
@@ -61,7 +63,10 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
 
 
 def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
-    """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
+    """Draw the figures into a directory, where they replace those of an earlier run, and return their files.
+
+    Each figure is written whole or not at all.
+    """
     from p2p_sim.figures import message_times as figures
     from p2p_sim.figures.epsilons import plot_epsilon, plot_overlay
 

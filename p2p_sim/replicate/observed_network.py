@@ -1,4 +1,4 @@
-"""What happened on the network in one replicate: arrays by user, numbers for a table, and figures."""
+"""The network of one replicate as it was observed: arrays by user, and numbers for a table."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.whole_files import no_directory
 from p2p_sim.exchange.peers import ONE_PEER
-from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace, Sent
+from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace
 from p2p_sim.mechanisms.exchange_accounting import user_epsilons
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.privacy.bound import PrivacyBound, worst_bound
 from p2p_sim.privacy.statement_record import whole
-from p2p_sim.replicate import row as rows
+from p2p_sim.replicate import row
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import Completed, exchange
@@ -31,7 +31,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ObserverTraffic:
-    """What reached one observer's eyes: delivered messages, and their bytes, headers included."""
+    """The delivered messages that one observer saw: their number, and their bytes, headers included."""
 
     messages: int
     bytes: int
@@ -39,11 +39,11 @@ class ObserverTraffic:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What users held and what their computers made of it: for pictures of what happened, never for an observer.
+    """True and noisy labels of all users, for pictures of a run; no observer sees them.
 
-    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 where messages carry something else. num_classes: K.
-    flip_prob: α; None: labels are not flipped. exact: the law of what the learner sees is known exactly, as there are
-    two classes, α > 0, everybody follows the protocol, and nothing fails.
+    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no label. num_classes: K.
+    flip_prob: α; None: labels are not flipped. exact: whether the learner's view has an exactly known law: two classes,
+    α > 0, every user follows the protocol, and nothing fails.
     """
 
     true: NDArray[np.int64]
@@ -54,7 +54,7 @@ class Labels:
 
     @staticmethod
     def of(case: Replicate, completed: Completed, mechanism: LabelExchangeMechanism | ProtocolMechanism) -> "Labels":
-        """The labels of an exchange that has run; the noise is drawn again from the replicate's own streams."""
+        """The labels of an exchange that has run; its noise is drawn again from the replicate's random streams."""
         people, noise = completed.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
@@ -79,21 +79,20 @@ class Labels:
 class ObservedNetwork:
     """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
 
-    name, replicate, sampling_rate (θ; None: a protocol of its own), deadline_s, delta: the scenario's. protocol: what
-    users follow, in words; None: the label exchange of one peer. counts: as in the result row.
+    name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the scenario's.
+    protocol: which protocol users follow, in words; None: the label exchange of one peer. counts: as in the result row.
     cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
-    answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
+    answered_s: when a user first got a noisy label in time, seconds, or infinity.
     submitted_s: when the learner accepted the user's submission, seconds, or infinity.
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
-    member: tells the learner what she sees. own: passed on her own noisy label in time because no reply came.
-    held: a member received the user's noisy label.
-    source: whose noisy label the user submitted, -1 if she submitted none, and in a protocol of its own, where she may
-    submit any. reached: her submission came to the learner, in time or too late: the learner drops what comes too late,
-    but has seen it.
-    epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
+    member: whether she tells the learner what she sees. own: whether she passed on her own noisy label in time because
+    no reply came. held: whether a member received her noisy label.
+    source: the user whose noisy label she submitted; -1 if she submitted none, or follows another protocol.
+    reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
+    epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀.
     statement: the statement of the largest of these ε.
-    observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
-    trace: how messages were sent, requests expired and users came and went. labels: true and noisy ones.
+    observers: the traffic that the learner, the eavesdropper and, if there is one, the coalition saw.
+    trace: how messages were sent, requests expired and users came and went. labels: true and noisy labels.
     """
 
     name: str
@@ -149,7 +148,7 @@ class ObservedNetwork:
 
 
 def check(scenario: Scenario, replicate: int, directory: Path) -> None:
-    """Refuse what cannot be observed, or written to the directory, before anything runs.
+    """Refuse a scenario, replicate or directory with which `observe` or its figures would fail.
 
     Raises:
         InputError: the engine sends no messages, there is no such replicate, or the directory cannot be written.
@@ -179,7 +178,7 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 
 
 def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNetwork:
-    """Collects what happened on the network in an exchange that has run with its transcript."""
+    """The observed network of an exchange that has run with its transcript."""
     mechanism: ProtocolMechanism | LabelExchangeMechanism
     protocol: str | None = scenario.mechanism.described or scenario.mechanism.kind
     if isinstance(completed.mechanism, ProtocolMechanism):
@@ -193,7 +192,9 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     if transcript is None or trace is None or facts is None or arrival_s is None:
         raise ValueError("the exchange was not recorded: run it with record=True")
     m, noise = transcript.messages, mechanism.randomizer
-    size = _bytes(m, scenario.network.header_bytes, -(-noise.payload_bits // 8))
+    # bytes of each message; a request carries no label
+    header, payload = scenario.network.header_bytes, -(-noise.payload_bits // 8)
+    size = np.where(m.kind == REQUEST, header, header + payload).astype(np.int64)
     member = np.concatenate([shard.member for shard in facts])
     # when each user first got a label in time, and when the learner accepted hers
     reply = m.kind == REPLY
@@ -213,8 +214,9 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
         source = np.full(users, -1)
     else:
         epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
-        source = _sources(trace.sent, users)
-    counts = rows.network(completed.population, outcome)
+        source, rows = np.full(users, -1), trace.sent.kind == SUBMISSION
+        source[trace.sent.sender[rows]] = trace.sent.whose[rows]
+    counts = row.network(completed.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
         replicate=replicate,
@@ -245,18 +247,6 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     )
 
 
-def _sources(sent: Sent, users: int) -> Counts:
-    """Whose noisy label each user submitted (n,), whatever became of the submission; -1 where she submitted none."""
-    source, rows = np.full(users, -1), sent.kind == SUBMISSION
-    source[sent.sender[rows]] = sent.whose[rows]
-    return source
-
-
-def _bytes(m: Messages, header: int, payload: int) -> Counts:
-    """Bytes of each message; a request carries no label."""
-    return np.where(m.kind == REQUEST, header, header + payload).astype(np.int64)
-
-
 def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
     """Number of messages, or sum of their `weights`, that each user sent or received (n,)."""
     inner = m.receiver != LEARNER
@@ -266,9 +256,11 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 
 
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
-    """Messages and bytes that each observer saw; a coalition sees what its members and the learner see.
+    """Messages and bytes that each observer saw; a coalition sees the messages of its members and of the learner.
 
-    The eavesdropper listens where messages are sent, so that she sees those that never arrive, too.
+    The eavesdropper listens where messages are sent, so that she also sees messages that never arrive.
+
+    size: (m,) bytes of each message. member: (n,) members of the coalition. counts: as in the result row.
     """
     learner = m.receiver == LEARNER
     rows_of = {"learner": learner}
@@ -281,9 +273,7 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 
 
 def record(network: ObservedNetwork) -> dict[str, Any]:
-    """All numbers of the table that `p2p-sim network` prints, as one record; times in seconds, None if there is
-    none.
-    """
+    """The numbers of the table that `p2p-sim network` prints; times in seconds; None where there is no number."""
     arrived = np.isfinite(network.submitted_s)
     # quantiles are loads that some user had: no interpolation between two
     busiest, others = int(np.argmax(network.handled)), int(np.count_nonzero(~network.member))
@@ -321,12 +311,12 @@ def record(network: ObservedNetwork) -> dict[str, Any]:
 
 
 def books(users: int, counts: Row) -> Row:
-    """Counts what became of the users of an exchange in which each user asks for one label.
+    """Numbers of users by the fate of their requests, in an exchange in which each user asks for one label.
 
-    The four numbers add up to the users: those who got a label, whose last request expired or failed, who went offline
-    for good while their request was open, and who never asked.
+    The four numbers add up to all users: users who got a label, users whose last request expired or failed, users who
+    went offline for good while their request was open, and users who never asked.
 
-    counts: of the transcript, as in a result row.
+    counts: of messages and requests, as in a result row.
     """
     unanswered = counts["expired"] + counts["failed"] - counts["retries"] - counts["departed"]
     return {

@@ -1,23 +1,51 @@
-"""One replicate of a scenario as one value: what to run, which repetition, where its files are."""
+"""One replicate of a scenario as one value: what to run, which repetition, where files are, what memory it needs."""
 
+import operator
 import os
+import sys
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from cachetools import LRUCache, cached
 
-from p2p_sim.base.errors import InputError, is_a
-from p2p_sim.base.streams import Streams
+from p2p_sim.base.errors import InputError, is_a, path_of
+from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.exchange.peers import ONE_PEER
 from p2p_sim.population.build import build_population
+from p2p_sim.population.clustering import GivenClusters
 from p2p_sim.population.data_files import checksum
+from p2p_sim.population.measured_groups import CLUSTER_SIZE
 from p2p_sim.population.population import Population
+from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.scenario import Scenario, load_scenario
 
 KEPT = 2**27
-"""Bytes of the users that are kept for the next cases."""
+"""Bytes of users, and of models without privacy, that are kept for the next cases."""
+BYTES_A_USER = 78
+"""Memory of a replicate for each user: the least that was measured, so that no run is refused that would fit.
+
+Measured as the rise of the peak of the process (`ru_maxrss`) over that after the imports, with the synthetic law of 20
+clusters and logistic regression. Label exchange, vectorised: 84 bytes with 1,000,000 users, 78 with 4,000,000; as
+events: 112 with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
+"""
+SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110, "processes": 3_900}
+"""Memory for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
+26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries; as processes 3,900 to
+4,100 with 20,000 and 60,000."""
+REQUEST_BYTES = {"vectorised": 0, "events": 45, "processes": 3_000}
+"""Memory of a user's shard for each further request of hers; as events 43 to 62, asking 3, 5 and 9 peers with 400,000
+and 1,000,000 users, and as processes 3,000 to 3,500 with 10,000 and 30,000. The vectorised engine has one at a time."""
+BYTES_A_POINT = 110
+"""Memory for each point of the law where users are drawn shard by shard, before anything is learned; 112 with 1,000,000
+points."""
+ASKED_FROM = 1_000_000
+"""Users from which on anybody asks."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +80,28 @@ class Replicate:
 
     @cached_property
     def identity(self) -> str:
-        """The scenario's content hash, the checksums of its files included; the same for every replicate."""
+        """The scenario's content hash, which covers the checksums of its files; equal for every replicate."""
         return self.scenario.content_hash(self.checksums)
 
     @property
     def people_key(self) -> tuple[Hashable, ...]:
-        """Everything that the users of the replicate depend on."""
+        """Everything on which the users of the replicate depend, as a key of the cache."""
         scenario = self.scenario
         states = ((path, path.stat()) for path in scenario.population.files(self.places))
         files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
         source = type(scenario.population), scenario.population.model_dump_json()  # an edited class is another one
-        people = source, scenario.clusters.model_dump_json()
-        return *people, *scenario.groups, files, scenario.seed, self.replicate
+        clusters = scenario.clusters.model_dump_json()
+        return source, clusters, *scenario.groups, files, scenario.seed, self.replicate
 
     @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
     def people(self) -> Population:
-        """The users of the replicate; the last ones drawn are kept, since other mechanisms meet them as well."""
+        """The users of the replicate; those drawn last are kept, since replicates of other mechanisms have them."""
         scenario = self.scenario
         return build_population(scenario.population, scenario.clusters, self.places, self.streams, scenario.groups)
 
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
-    """A scenario, or the one that a file holds.
+    """A scenario from an argument that is one, or that names a scenario file.
 
     Raises:
         InputError: it is neither, or the file cannot be read.
@@ -87,23 +115,123 @@ def scenario_of(source: Scenario | str | Path) -> Scenario:
 
 
 def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
-    """The content hash of a scenario, the checksums of its files included."""
+    """The content hash of a scenario, which covers the checksums of its files."""
     return Replicate(scenario, data_dir=data_dir).identity
 
 
 def default_directory(name: str, hash_: str) -> Path:
-    """Where results go if nothing else is said: results/<name>-<first 8 digits of the hash>."""
+    """The directory of results if none is named: results/<name>-<first 8 digits of the hash>."""
     return Path("results") / f"{name}-{hash_[:8]}"
 
 
 def directory_of(scenario: Scenario, data_dir: Path | None = None) -> Path:
-    """Where the results of a scenario go if nothing else is said."""
+    """The directory of a scenario's results if none is named."""
     return default_directory(scenario.name, identity(scenario, data_dir))
 
 
 def data_directory(data_dir: Path | None = None) -> Path | None:
-    """The directory of data files: the argument, else the environment variable P2P_SIM_DATA, else none."""
+    """The directory of data files: `data_dir`, else that of the environment variable P2P_SIM_DATA, else None."""
     if data_dir is not None:
         return data_dir
     named = os.environ.get("P2P_SIM_DATA")
     return Path(named) if named else None
+
+
+def optional_path(name: str, value: object) -> Path | None:
+    """A path, from an argument that gives it as text or as a path; None if the argument is None.
+
+    Raises:
+        InputError: the value is something else; `name` is the argument's.
+    """
+    return None if value is None else path_of(name, value)
+
+
+def count_of(name: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`, from an argument that gives it in Python's or NumPy's type.
+
+    Raises:
+        InputError: the value is something else; `name` is the argument's.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise InputError(f"{name} {is_a(value)}: must be a whole number, at least {least}")
+    return number
+
+
+def streams(scenario: Scenario) -> bool:
+    """Whether a row of the scenario can be computed without holding all users, who are then drawn shard by shard.
+
+    The population must be the synthetic law in its own clusters. Labels must be hard and sent shard by shard over the
+    complete overlay, by users who are always online and follow the protocol. The learner must be one that learns from
+    counts, and `groups` must not name the cluster size.
+    """
+    mechanism, network = scenario.mechanism, scenario.network
+    return (
+        isinstance(scenario.population, SyntheticConfig)
+        and isinstance(scenario.clusters, GivenClusters)
+        and mechanism.by_shard
+        and mechanism.releases == "hard"
+        and network.by_shard
+        and scenario.adversaries == NOBODY
+        and scenario.learner.takes_counts
+        and CLUSTER_SIZE not in scenario.groups
+    )
+
+
+def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
+    """Refuse more users than the free memory can hold.
+
+    Args:
+        scenario: what is to be run. rows_alone: users are drawn shard by shard, so that only the largest shard is held.
+
+    Raises:
+        InputError: names the number of users, the memory that they need and the memory that is free.
+    """
+    population = scenario.population
+    users, fixed, clusters, each = getattr(population, "users", None), 0, 1, BYTES_A_USER
+    if not isinstance(users, int) or users < ASKED_FROM:
+        return
+    hint = "; p2p-sim run, which keeps only rows, needs less" if streams(scenario) else ""
+    if rows_alone and isinstance(population, SyntheticConfig):
+        # one shard at a time: a cluster's users, and the counts at all points
+        clusters, asking = population.num_clusters, getattr(scenario.mechanism, "asking", ONE_PEER)
+        each = SHARD_BYTES_A_USER[scenario.engine] + round((asking.requests - 1) * REQUEST_BYTES[scenario.engine])
+        fixed, hint = clusters * population.points_per_cluster * BYTES_A_POINT, ", or smaller clusters"
+    free, needed = free_memory(), fixed + max(users // clusters, BLOCK) * each
+    if free is not None and needed > free:
+        most = max(free - fixed, 0) // each * clusters
+        unit = 10 ** max(len(str(most)) - 2, 0)  # two digits of the number are said
+        raise InputError(
+            f"population.users = {users}: a replicate needs at least {needed / 1e9:.3g} GB of memory, and "
+            f"{free / 1e9:.3g} GB are free here; take at most about {most // unit * unit:,} users{hint}"
+        )
+
+
+def replicates_that_fit(scenario: Scenario) -> int:
+    """How many replicates fit into the free memory at a time, at least 1, if each takes twice the least."""
+    users, free = getattr(scenario.population, "users", None), free_memory()
+    if not isinstance(users, int) or users < ASKED_FROM or free is None:
+        return sys.maxsize
+    return max(int(free // (2 * users * BYTES_A_USER)), 1)
+
+
+def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes that this process may still take, of the machine and of its container's limit; None if neither is known.
+
+    Args:
+        meminfo: the system's file on memory. group: the container's directory of limits.
+    """
+    limits = []
+    with suppress(OSError, ValueError, KeyError):
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        limits.append(int(lines["MemAvailable"].split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # "max": the container has no limit
+        limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
+        limits.append(max(int(limit) - int(used), 0))
+    if not limits and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        # all memory of the machine, where the system does not state what is free
+        limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    return min(limits, default=None)

@@ -1,48 +1,61 @@
-"""The flat row that a replicate leaves behind."""
+"""The flat row of results of one replicate, and its figures of how often labels are guessed right."""
 
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context
-from typing import Any, NamedTuple, TypeVar, cast
+from threading import Lock
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from cachetools import LRUCache, cached
+from numpy.typing import NDArray
 
 from p2p_sim.base.checked_values import require
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import maker_of, method_of
-from p2p_sim.exchange.traffic import Arrivals, Traffic
+from p2p_sim.exchange.exchange_run import Arrivals, Traffic
+from p2p_sim.learning.learner import one_hot
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment
-from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, OrganisationFacts, Outcome
-from p2p_sim.population.population import People
+from p2p_sim.mechanisms.outcome import LabelRelease, OrganisationFacts, Outcome, Predictor, Tally
+from p2p_sim.population.population import Examples, People, Population
 from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.dominating_law import LossLaw
+from p2p_sim.privacy.guessing_advantage import advantages, local_advantage
 from p2p_sim.privacy.statement_record import Terms
-from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.replicate.learn import LearnedModel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, OWN_COLUMNS, Scenario
 
 Row = dict[str, Any]
+Floats = NDArray[np.float64]
 
 
 class StatedRow(NamedTuple):
-    """A replicate's row, and the statements of its columns of ε."""
+    """A replicate's row, and what the statements behind its columns of ε say besides the numbers."""
 
     row: Row
     terms: Terms
 
 
 UP = Context(prec=6, rounding=ROUND_CEILING)
-"""Six digits of an upper bound, never below it."""
-T = TypeVar("T")
-Statements = dict[str, PrivacyBound | Stated]
-"""Statements about ε, each under the name of the row's column that holds its ε."""
+"""Rounds an upper bound to six digits, never below it."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
-"""Columns of ε besides the learner's about all users: the learner's about users who submitted no label of their own,
-that of a learner who sees times, and a coalition's."""
+"""Columns of ε about other users or against other observers than the learner's ε about all users: users who submitted
+no label of their own, a learner who sees times, and a coalition, also about users whose labels it did not meet."""
 SAMPLED = ("epsilon_sample_upper",)
-"""Figures of a sample of the users; only rows of large overlays have them."""
+"""Columns of ε about a sample of the users; only rows of large overlays have them."""
 FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
-"""Columns with facts about the realised network: how likely a coalition met a label, and counts of users."""
+"""Columns about the realised network: the probability that a coalition met a label, and counts of users."""
+GUESSES = (
+    "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
+    "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
+)  # fmt: skip
+"""Columns of guessing advantages and of shares guessed right, in their order."""
+LARGEST_PUBLIC = 2_000
+"""Most held-out rows from which the public model learns."""
+_UP, _BLOCK = 1.0 + 1e-12, 2**16
+"""Factor above all rounding of a mean, so that it stays an upper bound; users whose priors are in memory at a time."""
 
 
 def row_of(
@@ -55,16 +68,20 @@ def row_of(
     guesses: Row,
     statement: str,
 ) -> Row:
-    """The row of a finished case.
+    """The row of a finished replicate.
 
     Args:
-        case: what was run. ready: its users and its mechanism. outcome: what the run left behind.
-        accounted, learned: what is known of its privacy and of its use. guesses: how much more often labels are
-        guessed right. statement: identifier of its terms.
+        case: the replicate. ready: its users and its mechanism. outcome: the result of its run.
+        accounted: its privacy figures. learned: what was learned from it. guesses: its columns of guessing advantages.
+        statement: identifier of the terms of its statements.
     """
-    (population, mechanism), scenario = ready, case.scenario
+    (population, mechanism), scenario, release = ready, case.scenario, outcome.release
     # how many users' labels reached the learner; None where a model or a density was released
-    arrived = None if isinstance(outcome.release, ModelRelease | DensityRelease) else len(outcome.release)
+    arrived = None
+    if isinstance(release, LabelRelease):
+        arrived = len(release.user)
+    elif isinstance(release, Tally):
+        arrived = int(release.counts.sum())
     row = {
         "scenario": case.identity[:16],
         "model_version": MODEL_VERSION,
@@ -93,7 +110,7 @@ def row_of(
 
 
 def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Row:
-    """The columns of a row that say what the scenario asks for and what its population turned out to be."""
+    """The columns of a row about the scenario, the mechanism's parameters, and the numbers of users and clusters."""
     phi, basis = population_heterogeneity(population)
     return {
         "population": scenario.population.kind,
@@ -113,12 +130,15 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 
 
 def privacy(kind: str, accounted: Accounted) -> Row:
-    """The columns of a row about privacy: every ε of the worst cluster, and facts about the network as it turned out.
+    """The columns of a row about privacy: every ε, of the worst cluster, and facts about the realised network.
 
-    A column is None if it does not apply to the run; one of a sample of users is then left out.
+    A column is None if it does not apply to the run; a column about a sample of users is then left out.
 
     Args:
-        kind: of the mechanism. accounted: its account of the run.
+        kind: of the mechanism. accounted: the privacy figures of the run.
+
+    Raises:
+        InputError: the mechanism states a figure under a name that is none of these columns.
     """
     statements = accounted.statements
     learner = cast(PrivacyBound, statements["epsilon_upper"])
@@ -148,7 +168,7 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """The columns of a row about the network: messages, arrival times, faults.
+    """The columns of a row about messages: counts, arrival times and faults.
 
     Counts and times are None if no messages were simulated; the three columns about an overlay are 0 if there is none.
     """
@@ -168,8 +188,10 @@ def network(population: People, outcome: Outcome) -> Row:
 
 
 def organisations(facts: OrganisationFacts) -> Row:
-    """The columns of a row about organisations that exchange models: what each has spent and got, who was offline, and
-    how many models arrived.
+    """The columns of a row about organisations that exchange models, each with texts "organisation:value".
+
+    For each organisation: the ε that its rows have paid, the organisations to whom its models were shown, and how many
+    models arrived in time. Besides: the sum of the models that arrived, and the organisations that were offline.
     """
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
@@ -184,8 +206,10 @@ def organisations(facts: OrganisationFacts) -> Row:
 
 
 def damage(risk: Risk, honest: Risk | None) -> Row:
-    """The columns of a row about what adversaries cost the learner: figures of the replicate without them, and
-    differences.
+    """The columns of a row about adversaries: errors and excess risk without adversaries, and what adversaries add.
+
+    Args:
+        risk: of the model learned with adversaries. honest: of the model without them; None if there are none.
     """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
@@ -196,3 +220,113 @@ def damage(risk: Risk, honest: Risk | None) -> Row:
         "honest_excess_risk": honest.excess_risk,
         "damage_excess_risk": (risk.excess_risk or 0.0) - (honest.excess_risk or 0.0) if exact else None,
     }
+
+
+class Priors(NamedTuple):
+    """Probabilities of users' labels, as an observer believes them before she sees the release.
+
+    probabilities: (m, K) of each label. users: (m,) how many users have each row of probabilities. accuracy: share of
+    users whose label is the likeliest of their row; None: the mean of the rows' largest probabilities.
+    """
+
+    probabilities: Floats
+    users: Floats
+    accuracy: float | None = None
+
+
+def advantage_columns(
+    case: Replicate, people: People, mechanism: Deployment, outcome: Outcome, accounted: Accounted
+) -> Row:
+    """The columns of `GUESSES`; None where there is no such observer or no such prior.
+
+    A guessing advantage is how much more often an observer guesses a user's label right because the user took part.
+
+    Args:
+        case, people, mechanism: the replicate, its users and its mechanism. outcome: the result of its run.
+        accounted: the privacy figures of the run.
+    """
+    learner, classes = cast(PrivacyBound, accounted.statements["epsilon_upper"]), people.num_classes
+    law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
+    # the observer of a user's own message, if she sends one: from the message's law if it is known, else from ε₀
+    message, local = accounted.statements.get("epsilon_local"), None
+    if isinstance(message, PrivacyBound) and (local := mechanism.local_advantage(classes)) is None:
+        local = local_advantage(1.0, message.epsilon_upper, classes)
+    uniform = float(advantages(law, np.full((1, classes), 1.0 / classes))[0])
+    alone = uniform if local is None else min(uniform, local)
+    row: Row = dict.fromkeys(GUESSES) | {
+        "advantage_uniform": alone,
+        "advantage_local": local,
+        "guess_uniform": 1.0 / classes,
+    }
+    for column, most in mechanism.network_advantages(outcome, classes).items():
+        row[column] = max(most, alone)  # the learner is one of the coalition
+    if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
+        row["advantage_times"] = alone if timed.epsilon_upper <= learner.epsilon_upper else local
+    for name, priors in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
+        if priors is not None:
+            row |= _averaged(name, law, priors)
+    return row
+
+
+def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
+    """Columns of one kind of prior: mean and largest advantage of users, and the share guessed right without a release.
+
+    name: of the kind, in the columns' names. law: that dominates the learner's privacy loss.
+    """
+    before, users = priors.probabilities, priors.users
+    each = np.concatenate([advantages(law, before[i : i + _BLOCK]) for i in range(0, len(before), _BLOCK)])
+    total = users.sum()
+    return {
+        f"advantage_{name}": min(float(users @ each / total) * _UP, float(each.max())),
+        f"advantage_{name}_worst": float(each.max()),
+        f"guess_{name}": (float(users @ before.max(axis=1) / total) if priors.accuracy is None else priors.accuracy),
+    }
+
+
+def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
+    """The share of each label in each cluster that has users: the prior of an observer who knows the cluster's counts.
+
+    None if users are drawn shard by shard and their true labels were not counted.
+    """
+    classes = people.num_classes
+    if isinstance(people, Population):
+        cell = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes) * classes + people.labels
+        counts = np.bincount(cell, minlength=len(people.cluster_sizes) * classes).reshape(-1, classes)
+    elif people.law is not None and outcome.truth is not None:
+        counts = np.zeros((int(people.law.cluster.max()) + 1, classes), dtype=np.int64)
+        np.add.at(counts, people.law.cluster, outcome.truth.counts)
+    else:
+        return None
+    users = counts.sum(axis=1)
+    return Priors(counts[users > 0] / users[users > 0, None], users[users > 0].astype(np.float64))
+
+
+def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
+    """The prior of an observer who knows the law of labels or, where it is unknown, has learned from held-out rows.
+
+    None if there is neither a law nor a held-out row.
+    """
+    if people.law is not None:
+        points = len(people.law.points)
+        # users of a law have points, and of those drawn shard by shard the true labels are counted
+        if isinstance(people, Population):
+            users = np.bincount(cast(NDArray[np.int32], people.point), minlength=points)
+        else:
+            users = cast(Tally, outcome.truth).counts.sum(axis=1)
+        return Priors(people.law.label_distribution[users > 0], users[users > 0].astype(np.float64))
+    people = cast(Population, people)  # users are drawn shard by shard from a law alone
+    if people.holdout is None or not len(people.holdout.labels):
+        return None
+    parts = range(0, people.num_users, _BLOCK)
+    model = _public_model(case, people, people.holdout)
+    priors = np.concatenate([model.probabilities(people.features[i : i + _BLOCK]) for i in parts])
+    priors /= priors.sum(axis=1, keepdims=True)
+    return Priors(priors, np.ones(len(priors)), float(np.mean(priors.argmax(axis=1) == people.labels)))
+
+
+@cached(LRUCache(8), key=lambda case, people, holdout: case.people_key, lock=Lock())
+def _public_model(case: Replicate, people: Population, holdout: Examples) -> Predictor:
+    """A logistic regression that is fitted to the first held-out rows, which are no users' rows."""
+    rows = slice(0, LARGEST_PUBLIC)
+    labels = one_hot(holdout.labels[rows], people.num_classes)
+    return LogisticRegressionConfig().fit(holdout.features[rows], labels)

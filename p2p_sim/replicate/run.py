@@ -1,29 +1,32 @@
-"""One replicate on one page: case -> prepared -> released -> accounted -> learned -> row."""
+"""One replicate on one page: prepared, exchanged, accounted for, learned from, and its row of results."""
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib, count_of, optional_path
+import numpy as np
+
+from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib
 from p2p_sim.base.notebook_view import bound_text, card, count
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 from p2p_sim.exchange.transcript import Transcript
+from p2p_sim.learning.learner import probabilities_of
 from p2p_sim.learning.metrics import population_heterogeneity
-from p2p_sim.learning.released_accuracy import AccuracyEstimate
+from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
 from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release
 from p2p_sim.network.network_config import Network
+from p2p_sim.network.overlay_graph import cluster_of
 from p2p_sim.population.population import People, Population
 from p2p_sim.privacy import statement_record as record
 from p2p_sim.privacy.bound import PrivacyBound
 from p2p_sim.privacy.statement_record import Terms
-from p2p_sim.replicate.advantages import advantage_columns
-from p2p_sim.replicate.holdout_score import validate
+from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learn
-from p2p_sim.replicate.memory_need import check_memory
-from p2p_sim.replicate.replicate import Replicate, scenario_of
-from p2p_sim.replicate.row import Row, StatedRow, row_of
+from p2p_sim.replicate.replicate import Replicate, check_memory, count_of, optional_path, scenario_of
+from p2p_sim.replicate.row import Row, StatedRow, advantage_columns, row_of
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A case with users, mechanism and network, before anything is exchanged."""
+    """A replicate's users, mechanism and network, before anything is exchanged."""
 
     population: Population
     mechanism: Deployment
@@ -41,7 +44,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Completed:
-    """A case with what its users released, before it is accounted for and learned from."""
+    """A replicate's users, mechanism and outcome, before it is accounted for and learned from."""
 
     population: Population
     mechanism: Deployment
@@ -50,14 +53,14 @@ class Completed:
 
 @dataclass(repr=False)
 class Result:
-    """A finished replicate.
+    """The result of one replicate.
 
-    release: the noisy data set, or a model; population: its users, stored cluster by cluster.
+    release: the noisy data set, or a model. population: the users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
     row: the flat result, whose keys are the columns of `load_results`.
-    terms: the statements of its columns of ε, under the identifier in its column `statement`.
+    terms: the statements of the row's columns of ε, besides the numbers.
     transcript: what the observers saw, if it was recorded.
-    case, exchanged: what it is the result of, without what is known of the network.
+    case, exchanged: the replicate, and its users, mechanism and outcome without records of the network.
     """
 
     release: Release
@@ -71,12 +74,12 @@ class Result:
 
     @property
     def epsilon(self) -> PrivacyBound:
-        """What the learner can tell, in the worst cluster: its `epsilon_upper`, δ, observer and conditions."""
+        """The learner's bound in the worst cluster: its `epsilon_upper`, δ, observer and conditions."""
         return max(self.privacy, key=lambda bound: bound.epsilon_upper)
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the rows about which the private model is right; None where no classes are predicted."""
+        """Share of rows whose label the private model predicts rightly; None if it predicts no classes."""
         error_rate = self.row["error_rate"]
         return None if error_rate is None else 1.0 - float(error_rate)
 
@@ -95,7 +98,7 @@ class Result:
         return card("Result", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Names and texts of the figures that a reader looks for first; `row` has everything."""
+        """Names and texts of the most important figures; `row` has all figures."""
         row = self.row
         # the figure of use: right predictions, else the error of numbers, of a density or of a rule of cells
         name, column = "accuracy", "error_rate"
@@ -121,7 +124,7 @@ class Result:
         """The accuracy of a predictor among the users, estimated from the released labels alone, with an interval.
 
         Args:
-            predictor: with a method `probabilities`; it must not have been learned from the labels that judge it.
+            predictor: with a method `probabilities`; it must not have learned from the labels that judge it.
             clusters: numbers of the clusters whose labels judge it; default: all.
             confidence: of the interval, between 0 and 1.
 
@@ -131,15 +134,17 @@ class Result:
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
-        exchanged = self.exchanged
-        return validate(
-            self.case,
-            exchanged.population,
-            (exchanged.mechanism, exchanged.outcome),
-            predictor,
-            clusters=clusters,
-            confidence=confidence,
-        )
+        people, offsets = self.exchanged.population, self.exchanged.population.cluster_offsets
+        evidence = evidence_of(self.case, people, self.exchanged.mechanism, self.exchanged.outcome)
+        home = cluster_of(offsets)
+        predicted = probabilities_of(predictor, people.features, home).argmax(axis=1)
+        if clusters is None:
+            return validated(predicted, evidence, offsets, confidence)
+        chosen = np.unique(np.asarray(clusters, dtype=np.int64))
+        if not chosen.size or chosen[0] < 0 or chosen[-1] >= len(offsets) - 1:
+            raise InputError(f"clusters: must be numbers from 0 to {len(offsets) - 2}, at least one")
+        sizes = np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])])
+        return validated(predicted[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw accuracy, or excess risk where the law is known, beside every ε that could be stated for the result.
@@ -178,13 +183,27 @@ def run(
     Raises:
         InputError: an argument is of a wrong type, or the scenario cannot be run; one line.
     """
+    import pandas as pd
+
+    from p2p_sim.measures.point_means import derived
+
     chosen = scenario_of(scenario)
     case = Replicate(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
-    return complete(case, exchange(case, record))
+    exchanged = exchange(case, record)
+    people, outcome = exchanged.population, exchanged.outcome
+    stated, bounds = measure(case, people, exchanged.mechanism, outcome)
+    # the columns that follow from others, which data frames have too; None where there is no value
+    [whole] = derived(pd.DataFrame([stated.row])).to_dict("records")
+    more = {str(key): None if pd.isna(value) else value for key, value in whole.items() if key not in stated.row}
+    lean = dataclasses.replace(outcome, transcript=None, arrival_s=None, realised=None)
+    return Result(
+        cast(Release, outcome.release), people, bounds, stated.row | more, stated.terms,
+        transcript=outcome.transcript, case=case, exchanged=dataclasses.replace(exchanged, outcome=lean),
+    )  # fmt: skip
 
 
 def prepare(case: Replicate) -> Prepared:
-    """Draws the users of a case, chooses the mechanism's parameters for them, and makes their network."""
+    """Draw the users of a replicate, fix the mechanism's parameters for them, and open their network."""
     scenario = case.scenario
     scenario.learner.check_installed()
     check_memory(scenario)
@@ -194,14 +213,14 @@ def prepare(case: Replicate) -> Prepared:
 
 
 class RunSurroundings(NamedTuple):
-    """The mechanism with its parameters fixed, and the network, for the users of a case."""
+    """A mechanism with its parameters fixed, and the network, for the users of a replicate."""
 
     mechanism: Deployment
     network: Network
 
 
 def set_up(case: Replicate, people: People) -> RunSurroundings:
-    """Chooses the mechanism's parameters for these users, and makes their network."""
+    """The mechanism with parameters fixed for these users, and their network, opened."""
     scenario = case.scenario
     setup = Setup(
         people.cluster_sizes,
@@ -221,7 +240,7 @@ def set_up(case: Replicate, people: People) -> RunSurroundings:
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
-    """Runs a case up to what its users release.
+    """Run a replicate up to the release of its users.
 
     record: whether the transcript of messages is kept.
     """
@@ -231,22 +250,8 @@ def exchange(case: Replicate, record: bool = False) -> Completed:
     return Completed(ready.population, ready.mechanism, outcome)
 
 
-def complete(case: Replicate, exchanged: Completed) -> Result:
-    """Account for the privacy of a release, learn from it, and measure what was learned."""
-    from p2p_sim.measures.point_means import with_derived
-
-    people, outcome = exchanged.population, exchanged.outcome
-    measured = measure(case, people, exchanged.mechanism, outcome)
-    lean = replace(exchanged, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
-    return Result(
-        cast(Release, outcome.release), people, measured.privacy, with_derived(measured.stated.row),
-        measured.stated.terms,
-        transcript=outcome.transcript, case=case, exchanged=lean,
-    )  # fmt: skip
-
-
 class MeasuredRun(NamedTuple):
-    """What was measured of a release: its row with the statements in it, and the learner's bound for each cluster."""
+    """The row of a release with its statements, and the learner's bound for each cluster."""
 
     stated: StatedRow
     privacy: tuple[PrivacyBound, ...]
@@ -267,7 +272,11 @@ def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Out
 
 
 def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:
-    """What is known of the privacy of a release: for the learner cluster by cluster, and for everybody else."""
+    """The privacy figures of a release: the learner's for each cluster, and other observers'.
+
+    Raises:
+        RunFailed: a plug-in states no bound for the learner, or one for another adjacency than it declares.
+    """
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
     sizes, delta = people.cluster_sizes, scenario.privacy.delta
@@ -276,11 +285,11 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
     if not isinstance(learner, PrivacyBound):
         raise RunFailed(f"mechanism.kind = {scenario.mechanism.kind!r}: its bound for the learner is no PrivacyBound")
     if not learner.conditions:  # a plug-in may say them of itself alone
-        learner = replace(learner, conditions=scenario.mechanism.conditions)
+        learner = dataclasses.replace(learner, conditions=scenario.mechanism.conditions)
     adjacency = scenario.mechanism.adjacency
     if learner.adjacency != adjacency:
         raise RunFailed(
             f"mechanism.kind = {scenario.mechanism.kind!r}: its bound is of adjacency {learner.adjacency!r}, but its "
             f"configuration declares adjacency = {adjacency!r}, by which keys that look at all rows are refused"
         )
-    return replace(accounted, statements={**accounted.statements, "epsilon_upper": learner})
+    return dataclasses.replace(accounted, statements={**accounted.statements, "epsilon_upper": learner})

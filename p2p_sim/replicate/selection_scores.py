@@ -1,4 +1,4 @@
-"""Judging a choice without the right to look: by released labels that are held back, or by a curator's noisy count."""
+"""Private scores of models: from released labels that are held back, or from a curator's noisy count."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from p2p_sim.learning.learner import probabilities_of
 from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import Outcome, Predictor
+from p2p_sim.network.overlay_graph import cluster_of
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
@@ -19,21 +20,24 @@ from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up
 
 HELD_BACK = 1.0 / 3.0
-"""Share of the released labels that judge; the others teach."""
+"""Share of the released labels that judge a model; it learns from the others."""
 VALUE, LOWER, UPPER, PRIVATE = "validated", "validated_lower", "validated_upper", "private_score"
 """Columns of rows: the estimate by released labels and its interval, and the curator's noisy share of right answers."""
 
 
 @dataclass(frozen=True)
 class Halves:
-    """A release in two parts: labels that teach, and labels that judge (m,). Both are post-processing."""
+    """A release in two parts: `teaching` has the labels from which a model learns, `judging` (m,) marks the others.
+
+    Both parts are post-processing of the release.
+    """
 
     teaching: Outcome
     judging: NDArray[np.bool_]
 
 
 def split(case: Replicate, outcome: Outcome) -> Halves:
-    """Hold a third of the released labels back, at random and whatever they are.
+    """Hold a third of the released labels back, chosen at random and independently of the labels.
 
     Raises:
         InputError: the mechanism releases a model.
@@ -44,10 +48,10 @@ def split(case: Replicate, outcome: Outcome) -> Halves:
 
 
 def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> AccuracyEstimate:
-    """The accuracy of what the case's learner makes of two thirds of a release, by the other third.
+    """The accuracy of the model learned from two thirds of a release, estimated from the other third.
 
-    It is for choosing between learners. Where peers are drawn, one noisy label may be in both parts: the estimate then
-    favours models that follow their cluster's labels closely.
+    The estimate serves to choose between learners. If peers are drawn, one noisy label may be in both parts; the
+    estimate then favours models that follow their cluster's labels closely.
 
     Raises:
         InputError: the release says nothing of accuracy, or its law is not known.
@@ -61,13 +65,13 @@ def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 
 def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
-    """The label (n,) that a model holds likeliest for each user."""
-    home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
+    """The label (n,) that a model predicts for each user."""
+    home = cluster_of(people.cluster_offsets)
     return np.asarray(probabilities_of(model, people.features, home).argmax(axis=1))
 
 
 def row_judged(case: Replicate) -> StatedRow:
-    """A replicate's row with the estimate by released labels."""
+    """A replicate's row with the accuracy that is estimated from released labels, and its interval."""
     exchanged = exchange(case)
     row, terms = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
     estimate = judged(case, exchanged.population, exchanged.mechanism, exchanged.outcome)
@@ -75,10 +79,12 @@ def row_judged(case: Replicate) -> StatedRow:
 
 
 def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
-    """The row of one run of a private selection: the users of replicate 0, the noise of the case's own replicate.
+    """The row of one run of a private selection, with a curator's noisy score of the model.
+
+    The users are those of replicate 0; the noise is that of the case's own replicate.
 
     Args:
-        noise_scale: of the two-sided geometric noise on the number of users about whom the model is right.
+        noise_scale: of the two-sided geometric noise on the number of users whose label the model predicts rightly.
     """
     people = replace(case, replicate=0).people()
     mechanism, network = set_up(case, people)
@@ -88,16 +94,14 @@ def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
 
 
 def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
-    """The noisy share of the users about whom the model is right."""
+    """The noisy share of the users whose label the model learned from a release predicts rightly."""
     model = learned_from(case, people, mechanism, outcome)
     right = int(np.count_nonzero(_predictions(model, people) == people.labels))
     return (right + two_sided_geometric(noise_scale, case.streams.generator("private score"))) / people.num_users
 
 
 def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
-    """Draws noise Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale), as the difference of two geometric
-    numbers.
-    """
+    """Draw noise Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale): the difference of two geometric numbers."""
     if not scale > 0.0:
         raise InputError(f"noise_scale = {scale:g}: must be above 0")
     stop = -math.expm1(-1.0 / scale)

@@ -1,4 +1,4 @@
-"""Charts of a report: data of one that a reader can ask, and figures of Matplotlib as parts of a page."""
+"""Charts of a report: values that a browser draws and names, and figures of Matplotlib as parts of a page."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What a report reads of rows, and values as a reader sees them: short, plain, harmless."""
+"""The columns that a report needs, and values as short, printable, harmless texts."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ LONGEST_CELL = 80
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> str:
-    """A value as one line of printable text; what no file can hold becomes "�", what is long is cut.
+    """A value as one line of text: None and NaN are "–", unprintable characters "�", and a long text is cut.
 
     >>> plain("a\\n\\x00b"), plain(0.1), plain(None)
     ('a �b', '0.1', '–')
@@ -28,7 +28,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> str:
 
 
 def number(value: float) -> str:
-    """Four significant digits; infinity and what is not known as signs.
+    """A number in four significant digits, a whole one below 1e9 in full; infinity is "∞", NaN "–".
 
     >>> number(0.123456), number(4000.0), number(1e-5), number(float("inf")), number(float("nan"))
     ('0.1235', '4000', '1e-5', '∞', '–')
@@ -59,7 +59,9 @@ def _grouped(value: float) -> str:
 
 
 def decimals(halves: Iterable[float]) -> int | None:
-    """Decimals that intervals of these half-widths support, two digits of the middle one; None if there are none.
+    """How many decimals means have whose intervals have these half-widths: two digits of the median one, 2 to 8.
+
+    None if no half-width is finite and above 0.
 
     >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
     (4, None)
@@ -76,7 +78,7 @@ class MeanText(NamedTuple):
 
 
 def with_interval(value: float, low: float, high: float, places: int | None = None) -> MeanText:
-    """A mean and its interval in so many decimals; default: those that the interval supports.
+    """A mean and its interval with `places` decimals; default: as many as `decimals` gives for the interval.
 
     >>> with_interval(0.887123, 0.8845, 0.8897)
     MeanText(mean='0.8871', interval='[0.8845, 0.8897]')
@@ -115,9 +117,9 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """One line a point, as `p2p_sim.measures.point_means.points` has it, with the number of failed replicates.
+    """The table of `p2p_sim.measures.point_means.points` with a column for the number of failed replicates.
 
-    Points of which nothing succeeded come last, with 0 replicates and gaps.
+    Points without a successful replicate come last, with 0 replicates and gaps.
 
     Args:
         rows: one line a point and replicate.
@@ -139,7 +141,7 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
 
 
 def worst_bases(rows: pd.DataFrame) -> pd.Series:
-    """For each point, how the learner's ε was computed in the replicate in which it is largest."""
+    """By point, how the learner's ε was computed (column `basis`) in the replicate with the largest ε."""
     order = rows["epsilon_upper"].fillna(float("inf")).sort_values(kind="stable").index
     return rows.loc[order].groupby(POINT, sort=False)["basis"].last()
 
@@ -149,7 +151,7 @@ LOOK_TEXTS = {
     "curator": "Runs of a private selection: each ε here is that of one run; the larger ε of the whole selection, "
     "choice included, is in trials.csv",
 }
-"""The sentence for each look of a search whose choices no ε counts, by the column `look`; other looks cost no ε."""
+"""A sentence for rows of a search, by the column `look`: what the search looked at. Other looks cost no ε."""
 
 
 def choices(rows: pd.DataFrame) -> list[str]:

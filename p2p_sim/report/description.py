@@ -1,4 +1,4 @@
-"""What was run, in plain words, and the few figures that a reader looks for first."""
+"""The report's sentences on the scenario and the sweep, and the few figures that a reader looks for first."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The whole page."""
+"""The report as one HTML page."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -72,6 +72,13 @@ def report_page(
         "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
     )
     script = script.replace("\nexport ", "\n")  # here all is one script
+    # each figure as its caption, its <svg> element, whose identifiers begin with "figure-" and its number, and a chart
+    embeddings = []
+    for number, picture in enumerate(pictures, 1):
+        alt = plain(picture.caption, LONGEST_ERROR)
+        svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
+        values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        embeddings.append((alt, svg, values if picture.chart else ""))
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
@@ -81,7 +88,7 @@ def report_page(
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
         "privacy": statement(rows, points, mechanisms, terms),
-        "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
+        "pictures": embeddings,
         "table": points_table(points, keys),
         "ranges": ranges(points),
         "groups": groups_table(points, keys),
@@ -95,22 +102,6 @@ def report_page(
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
     return _environment().get_template("page.html").render(content)
-
-
-class EmbeddedPicture(NamedTuple):
-    """A figure in the page: its caption, its <svg> element, and the chart's values as JSON, or nothing."""
-
-    caption: str
-    svg: Markup
-    chart: str
-
-
-def _embedded(picture: Picture, number: int) -> EmbeddedPicture:
-    """A figure as a part of the page; the identifiers in its SVG begin with "figure-" and `number`."""
-    alt = plain(picture.caption, LONGEST_ERROR)
-    svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
-    values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return EmbeddedPicture(alt, svg, values if picture.chart else "")
 
 
 def _environment() -> Environment:

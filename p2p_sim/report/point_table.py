@@ -1,4 +1,4 @@
-"""The tables of points and of groups: which columns, and every cell as text and as a number to sort by."""
+"""The report's tables of points and of groups of users; each cell has a text, and a number or text to sort by."""
 
 import math
 from collections.abc import Sequence
@@ -16,9 +16,10 @@ MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 
 
 class Figure(NamedTuple):
-    """A figure of a point that the table may show.
+    """A column of numbers that the table of points may show.
 
-    column: of the rows. heading: in words. worst: whether it is an ε, the largest over replicates; else it is a mean.
+    column: its name in the rows. heading: in words. worst: whether it is an ε, of which the largest over replicates is
+    shown; of other columns the mean is shown.
     """
 
     column: str
@@ -55,9 +56,9 @@ MORE = (
 class TableCell(NamedTuple):
     """A cell.
 
-    text: as it stands in the table. interval: in smaller type after it. order: a number in full or a text, by which the
-    table is sorted; cells without one come last. rest: the values of the other axes, which the first cell of a line
-    shows where there is no room for their columns.
+    text: shown. interval: shown in smaller type after the text. order: the number in full, or the text, by which the
+    table is sorted; cells with an empty order come last. rest: the values of the other swept keys, which the first cell
+    of a line shows on a narrow screen.
     """
 
     text: str
@@ -96,7 +97,10 @@ def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
 
 
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The first points of `with_failures`, at most 400, in at most twelve columns, axes first; a `_table`."""
+    """The report's table of points, as `_table` gives it: at most 400 points, at most twelve columns, swept keys first.
+
+    points: one line a point, from `with_failures`. keys: the swept keys.
+    """
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
     displayed = points.head(MOST_LINES)
     columns = axis_columns(displayed, keys)
@@ -112,7 +116,7 @@ def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def figures(points: pd.DataFrame, most: int) -> list[Figure]:
-    """The most telling figures that some point has, at most so many."""
+    """The columns to show, at most `most`: the first of `FIGURES` and `MORE` that have a value at some point."""
     risk = points["excess_risk"].notna().all()
     accuracy = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
     skipped = accuracy if risk else ("excess_risk", "nonprivate_excess_risk", "constant_excess_risk")
@@ -122,7 +126,7 @@ def figures(points: pd.DataFrame, most: int) -> list[Figure]:
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
-    """A line for each figure: heading, least, median and largest value over all points."""
+    """A line for each column of `figures`: heading, and least, median and largest value over all points, as texts."""
     lines = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
@@ -135,7 +139,10 @@ def _failed(points: pd.DataFrame) -> bool:
 
 
 def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn]:
-    """The swept keys, one column each; those beyond five share one. The first has the values of the others too."""
+    """A column for each of the first five swept keys, and one for all others together.
+
+    The cells of the first column also hold the values of all other keys, as `rest`.
+    """
     columns = []
     for key in keys[:MOST_AXES]:
         values = points[key].tolist()
@@ -156,7 +163,7 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
 
 
 def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell]:
-    """The cells of a figure: an ε rounded up, or means with intervals, all in the same number of decimals."""
+    """The cells of a column: if `worst`, each ε rounded up; else means with intervals, all with as many decimals."""
     values = points[name].astype(float).tolist()
     if worst:
         return [TableCell(rounded_up(v), order=_order(v)) for v in values]
@@ -196,7 +203,10 @@ GROUP_FIGURES = (
 
 
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """A line for each point and each group that was measured there, at most 400; a `_table`, empty without groups."""
+    """The report's table of groups of users, as `_table` gives it: a line for each point and group, at most 400 lines.
+
+    It is empty if no groups were measured.
+    """
     # the columns of a group under the names of its figures, so that the groups stand below each other
     parts: list[pd.DataFrame] = []
     for group in groups_of(points):

@@ -1,4 +1,4 @@
-"""The promise of the privacy figures: for whom, against whom and on which conditions."""
+"""The report's section on privacy: whose labels are protected, from which observer, and on which conditions."""
 
 import math
 from collections.abc import Mapping
@@ -38,7 +38,11 @@ Mechanisms = Mapping[str, str]
 
 
 class StatementLine(NamedTuple):
-    """One line of the table of observers: who, and ε over the points, each at its worst."""
+    """One line of the table of observers.
+
+    who: the observer. smallest, largest: ε over the points, each with its worst replicate. note: for how many points ε
+    is known, if not for all.
+    """
 
     who: str
     smallest: str
@@ -63,8 +67,14 @@ def statement(
     # a point all of whose replicates failed has no figures
     measured = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
+    # how often somebody who guesses labels is right; rows of earlier versions do not say it
+    guesses = sentences(rows)
+    if guesses:
+        where = ["Where most is learned of a label:"] if rows[POINT].nunique() > 1 else []
+        guesses = [*where, *guesses, population(rows)]
     paragraphs = (
-        _who(rows), _figure(rows, measured), _guesses(rows), _little(rows), *choices(rows), _caution(rows, measured)
+        _who(rows), _figure(rows, measured), " ".join(filter(None, guesses)), _little(rows), *choices(rows),
+        _caution(rows, measured),
     )  # fmt: skip
     lines = [_line(measured, *entry) for entry in OBSERVERS if measured[entry[0]].notna().any()]
     compared = [_line(measured, *entry) for entry in COMPARED if (measured[entry[0]] > 0).any()]
@@ -120,14 +130,6 @@ def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
     )
 
 
-def _guesses(rows: pd.DataFrame) -> str:
-    """How often somebody who guesses labels is right; empty for rows of earlier versions."""
-    guesses = sentences(rows)
-    if guesses and rows[POINT].nunique() > 1:
-        guesses = ["Where most is learned of a label:", *guesses]
-    return " ".join(filter(None, (*guesses, population(rows) if guesses else "")))
-
-
 def _little(rows: pd.DataFrame) -> str:
     """A sentence on points at which the exchange lowers ε little below that of the noise alone; empty without them."""
     exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
@@ -144,7 +146,7 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """What the figures do not cover: further releases, other networks, what an oracle revealed, real data."""
+    """Sentences on what ε does not cover: further releases, other networks, φ told by an oracle, real data."""
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"
@@ -164,14 +166,17 @@ def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 class ConditionGroup(NamedTuple):
-    """Figures with equal conditions, in words, and these conditions; none where a heading alone warns."""
+    """Observers whose figures hold under the same conditions.
+
+    heading: names the observers. conditions: texts; none if the heading is a warning.
+    """
 
     heading: str
     conditions: tuple[str, ...]
 
 
 def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> list[ConditionGroup]:
-    """The conditions that the rows' statements carry, in groups: figures with equal conditions share one."""
+    """The conditions of the rows' privacy figures; figures with equal conditions share a group."""
     # for each mechanism, claimant and set of conditions: the points of each figure that has them
     groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
     texts = dict(OBSERVERS)
@@ -192,7 +197,11 @@ def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, 
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
-    """The observers whose figures have the conditions, and at how many points where it is not all of them."""
+    """The heading of a group: its observers, each with the number of points if some points have other conditions.
+
+    kind: of the mechanism. claimed: the plug-in that claims the figures, or empty. who: the points of each column.
+    everywhere: how many points there are.
+    """
     text = mechanisms.get(kind, kind)
     about = "" if kind == "label_exchange" else f"{plain(text)}: "
     if claimed:

@@ -83,7 +83,7 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 
 def _pictures(results: Results) -> "list[Picture]":
-    """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
+    """The figures of the report: of a run one, of a sweep those that its file names, else the usual three."""
     from p2p_sim.figures.privacy_utility import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
 
@@ -100,7 +100,7 @@ def _pictures(results: Results) -> "list[Picture]":
 
 
 def _usual(results: Results, column: str) -> list[FigureRequest]:
-    """The figures of a sweep that asks for none: what is learned and ε, against each other and along the first axis.
+    """The figures of a sweep whose file names none: `column` against ε, and both along the first axis.
 
     If there would be more than `MOST_LINES` lines, the key with most values makes panels.
     """
@@ -128,7 +128,7 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
 
 
 def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Chart | None":
-    """The values of a figure of lines; colours over two axes and fitted curves are pictures alone."""
+    """The values of a figure of lines; None for a heat map or fitted curves, which have no chart in the browser."""
     from p2p_sim.report.charts import sweep_chart
 
     if request.heat or request.fit:
@@ -137,7 +137,7 @@ def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Ch
 
 
 def _chosen(results: Results) -> str:
-    """The sentence that every figure of a search has if ε does not count its choices; else empty."""
+    """The sentences on choices of a search that ε does not count, for a caption; else empty."""
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
@@ -163,7 +163,7 @@ def _named(column: str | None) -> str:
 
 
 def _behind(results: Results, means: bool) -> str:
-    """How many replicates each point of a figure stands for, and which interval it has if it is a mean."""
+    """A sentence on how many replicates each point of a figure has, and on intervals if `means` are drawn."""
     counts = results.rows.groupby("scenario").size()
     replicates = count_range(counts, "replicate")
     each = "Each point" if results.axes else "The result"

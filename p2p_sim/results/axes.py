@@ -65,7 +65,7 @@ def plot(
 
 
 def _results(rows: Any) -> Results:
-    """A data frame as results; what was swept follows from its columns."""
+    """A data frame as results; the swept keys follow from its columns."""
     if not isinstance(rows, pd.DataFrame):
         raise InputError(f"rows {is_a(rows)}: must be a data frame of results, or a results directory")
     missing = [name for name in (POINT, REPLICATE) if name not in rows]
@@ -77,8 +77,9 @@ def _results(rows: Any) -> Results:
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """The swept keys of rows: dotted columns, and `engine` or `seed` if they differ; keys that change together are in
-    one tuple.
+    """The swept keys of rows, those that change together in one tuple.
+
+    Swept are all columns whose name has a dot, and `engine` and `seed` if they have several values.
     """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]

@@ -50,8 +50,12 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     first_results, second_results = read_results(first), read_results(second)
     axes = tuple(dict.fromkeys([*first_results.keys, *second_results.keys]))
     before, after = (tidy(results.rows, results.keys) for results in (first_results, second_results))
+    # a column must be measured on both sides; the hint of an error names a measured one that is spelled alike
+    shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
     for name in columns:
-        _check_column(name, before, after)
+        check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
+        if not _is_measured(name, before, after):
+            raise InputError(f"--y {name}: must hold numbers in both directories")
     chosen = columns or [column for column in DEFAULT if _is_measured(column, before, after)]
     # every axis becomes a column on both sides; points match if these columns agree
     before, after = _with_axes(before, after, axes, first_results), _with_axes(after, before, axes, second_results)
@@ -74,18 +78,10 @@ def _is_measured(column: str, *tables: pd.DataFrame) -> bool:
     )
 
 
-def _check_column(name: str, before: pd.DataFrame, after: pd.DataFrame) -> None:
-    """Refuse a column that is not measured on both sides; the hint names a measured one that is spelled alike."""
-    shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
-    check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
-    if not _is_measured(name, before, after):
-        raise InputError(f"--y {name}: must hold numbers in both directories")
-
-
 def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
-    """Rows with a column for every axis; a key that was not swept here has the scenario's value.
+    """Rows with a column for every axis; a key that this directory did not sweep has its scenario's value.
 
-    If the scenario has no such key, each row is repeated for every value on the other side.
+    If the scenario has no such key, each row is repeated for every value that the other directory, `others`, has.
     """
     for axis in axes:
         if axis in results.keys:
@@ -101,7 +97,7 @@ def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], re
 
 
 def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Why nothing matched, in a few words: the first axis without a common value, else the replicates."""
+    """Why no point matched, in a few words: the first axis without a common value, else the replicates."""
     for axis in axes:
         values = [list(dict.fromkeys(table[axis])) for table in (before, after)]
         if not set(values[0]) & set(values[1]):
@@ -114,7 +110,7 @@ def _few(values: Sequence[object]) -> str:
 
 
 def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
-    """Keys in which the base scenarios differ, but for names, replicate counts and what points are matched by."""
+    """The keys in which two base scenarios differ, without names, replicate counts and the keys that match points."""
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
     differing = [key for key in keys if before.get(key) != after.get(key)]

@@ -1,4 +1,4 @@
-"""Results as Python users get them: rows with the columns that figures and tables know."""
+"""The results of a directory as a data frame, with the columns that follow from others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which columns a figure shows: what somebody asks for, filled in and checked, and the lines that it makes."""
+"""Which columns a figure shows: a user's request, the columns that it leaves open, and the lines that follow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "mi
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """What a user asks for; what is None is chosen for her.
+    """The columns that a user names for a figure; a column that is None is chosen for her.
 
-    heat: a column drawn as colours over two axes, x and y. fit: theory beside excess risk.
+    x, y: along the axes. group: its values make lines. facet: its values make panels. heat: drawn as colours over x and
+    y. fit: whether theory is drawn beside excess risk.
     """
 
     x: str | None = None
@@ -54,52 +55,47 @@ def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
 
 
 def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """A request with what it leaves open filled in, and checked.
+    """A request with both axes named, and checked.
 
     Raises:
         InputError: a column is not there or not fit for its use.
     """
-    if not request.heat:
-        return _lines_filled(request, results, table)
-    # a heat map spreads its colours over the first two axes that are not named
-    keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
-    x = request.x or (keys.pop(0) if keys else None)
-    y = request.y or (keys.pop(0) if keys else None)
-    if x is None or y is None:
-        raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
-    full = Chosen(**{**vars(request), "x": x, "y": y})
-    _check(full, table)
-    return full
-
-
-def _lines_filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """A request for lines with x and y filled in, and checked; y is excess risk, accuracy or half-L1."""
-    risk = "excess_risk" in table and table["excess_risk"].notna().any()
-    y = request.y or ("excess_risk" if risk else quality(table))
-    x = _usual_x(request, y, results, table) if request.x is None else request.x
+    if request.heat:
+        # a heat map spreads its colours over the first two swept keys that are not named
+        keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
+        x = request.x or (keys.pop(0) if keys else None)
+        y = request.y or (keys.pop(0) if keys else None)
+        if x is None or y is None:
+            raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
+    else:
+        risk = "excess_risk" in table and table["excess_risk"].notna().any()
+        y = request.y or ("excess_risk" if risk else quality(table))
+        x = _usual_x(request, y, results, table) if request.x is None else request.x
     full = Chosen(**{**vars(request), "x": x, "y": y})
     _check(full, table)
     return full
 
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
-    """The abscissa if none is named.
+    """The column along x if the request names none.
 
-    Of a fit: the first axis to which a fit is possible. Otherwise ε, if it is finite anywhere and y is no ε itself;
-    else the first axis that is neither a line nor a panel.
+    A fit takes the first swept key to which theory is fitted. Other figures take ε if it is finite anywhere and y is no
+    ε itself; else the first swept key that makes neither lines nor panels.
     """
     if request.fit:
-        for key in results.keys:
-            if key.rsplit(".", 1)[-1] in FIT_X:
-                return key
-        raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
+        fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
+        if not fitting:
+            raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
+        return fitting[0]
     finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
     keys = [key for key in results.keys if key not in (request.group, request.facet)]
     return keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Every column is there; what is measured along an axis is a number, with values."""
+    """Raise an InputError unless every named column is there, and x and the measured column have values, the latter
+    numbers.
+    """
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
     columns = [name for name in names if name not in (POINT, *ends)]
@@ -117,16 +113,18 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
-    """The lines that a request without panels and colours asks for.
+    """The lines that a request without colours asks for.
 
     Raises:
         InputError: a column is not there or not fit for its use.
     """
-    return lines_of(_lines_filled(request, results, table), results, table)
+    return lines_of(filled(request, results, table), results, table)
 
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
-    """Which points make a line of a figure: along x, or along one axis if x is measured; other axes join the group.
+    """The columns by which points are joined to lines: along x, or along one swept key if x is measured.
+
+    Every other swept key with several values joins the group, so that each of its values has lines of its own.
 
     Raises:
         InputError: more lines or panels than can be told apart.
@@ -149,10 +147,9 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 
 def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFrame) -> str | None:
-    """The swept axis along which the points of a line follow each other if x is measured: the free one along which x
-    moves most.
+    """The swept key along which the points of a line follow each other if x is measured.
 
-    None if x is text, an axis, or depends on an axis.
+    It is the one of the `free` keys along which x moves most; None if x is text, is swept, or follows from a swept key.
     """
     if any(x in axis for axis in results.axes) or not is_number(table[x]):
         return None

@@ -1,4 +1,4 @@
-"""A results directory that one process alone writes to."""
+"""The lock of a results directory, to which only one process at a time writes."""
 
 import os
 import sys

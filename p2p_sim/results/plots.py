@@ -1,4 +1,4 @@
-"""Figures of a results directory: what is asked for, drawn by `p2p_sim.figures`."""
+"""Figures of a results directory, drawn by `p2p_sim.figures` from the columns that a user names."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -31,14 +31,14 @@ def plot(
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
 ) -> list[Path]:
-    """Draw figures of a results directory: the one asked for, else those its manifest names, else a sensible one.
+    """Draw the figure that is requested; of an empty request the figures that the sweep's file names, or a usual one.
 
     Args:
         directory: of `run` or `sweep`.
         request: which columns.
         out: the file, for a single figure; default: plot-<columns>.<format> in the directory.
         format_: png, svg or pdf; default: the ending of `out`, else png.
-        rows: of those in the directory, which to show; default: all.
+        rows: the rows of the directory that are drawn; default: all.
 
     Returns:
         The files written.
@@ -84,7 +84,10 @@ def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Pa
 
 
 def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
-    """Draw what a finished sweep asks for; nothing where no replicate succeeded. `rows`: those to show, if not all."""
+    """Draw the figures that a finished sweep's file names, and return their paths; none if no replicate succeeded.
+
+    rows: the rows of the directory that are drawn; None: all.
+    """
     rows = load_results(directory) if rows is None else rows
     return [] if rows.empty else plot(directory, FigureRequest(), rows=rows)
 
@@ -102,7 +105,7 @@ def _ending(out: Path | None, format_: str | None) -> str:
 
 
 def _file_name(request: Chosen) -> str:
-    """What a figure's file is called after `plot-`, from its columns, such as error_rate-vs-epsilon_upper."""
+    """The name of a figure's file after `plot-`, from its columns, such as error_rate-vs-epsilon_upper."""
     parts = [request.heat, "over", request.x, "and", request.y] if request.heat else [request.y, "vs", request.x]
     for word, column in (("by", request.group), ("per", request.facet)):
         parts += [word, column] if column else []
@@ -110,7 +113,7 @@ def _file_name(request: Chosen) -> str:
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
-    """A figure's title, from what it shows, and the columns whose value all points share; empty if there are none."""
+    """A figure's title, `text` after the study's name, and a note of parameters that have one value at all points."""
     swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
     fixed = [name for name in _FIXED if name in table and name not in swept and table[name].nunique(dropna=False) == 1]
     fixed = [name for name in fixed if table[name].notna().all()]
@@ -146,7 +149,7 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draws excess risk with the forms that theory fits to it, and each line's slope.
+    """Draw excess risk, Theorem 4's form and the form in squares fitted to it, and each line's log-log slope.
 
     Raises:
         InputError: y is no excess risk, or x no key for which a form is known.

@@ -1,4 +1,4 @@
-"""A scenario's releases or transcripts as one file, for other tools."""
+"""A scenario's releases, or the messages of its replicates, as one file for other tools."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ FORMATS = (".csv", ".parquet", ".npz")
 
 
 def check_destination(option: str, path: Path) -> None:
-    """Refuse a file name before anything runs; an existing file is never overwritten."""
+    """Raise an InputError if a file cannot be written, or exists already; called before anything runs."""
     if path.suffix not in FORMATS:
         raise InputError(f"{option} {path}: must end in {', '.join(FORMATS)}")
     if path.exists():
@@ -33,7 +33,7 @@ def check_destination(option: str, path: Path) -> None:
 
 
 def check_release(scenario: Scenario) -> None:
-    """Refuse to export what is no list of labels."""
+    """Raise an InputError if the mechanism releases no labels, which alone can be exported."""
     if scenario.mechanism.releases in ("model", "density"):
         raise InputError(
             f"mechanism.kind = {scenario.mechanism.kind!r}: releases a {scenario.mechanism.releases}, and --export "
@@ -42,7 +42,7 @@ def check_release(scenario: Scenario) -> None:
 
 
 def check_transcript(scenario: Scenario) -> None:
-    """Refuse a transcript of messages that carry more than a class each."""
+    """Raise an InputError if messages carry more than a class each, which a transcript cannot hold."""
     if scenario.mechanism.releases in ("bits", "soft", "values"):
         raise InputError(
             f"mechanism.randomizer: a transcript holds one class a message, not {scenario.mechanism.releases}; leave "
@@ -51,7 +51,7 @@ def check_transcript(scenario: Scenario) -> None:
 
 
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write what the learner receives: replicate, user, cluster, label and her public features; returns the lines.
+    """Write what the learner receives, and return the number of lines: replicate, user, cluster, label, features.
 
     A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ... Users
     are numbered in the replicate's cluster order.
@@ -60,11 +60,11 @@ def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None)
 
 
 def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
+    """Write every delivered message, and return their number: replicate, time, kind, sender, receiver, label, late.
 
-    The learner is user -1. An eavesdropper sees all lines, the learner sees the lines of messages that it receives, a
-    peer the lines of messages that she sends or receives. A request and a model of an organisation have label -1. The
-    scenario needs the event engine, and messages that carry a class or a model.
+    The learner is user -1. An eavesdropper sees all lines; the learner sees the messages that it receives, and a peer
+    those that she sends or receives. Requests and models of organisations have label -1. The scenario needs messages
+    that carry a class or a model.
     """
     check_transcript(scenario)
     return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)

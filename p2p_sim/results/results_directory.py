@@ -1,4 +1,4 @@
-"""A results directory as figures and comparisons read it: rows, axes, and what was run."""
+"""A results directory as figures and comparisons read it: rows, swept keys, and the base scenario."""
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -78,7 +78,9 @@ def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers
     """
     if not swept and not alike:
         raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
-    if holds_numbers(name) and not numbers:
+    # an ε is a number or a gap, but for the list of each organisation's
+    number_column = name in NUMBERS or (name.startswith("epsilon") and name != "epsilon_by_organisation")
+    if number_column and not numbers:
         raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
 
 
@@ -101,7 +103,12 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise TypeError("axes and plots must be lists of tables")
     # in the order in which an error names what is wrong: axes, their keys, plots, and the rest
-    _check_swept(axes)
+    for axis in axes:
+        _check_axis(axis)
+    keys = [key for axis in axes for key in axis["keys"]]
+    for key in keys:
+        if key in TAKEN or keys.count(key) > 1:
+            raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
     _check_entries(manifest, plots)
     return {
         "name": str(manifest["name"]),
@@ -127,16 +134,6 @@ def _check_axis(axis: dict[str, Any]) -> None:
         raise TypeError("the labels of an axis must be a list with one for each of its values")
 
 
-def _check_swept(axes: list[dict[str, Any]]) -> None:
-    """Refuse a malformed axis, and a key that no axis can have, or that two axes have."""
-    for axis in axes:
-        _check_axis(axis)
-    keys = [key for axis in axes for key in axis["keys"]]
-    for key in keys:
-        if key in TAKEN or keys.count(key) > 1:
-            raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
-
-
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
     """Refuse a figure whose columns are not text; a seed, scenario, replicates or versions of another type or range."""
     for plot in plots:
@@ -151,11 +148,6 @@ def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> Non
         raise TypeError("replicates must be a whole number")
     if not isinstance(manifest.get("versions"), dict | None):
         raise TypeError("versions must be a table")
-
-
-def holds_numbers(column: str) -> bool:
-    """Whether a column must hold numbers, gaps apart."""
-    return column in NUMBERS or (column.startswith("epsilon") and column != "epsilon_by_organisation")
 
 
 def check_cells(directory: Path, keys: Iterable[str]) -> int:

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,15 +59,12 @@ class Store:
 
     def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
         self.directory, self._check = directory, check
-        self.stored: dict[str, set[int]] = {}
+        self.stored: defaultdict[str, set[int]] = defaultdict(set)
         """Indices of the replicates on disk, by point."""
         self._terms = set(read_terms(directory))
         for row in read_rows(directory):
             check(row)
-            self._note(row)
-
-    def _note(self, row: Row) -> None:
-        self.stored.setdefault(row["scenario"], set()).add(row["replicate"])
+            self.stored[row["scenario"]].add(row["replicate"])
 
     def has(self, point: str, replicate: int) -> bool:
         """Whether a replicate of a point is on disk."""
@@ -79,14 +77,15 @@ class Store:
 
     @property
     def replicates(self) -> int:
-        """One more than the largest replicate's index."""
+        """One more than the largest index of a replicate on disk; 0 if there is none."""
         return max((index + 1 for indices in self.stored.values() for index in indices), default=0)
 
     def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
         """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own.
 
         Args:
-            rows, wall_s: of each replicate, seconds. terms: of the rows' statements; equal ones are written once.
+            rows: one for each replicate. wall_s: seconds that each took.
+            terms: the conditions of each row's privacy figures; equal ones are written once.
         """
         if not rows:
             return
@@ -106,10 +105,10 @@ class Store:
             append_jsonl(self.directory / TIMINGS, times, sync=False)
             append_jsonl(self.directory / ROWS, rows)
         for row in rows:
-            self._note(row)
+            self.stored[row["scenario"]].add(row["replicate"])
 
     def fail(self, record: Row) -> None:
-        """Note a replicate that could not be run, and why."""
+        """Write down a replicate that could not be run: its point, its index, the error, and swept keys."""
         with writing(self.directory):
             append_jsonl(self.directory / FAILURES, [record])
 
@@ -117,7 +116,7 @@ class Store:
         """Sort the rows, write them all as lines and as a Parquet table, and return those that are wanted.
 
         Args:
-            order: what rows are sorted by, before their replicate. wanted: whether a row is returned.
+            order: gives the key by which rows are sorted, before their replicate. wanted: whether a row is returned.
         """
         path = self.directory / ROWS
         with writing(self.directory):
@@ -145,9 +144,9 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """Open a results directory for writing, alone.
 
     Args:
-        directory: where. identity: hash of what its rows are of. check: refuses a row that is not of these.
+        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for a row of another.
 
-    If the work within fails before any replicate is finished, what says why replicates failed is all that is left.
+    If the work within fails before any replicate is finished, only the file of failures is left.
 
     Raises:
         InputError: it holds something else, or another process is writing to it. Nothing is changed then.
@@ -179,24 +178,19 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
 def _check_directory(directory: Path, identity: str) -> None:
     """Refuse a directory that holds anything but these results."""
     if (directory / MANIFEST).exists():
-        _check_results(directory, identity)
+        existing = str(read_manifest(directory).get("identity", ""))
+        if existing != identity:
+            raise InputError(
+                f"--out {directory}: already holds another scenario's results (hash {existing[:8]}, this one is "
+                f"{identity[:8]}); choose another directory"
+            )
+        if (directory / TABLE).exists() and not (directory / ROWS).exists():
+            raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
     elif directory.exists() and not (directory.is_dir() and {path.name for path in directory.iterdir()} <= _EARLY):
         raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
     for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
         if (directory / name).exists() and not (directory / name).is_file():
             raise InputError(f"{directory / name}: is not a file")
-
-
-def _check_results(directory: Path, identity: str) -> None:
-    """Refuse a directory of other results, or of a study of which the table alone is there."""
-    existing = str(read_manifest(directory).get("identity", ""))
-    if existing != identity:
-        raise InputError(
-            f"--out {directory}: already holds another scenario's results (hash {existing[:8]}, this one is "
-            f"{identity[:8]}); choose another directory"
-        )
-    if (directory / TABLE).exists() and not (directory / ROWS).exists():
-        raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:
@@ -253,11 +247,10 @@ def write_manifest(
     directory: Path, base: Scenario, *, name: str, identity: str, replicates: int, packages: Mapping[str, str],
     extra: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
-    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
+    """Write the manifest of a results directory: the scenario in full, its hash, the seed and the versions.
 
     Args:
-        packages: versions of those besides the simulator that offer kinds which are used. extra: what a sweep or a
-            search has besides, its kind included.
+        packages: versions of the plug-ins that are used. extra: further keys of a sweep or a search, and its kind.
     """
     # what a run of a single scenario has; a sweep and a search put their own in place of kind, axes and plots
     content = {

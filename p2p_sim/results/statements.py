@@ -1,4 +1,4 @@
-"""Statements on disk: what is said of the rows' figures besides the numbers, each once."""
+"""Terms of privacy statements on disk: the conditions of the rows' figures, each set of conditions once."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ STATEMENTS = "statements.jsonl"
 
 
 def read_lines(path: Path) -> list[Any]:
-    """What the whole lines of a file of JSON lines say; a half-written last one is left out, and no file has none.
+    """The values in a file of JSON lines; a half-written last line is left out. Empty if there is no file.
 
     Raises:
         InputError: the file is damaged.
@@ -26,7 +26,8 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def read_terms(directory: Path) -> dict[str, Terms]:
-    """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
+    """The conditions of the rows' privacy figures, by the rows' column `statement`; empty if an earlier version wrote
+    the directory.
 
     Raises:
         InputError: the file is damaged.
@@ -54,7 +55,7 @@ def _whole(terms: Terms) -> bool:
 
 
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
-    """Keep the statements that rows refer to, in the order of the rows."""
+    """Write the file of terms anew: those to which rows refer, in the order of the rows."""
     terms = read_terms(directory)
     names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
     lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]

@@ -12,13 +12,8 @@ __all__ = ["FeatureStacking", "PrivateLogisticRegression", "SampleStacking", "Tr
 
 __getattr__ = late(
     "p2p_sim.stacking",
-    {
-        "FeatureStacking": "pst",
-        "PrivateLogisticRegression": "plr",
-        "SampleStacking": "pst",
-        "TransferStacking": "pst",
-        "pphtl": "pst",
-    },
+    {"PrivateLogisticRegression": "plr"}
+    | dict.fromkeys(("FeatureStacking", "SampleStacking", "TransferStacking", "pphtl"), "pst"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Inputs of the private estimators: finite rows of two classes, clipped; feature groups and their importance."""
+"""Inputs of the private estimators: checks and clipping of rows, and groups of features with their importance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
-    """Shortens each of the rows (n, d) to Euclidean norm `norm` if it is longer.
+    """The rows (n, d), each scaled down to Euclidean norm `norm` if it is longer.
 
     >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]])).round(6).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
@@ -22,23 +22,22 @@ def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
     return np.asarray(rows * np.minimum(1.0, norm / np.maximum(lengths, norm)))
 
 
-def read_rows(estimator: Any, features: ArrayLike, reset: bool = False) -> Floats:
-    """Returns features as finite float64 rows (n, d) for an estimator, else ValueError; reset: as in scikit-learn."""
+def read_rows(estimator: Any, features: ArrayLike) -> Floats:
+    """The features as finite float64 rows (n, d) of a fitted estimator; raises ValueError if they are none."""
     from sklearn.utils.validation import validate_data
 
-    rows = validate_data(estimator, features, dtype=np.float64, reset=reset, ensure_all_finite=False)
-    return _finite(rows)
+    return _finite(validate_data(estimator, features, dtype=np.float64, reset=False, ensure_all_finite=False))
 
 
 class SignedRows(NamedTuple):
-    """Features (n, d), and labels (n,) as ±1, where +1 is the class that sorts last."""
+    """Examples of two classes: features (n, d), and labels (n,) as ±1, where +1 is the class that sorts last."""
 
     rows: Floats
     signs: Floats
 
 
 def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> SignedRows:
-    """Returns features with labels ±1 of two classes, and sets the estimator's `classes_`.
+    """The features and the labels of two classes as `SignedRows`; sets the estimator's `classes_`.
 
     Raises:
         ValueError: NaN or infinite features, or other than two classes.
@@ -60,7 +59,7 @@ def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> Sig
 
 
 def _finite(rows: Floats) -> Floats:
-    """Returns the rows (n, d) if all values are finite, else raises ValueError."""
+    """The given rows (n, d); raises ValueError if a value is NaN or infinite."""
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         raise ValueError(f"features: row {int(np.argmax(bad))} holds NaN or inf; every value must be finite")
@@ -76,11 +75,11 @@ def check_positive(**values: float) -> None:
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """Disjoint groups of features with their importance, all public.
+    """K disjoint groups of features, with the importance of each group; all of this is public.
 
     members: (K,) feature indices of each group.
     importance: (K,) q_k > 0, of sum 1.
-    norm_bounds: (K,) public norms B_k > 0 at which the rows of a group are clipped before they are scaled to q_k.
+    norm_bounds: (K,) norms B_k > 0. A row's features in group k are clipped to norm B_k, then scaled to norm q_k.
     """
 
     members: tuple[tuple[int, ...], ...]
@@ -96,11 +95,16 @@ class FeatureGroups:
         importance: Sequence[float] | None,
         norm_bound: float | Sequence[float],
     ) -> "FeatureGroups":
-        """The stated groups of features, or `n_groups` consecutive ones of about equal size, at most one per feature.
+        """The stated groups of features, or `n_groups` groups of consecutive features of about equal size.
+
+        Args:
+            num_features: d. n_groups: used only where `groups` is None; at most d groups are made.
+            groups: feature indices of each group. importance: q_k; None: 1/K for each group.
+            norm_bound: one B for all groups, or one for each.
 
         Raises:
-            ValueError: groups that overlap, are empty or name features that do not exist; importance that does not sum
-                to 1 or has another length; a norm bound that is not above 0.
+            ValueError: groups overlap, are empty or name features that do not exist; importance does not sum to 1 or
+                has another length; a norm bound is not above 0 and finite.
         """
         if groups is None:
             if n_groups < 1:
@@ -109,9 +113,11 @@ class FeatureGroups:
         members = tuple(tuple(map(int, group)) for group in groups)
         _check_members(members, num_features)
         count = len(members)
-        # importance: alike unless it is stated
         shares = (1.0 / count,) * count if importance is None else tuple(map(float, importance))
-        _check_importance(shares, count)
+        if len(shares) != count or not all(q > 0.0 for q in shares):
+            raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
+        if abs(sum(shares) - 1.0) > 1e-9:
+            raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
         # norm bounds: one for all groups, or one each
         norms = np.asarray(norm_bound, dtype=np.float64)
         if norms.shape not in ((), (count,)):
@@ -122,10 +128,9 @@ class FeatureGroups:
         return cls(members, shares, bounds)
 
     def scaled(self, rows: Floats) -> list[Floats]:
-        """Splits rows (n, d) into K arrays (n, d_k), one for each group of features, each with rows of norm at most
-        q_k.
+        """Split rows (n, d) by groups of features, into K arrays (n, d_k) whose rows have norm at most q_k.
 
-        A row's part is clipped to norm B_k, the group's bound, then multiplied by q_k/B_k, q_k the group's importance.
+        A row's features in group k are clipped to norm B_k, then multiplied by q_k/B_k.
         """
         return [
             q * clip_rows(rows[:, list(group)] / bound)
@@ -134,20 +139,12 @@ class FeatureGroups:
 
 
 def check_public(importance: Sequence[float] | None, declared: bool) -> None:
-    """Raise ValueError if importance is given without the declaration that it does not come from the data."""
+    """Raise ValueError if importance is given but not declared public, which means: not computed from the data."""
     if importance is not None and not declared:
         raise ValueError(
             "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "
             "(in Python importance_is_public=True)"
         )
-
-
-def _check_importance(shares: tuple[float, ...], count: int) -> None:
-    """Raise ValueError unless there are `count` values above 0, of sum 1."""
-    if len(shares) != count or not all(q > 0.0 for q in shares):
-        raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
-    if abs(sum(shares) - 1.0) > 1e-9:
-        raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
 
 
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:

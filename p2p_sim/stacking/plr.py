@@ -1,6 +1,6 @@
 """Private logistic regression (PLR) by objective perturbation: the noise, the exact minimiser, the estimator."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,15 +10,15 @@ from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation,
 from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
 
 GRADIENT = 1e-10
-"""Largest norm of the gradient at the minimiser, unless rounding alone exceeds it for large weights."""
+"""Largest norm of the gradient that counts as 0; for large weights rounding allows more."""
 _ROUNDING = 1e-14
-"""Rounding of a gradient, relative to the terms that cancel in it."""
+"""Rounding error of a gradient, relative to the terms that cancel in it."""
 _MOST_STEPS = 200
-"""Newton steps after which the numbers are too large to compute with."""
+"""Most Newton steps; if they do not converge, the numbers are too large."""
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Draws noise vectors (count, dimension) of density ∝ e^(-|b|/scale): norm Gamma(d, scale), uniform direction."""
+    """Draw noise vectors (count, dimension) of density ∝ e^(-|b|/scale): norm Gamma(d, scale), uniform direction."""
     direction = rng.standard_normal((count, dimension))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(dimension, scale, size=(count, 1)) * direction)
@@ -37,7 +37,7 @@ class PerturbedObjective:
     prior: Floats
 
     def gradient(self, weights: Floats, noise: Floats) -> Floats:
-        """Gradient at the weights (d,), for one noise vector b (d,) or for many (m, d); it has the noise's shape."""
+        """The gradient at the weights (d,), of the noise's shape: one noise vector b (d,), or many (m, d)."""
         rows = self.signed_rows
         pull = _sigmoid(-(rows @ weights)) @ rows
         fixed = self.extra_l2 * weights + self.l2 * (weights - self.prior) - pull / len(rows)
@@ -47,7 +47,7 @@ class PerturbedObjective:
         """The minimiser (d,) for one noise vector b (d,), found by damped Newton steps.
 
         Raises:
-            ArithmeticError: no convergence, which strong convexity excludes except for overly large numbers.
+            ArithmeticError: no convergence; as the objective is strongly convex, only too large numbers lead to this.
         """
         # the minimiser without the rows
         n, curvature, norm = len(self.signed_rows), self.l2 + self.extra_l2, np.linalg.norm
@@ -60,7 +60,7 @@ class PerturbedObjective:
                 return weights
             step = self._newton_step(weights, gradient)
             length = 1.0
-            # A Newton direction shortens the gradient, at a rate of its own length, whatever the function's values.
+            # For short enough steps a Newton step times `length` shortens the gradient by a share of about `length`.
             while length > 1e-12:
                 new = weights + length * step
                 gradient = self.gradient(new, noise)
@@ -93,45 +93,46 @@ def _sigmoid(scores: Floats) -> Floats:
 
 
 class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the private estimators of two classes, which predict by a decision function."""
+    """Base of the private classifiers of two classes, which predict by the sign of `decision_function`."""
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Scores (n,) of the rows X (n, d); above 0 for the second class."""
+        """The scores (n,) of the rows X (n, d): above 0 for the second of `classes_`."""
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """Predicted class (n,) of each of the rows X (n, d)."""
+        """The predicted class (n,) of each of the rows X (n, d)."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0.0).astype(int)])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities (n, 2) of the two classes, which noise and clipping leave uncalibrated."""
+        """The probabilities (n, 2) of the two classes for the rows X (n, d), which noise leaves uncalibrated."""
         scores = self.decision_function(X)
-        return np.stack([0.5 * (1.0 - np.tanh(0.5 * scores)), 0.5 * (1.0 + np.tanh(0.5 * scores))], axis=1)
+        return np.stack([_sigmoid(-scores), _sigmoid(scores)], axis=1)
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Noise of a few dozen rows at ε = 1 leaves little to score.
+        # with a few dozen rows, as scikit-learn's checks have, the noise at ε = 1 hides most of what can be learned
         tags.classifier_tags.poor_score = True
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(PrivateBinaryClassifier):
-    """Logistic regression whose weights are ε-differentially private, features included (Algorithm 1, PLR).
+    """Logistic regression with ε-differentially private weights, which protect features too (Algorithm 1, PLR).
 
-    The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels ±1 inside, noise
-    b and Δ from `p2p_sim/privacy/rivals/objective_perturbation`, which has the proof of privacy. Each row is clipped
-    to norm 1 separately; no scale depends on the data. There is no intercept (without a penalty there is no proof for
-    it): add a constant column if you need one. n and the two classes are treated as public.
+    The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels yᵢ = ±1.
+    The law of the noise b, the Δ and the proof of privacy are in `p2p_sim/privacy/rivals/objective_perturbation`. Each
+    row is clipped by itself; no scale depends on the data. There is no intercept, as the proof needs a penalty on every
+    weight: add a constant column if you need one. n and the two classes count as public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
-        l2: λ > 0, weight of the penalty against the mean loss, for rows of norm at most 1.
-        norm_bound: public norm at which rows are clipped (and which they are divided by), above 0.
-        prior: (d,) u towards which the weights are drawn: `coef_` of another owner's released model, with the same
+        l2: λ > 0, weight of the penalty beside the mean loss.
+        norm_bound: public norm, above 0: rows are clipped to it, then divided by it.
+        prior: (d,) u, towards which the weights are drawn: `coef_` of another owner's released model with the same
             norm_bound. None: 0.
-        tight: calibrate by the sharper proof, with less noise; False: as in the paper.
+        tight: whether to calibrate by the sharper proof, with less noise; False: as in the paper.
         random_state: None, a seed or a NumPy Generator.
 
     Attributes:
@@ -139,28 +140,19 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         perturbation_: noise and Δ. privacy_: the `PrivacyBound`, adjacency "example".
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        l2: float = 0.01,
-        norm_bound: float = 1.0,
-        prior: ArrayLike | None = None,
-        *,
-        tight: bool = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.l2 = l2
-        self.norm_bound = norm_bound
-        self.prior = prior
-        self.tight = tight
-        self.random_state = random_state
+    epsilon: float = 1.0
+    l2: float = 0.01
+    norm_bound: float = 1.0
+    prior: ArrayLike | None = None
+    _: KW_ONLY
+    tight: bool = False
+    random_state: int | np.random.Generator | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "PrivateLogisticRegression":
-        """Learns from rows X (n, d) and labels y (n,) of two classes.
+        """Learn from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
-            ValueError: a parameter out of its range, NaN or infinite features, one class only.
+            ValueError: a parameter is out of its range, a feature is NaN or infinite, or there are not two classes.
         """
         check_positive(epsilon=self.epsilon, l2=self.l2, norm_bound=self.norm_bound)
         rows, signs = read_examples(self, X, y)
@@ -177,7 +169,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Scores w·x (n,) of the rows X (n, d), which are clipped first; above 0 for the second class."""
+        """The scores w·x (n,) of the rows X (n, d) after clipping: above 0 for the second of `classes_`."""
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
@@ -193,7 +185,7 @@ def train(
     prior: Floats,
     group: int = 0,
 ) -> Floats:
-    """Trains one model by objective perturbation, and returns its private weights (d,).
+    """Train one model by objective perturbation; returns its private weights (d,).
 
     Args:
         rows: (n, d), of norm at most `perturbation.norms[group]`. signs: (n,) labels ±1.

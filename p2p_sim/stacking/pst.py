@@ -1,8 +1,11 @@
-"""Private stacking and hypothesis transfer: private models of parts of rows or features, combined or passed on."""
+"""Private stacking and hypothesis transfer: private models of parts of the rows or features, combined or passed on.
+
+Low-level models are trained on parts of the data; the high level combines their scores.
+"""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +24,14 @@ from p2p_sim.stacking.clipped_rows import (
 from p2p_sim.stacking.plr import PrivateBinaryClassifier, PrivateLogisticRegression, train
 
 Combiner = Literal["stacked", "majority", "weighted", "mean"]
-COMBINERS = ("stacked", "majority", "weighted", "mean")
 
 
 @dataclass(frozen=True)
 class GroupModels:
-    """The released models of feature groups: all that an organisation passes on, and all that prediction needs.
+    """The released models of K feature groups: all that an organisation passes on, and all that prediction needs.
 
-    groups: their features, importance and norm bounds.
     coefficients: (K,) weights (d_k,) for rows scaled to norm at most q_k.
-    perturbation: noise and regularisation with which all K were learned from the same rows.
+    perturbation: noise and regularisation with which all K models were learned from the same rows.
     """
 
     groups: FeatureGroups
@@ -39,28 +40,18 @@ class GroupModels:
 
     @property
     def privacy(self) -> PrivacyBound:
-        """ε bound of the rows from which the models were learned, against everybody who gets the models."""
+        """The ε bound of each row from which the models were learned, against everybody who gets the models."""
         return self.perturbation.privacy()
 
     def margins(self, rows: Floats) -> Floats:
-        """Scores (n, K) that the K models give the rows (n, d)."""
-        parts = self.groups.scaled(rows)
-        return np.stack([part @ w for part, w in zip(parts, self.coefficients, strict=True)], axis=1)
-
-
-class RowsOfLevels(NamedTuple):
-    """Indices of the rows that train the low-level models, and of those that train the high-level combiner."""
-
-    low: NDArray[np.intp]
-    high: NDArray[np.intp]
+        """The scores (n, K) that the K models give the rows (n, d)."""
+        parts = zip(self.groups.scaled(rows), self.coefficients, strict=True)
+        return np.stack([part @ w for part, w in parts], axis=1)
 
 
 @dataclass(eq=False, repr=False)
 class _Stacking(PrivateBinaryClassifier):
-    """Base of the stacking estimators: splits the rows, combines the low-level models, and predicts.
-
-    It is a dataclass, as scikit-learn wants a constructor that keeps every parameter by name.
-    """
+    """Base of the stacking estimators: splits the rows, combines the low-level models, and predicts."""
 
     epsilon: float = 1.0
     _: KW_ONLY
@@ -73,38 +64,44 @@ class _Stacking(PrivateBinaryClassifier):
     def _check(self) -> None:
         """Raise ValueError for a parameter of this base class that is out of its range."""
         check_positive(epsilon=self.epsilon, l2=self.l2)
-        if self.combiner not in COMBINERS:
-            raise ValueError(f"combiner = {self.combiner!r}: must be one of {', '.join(COMBINERS)}")
+        if self.combiner not in get_args(Combiner):
+            raise ValueError(f"combiner = {self.combiner!r}: must be one of {', '.join(get_args(Combiner))}")
         if not 0.0 < self.low_share <= 1.0 or (self.low_share == 1.0 and self.combiner == "stacked"):
             raise ValueError(
                 f"low_share = {self.low_share}: must lie in (0, 1], below 1 where the combiner is 'stacked'"
             )
 
-    def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> RowsOfLevels:
-        """Assigns the rows to the two levels at random; at least one row for each of the low level's parts."""
+    def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> list[NDArray[np.intp]]:
+        """The indices of the rows of the low level, at least one for each of its parts, and of the high level."""
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
             raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
-        order = rng.permutation(num_rows)
-        return RowsOfLevels(order[:low], order[low:])
+        return np.split(rng.permutation(num_rows), [low])
 
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
     ) -> None:
-        """Trains the high level on low-level scores (m, K) of its own rows, and states the privacy of both levels."""
-        stages = [*low]
-        self.high_coef_ = None
+        """Train the high level, and state the privacy of both levels.
+
+        Args:
+            margins: (m, K) low-level scores of the m rows of the high level. signs: (m,) their labels ±1.
+            low: how the low-level models were perturbed.
+        """
+        bounds, self.high_coef_ = [each.privacy() for each in low], None
         if self.combiner == "stacked":
             high = calibrate_perturbation(self.epsilon, len(signs), [self.l2], tight=self.tight)
             meta = meta_features(margins)
             self.high_coef_ = train(meta, signs, high, rng=rng, prior=np.zeros(meta.shape[1]))
-            stages.append(high)
-        bounds = [stage.privacy() for stage in stages]
-        # Disjoint rows, parted without looking at them: a neighbour differs in one part only.
+            bounds.append(high.privacy())
+        # parts are disjoint and chosen without looking at the rows: a neighbouring data set differs in one part only
         self.privacy_ = replace(bounds[0], epsilon_upper=max(bound.epsilon_upper for bound in bounds))
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Scores (n,) of the high level, or else the weighted mean of votes ±1 or of tanh(margin/2) = 2p - 1."""
+        """The scores (n,) of the rows X (n, d): above 0 for the second of `classes_`.
+
+        They come from the high-level model. Without one, they are the weighted mean of the low level's votes ±1, or of
+        tanh(score/2) = 2p - 1 with p the low-level probability.
+        """
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
@@ -112,22 +109,23 @@ class _Stacking(PrivateBinaryClassifier):
         if self.high_coef_ is not None:
             return np.asarray(meta_features(margins) @ self.high_coef_)
         votes = np.tanh(0.5 * margins) if self.combiner == "mean" else np.sign(margins)
-        shares = np.full(margins.shape[1], 1.0 / margins.shape[1]) if self.combiner == "majority" else self._shares()
-        # sums of shares that tie differ in their last bits: rounded, they tie in the area under the ROC curve too
-        return np.round(votes @ shares, 12)
+        # equal sums of shares may differ in their last bits: rounded, they tie, also in the area under the ROC curve
+        return np.round(votes @ self._shares(margins.shape[1]), 12)
 
     def _margins(self, rows: Floats) -> Floats:
+        """The low-level scores (n, K) of the rows (n, d)."""
         raise NotImplementedError
 
-    def _shares(self) -> Floats:
-        raise NotImplementedError
+    def _shares(self, count: int) -> Floats:
+        """The weights (K,) of the votes of K = `count` low-level models, of sum 1."""
+        return np.full(count, 1.0 / count)
 
 
 def meta_features(margins: Floats) -> Floats:
-    """Inputs (n, K) of the high level, (2p - 1)/√K for low-level probabilities p, given low-level scores (n, K).
+    """The inputs (n, K) of the high level, (2p - 1)/√K for low-level probabilities p, from low-level scores (n, K).
 
-    They have norm at most 1 whatever the data, and are 0 where a model is undecided. The paper takes p itself, which
-    needs an intercept and spends most of the norm on what all rows have in common.
+    Each row has norm at most 1 whatever the data; an entry is 0 where a model is undecided. The paper takes p itself,
+    which needs an intercept and spends most of the norm on what all rows have in common.
     """
     return np.asarray(np.tanh(0.5 * margins) / np.sqrt(margins.shape[1]))
 
@@ -136,20 +134,20 @@ def meta_features(margins: Floats) -> Floats:
 class SampleStacking(_Stacking):
     """PST-S: low-level models of disjoint samples, combined by a private model of further rows (Algorithm 2).
 
-    Every row is in one part, and the parts do not depend on the rows' contents, so ε is the largest ε of a part, not
-    the sum (parallel composition).
+    Every row is in one part, and the parts do not depend on what the rows hold. So the total ε is the largest ε of a
+    part, not the sum (parallel composition).
 
     Args:
         epsilon: ε > 0; infinite: no noise.
         n_parts: K, number of low-level models, at least 1.
-        l2: λ > 0 of every model, for rows of norm at most 1.
-        norm_bound: public norm at which rows are clipped (and which they are divided by), above 0.
-        combiner: "stacked": a high-level PLR; "majority" and "weighted" (here alike): votes; "mean": of probabilities.
-        low_share: part of the rows for the low level, in (0, 1]; 1 only if nothing is stacked.
-        tight: calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
+        l2: λ > 0 of every model.
+        norm_bound: public norm, above 0: rows are clipped to it, then divided by it.
+        combiner: "stacked": a high-level PLR; "majority", "weighted" (here alike): mean vote; "mean": mean probability.
+        low_share: share of the rows for the low level, in (0, 1]; below 1 for the combiner "stacked".
+        tight: whether to calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
 
     Attributes:
-        coef_: (K, d) low-level weights. high_coef_: (K,) or None. classes_: (2,).
+        coef_: (K, d) low-level weights. high_coef_: (K,) high-level weights, or None. classes_: (2,).
         privacy_: the `PrivacyBound` of all that is fitted, adjacency "example".
     """
 
@@ -157,10 +155,10 @@ class SampleStacking(_Stacking):
     norm_bound: float = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "SampleStacking":
-        """Learns from rows X (n, d) and labels y (n,) of two classes.
+        """Learn from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
-            ValueError: a parameter out of its range, NaN or infinite features, one class only, too few rows.
+            ValueError: a parameter is out of its range, a feature is NaN or infinite, not two classes, too few rows.
         """
         self._check()
         check_positive(norm_bound=self.norm_bound, n_parts=self.n_parts)
@@ -180,19 +178,17 @@ class SampleStacking(_Stacking):
     def _margins(self, rows: Floats) -> Floats:
         return np.asarray(clip_rows(rows / self.norm_bound) @ self.coef_.T)
 
-    def _shares(self) -> Floats:
-        return np.full(len(self.coef_), 1.0 / len(self.coef_))
-
 
 @dataclass(eq=False, repr=False)
 class GroupStacking(_Stacking):
-    """Base of estimators that stack models of feature groups, with or without a source's models to start from."""
+    """Base of estimators that stack models of feature groups, with or without another owner's models as priors."""
 
     _: KW_ONLY
     importance: Sequence[float] | None = None
     importance_is_public: bool = False
 
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
+        """Learn from rows (n, d) with labels ±1 (n,); arguments as of `train_groups`."""
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
         self.models_ = train_groups(
@@ -205,33 +201,33 @@ class GroupStacking(_Stacking):
     def _margins(self, rows: Floats) -> Floats:
         return self.models_.margins(rows)
 
-    def _shares(self) -> Floats:
-        return np.asarray(self.models_.groups.importance)
+    def _shares(self, count: int) -> Floats:
+        return super()._shares(count) if self.combiner == "majority" else np.asarray(self.models_.groups.importance)
 
 
 @dataclass(eq=False, repr=False)
 class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
-    The rows of group k are clipped at their norm bound and scaled to norm q_k, the noise is the same for all groups: so
-    group k gets the part q_k ε' of the budget, and the low level costs their sum, ε (the theorem in
-    `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k²,
-    the same penalty for every group in units of its own rows.
+    A row's features in group k are clipped, then scaled to norm q_k; the noise is the same for all groups. So group k
+    costs a share of ε in proportion to q_k, and all groups together cost ε (the theorem in
+    `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k² is
+    the same penalty for every group in units of the group's scaled rows.
 
-    Importance and groups must not come from the data. No program can check this, so importance must be declared public.
+    Importance and groups must not come from the data. No program can check this: importance must be declared public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
-        n_groups: K, where `groups` is None: consecutive features, no more groups than there are features.
-        groups: (K,) disjoint sequences of feature indices; features in no group are not used.
+        n_groups: K where `groups` is None: groups of consecutive features, no more than there are features.
+        groups: (K,) disjoint sequences of feature indices; a feature that is in no group is not used.
         importance: (K,) q_k > 0, of sum 1; None: uniform, "PST-F(U)".
         importance_is_public: must be True where importance is given.
-        l2: λ > 0 of every model, for rows of norm at most 1.
-        norm_bound: public norm at which the rows of a group are clipped, above 0; one or (K,).
-        combiner: "stacked": a high-level PLR; "majority", "weighted" (by importance): votes; "mean": of probabilities,
-            by importance.
-        low_share: part of the rows for the low level, in (0, 1]; 1 only if nothing is stacked.
-        tight: calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
+        l2: λ > 0.
+        norm_bound: public norms at which a row's features in each group are clipped, above 0; one, or (K,).
+        combiner: "stacked": a high-level PLR; "majority": the mean vote; "weighted" and "mean": the mean vote and the
+            mean probability, weighted by importance.
+        low_share: share of the rows for the low level, in (0, 1]; below 1 for the combiner "stacked".
+        tight: whether to calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
 
     Attributes:
         models_: the released `GroupModels` of the low level. high_coef_: (K,) or None. classes_: (2,).
@@ -243,11 +239,11 @@ class FeatureStacking(GroupStacking):
     norm_bound: float | Sequence[float] = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "FeatureStacking":
-        """Learns from rows X (n, d) and labels y (n,) of two classes.
+        """Learn from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
-            ValueError: a parameter out of its range, groups that overlap, importance that does not sum to 1 or was not
-                declared public, NaN or infinite features, one class only.
+            ValueError: a parameter is out of its range, groups overlap, importance does not sum to 1 or was not
+                declared public, a feature is NaN or infinite, or there are not two classes.
         """
         self._check()
         check_public(self.importance, self.importance_is_public)
@@ -267,12 +263,12 @@ def train_groups(
     tight: bool,
     rng: np.random.Generator,
 ) -> GroupModels:
-    """Trains the low level of Algorithm 3: a private model for each feature group, at ε for all of them together.
+    """Train the low level of Algorithm 3: a private model for each feature group, at ε for all of them together.
 
     Args:
         rows: (n, d), not clipped. signs: (n,) labels ±1. groups: with importance q_k.
-        priors: (K,) u_k (d_k,), towards which weights are drawn, for rows scaled to norm at most q_k.
-        l2: λ; group k has λ q_k².
+        priors: (K,) vectors u_k (d_k,), towards which the weights for rows scaled to norm q_k are drawn.
+        l2: λ; group k has λ q_k². tight: whether to calibrate by the sharper proof. rng: draws the noise.
     """
     shares = groups.importance
     perturbation = calibrate_perturbation(epsilon, len(rows), [l2 * q * q for q in shares], shares, tight)
@@ -285,16 +281,17 @@ def train_groups(
 
 @dataclass(eq=False, repr=False)
 class TransferStacking(GroupStacking):
-    """PST-H: private feature stacking of a target; its models are drawn towards a source's (Algorithm 4, corrected).
+    """PST-H: private feature stacking by one owner, the target, with another owner's models, the source's, as priors.
 
-    The source is `models_` of a `FeatureStacking` of the source's rows: trained on all groups at ε_src *together* and
-    released once for all targets, which is post-processing. (Algorithm 4 as printed trains a PLR at ε_src for each
-    group: K ε_src.) Group k has (λ_k/2)|w - u_k|², with u_k the source's weights times q_k(source)/q_k(target), because
-    rows are scaled to norm q_k. The target's own rows cost ε; the source's bound is `source.privacy`.
+    This is Algorithm 4, corrected. The source's models are `models_` of a `FeatureStacking` of the source's rows: all
+    groups *together* cost ε_src, and using the models for any number of targets is post-processing. (Algorithm 4 as
+    printed trains a PLR at ε_src for each group: K ε_src.) Group k has the penalty (λ_k/2)|w - u_k|². Here u_k is the
+    source's weights times q_k(source)/q_k(target), because rows are scaled to norm q_k. The target's own rows cost ε;
+    the source's bound is `source.privacy`.
 
     Args:
         epsilon: ε of the target > 0; infinite: no noise.
-        source: released models; the target uses the same groups and norm bounds.
+        source: the source's released models; the target uses the same groups and norm bounds.
         importance: (K,) q_k of the target, of sum 1; None: the source's.
         importance_is_public: must be True where importance is given.
         l2: λ > 0: how strongly the target's models are drawn to the source's; also λ of the high level.
@@ -307,7 +304,7 @@ class TransferStacking(GroupStacking):
     source: GroupModels | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "TransferStacking":
-        """Learns from the target's rows X (n, d) and labels y (n,) of two classes.
+        """Learn from the target's rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
             ValueError: as in `FeatureStacking`, or there is no source.
@@ -318,10 +315,11 @@ class TransferStacking(GroupStacking):
             raise ValueError(f"source = {kind}: must be the released models of a fitted FeatureStacking (its models_)")
         check_public(self.importance, self.importance_is_public)
         rows, signs = read_examples(self, X, y)
+        # the source's groups and norm bounds, with the target's importance
         theirs = self.source.groups
         shares = theirs.importance if self.importance is None else self.importance
         groups = FeatureGroups.of(rows.shape[1], 1, theirs.members, shares, theirs.norm_bounds)
-        # u_k, in units of the target's scaled rows
+        # u_k, for the target's scaled rows
         ratios = np.asarray(theirs.importance) / np.asarray(groups.importance)
         priors = tuple(ratio * w for ratio, w in zip(ratios, self.source.coefficients, strict=True))
         return self._fit(rows, signs, groups, priors)

@@ -1,4 +1,4 @@
-"""What comes with p2p-sim: shipped scenarios and sweeps, what each shows and needs, and the papers."""
+"""The catalogue of shipped scenarios and sweeps, what each shows and needs, and the papers behind them."""
 
 import copy
 import re
@@ -63,7 +63,7 @@ def references() -> dict[str, Reference]:
 
 
 def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
-    """What stands behind some scenarios, by the reference's key: the keys and values that rest on it.
+    """The references behind some scenarios, each with the keys and values that rest on it, as "key = value".
 
     The project comes first. A plug-in's kinds have no reference.
     """
@@ -71,7 +71,7 @@ def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
 
 
 def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The papers behind some scenarios, given as trees of keys and values: by key what rests on each."""
+    """The papers behind scenarios, given as trees of keys and values; each with the "key = value" that rest on it."""
     settings = {line for tree in trees for line in _settings(tree)}
     shared = {key: [line for line in reference.used if line in settings] for key, reference in references().items()}
     return {key: lines for key, lines in shared.items() if lines}
@@ -116,7 +116,7 @@ class Entry:
 
 
 def catalogue(paper: str | None = None) -> list[Entry]:
-    """All shipped files, scenarios first, each part in the order of the names; or those that rest on one paper."""
+    """All shipped files, or those that rest on one paper: scenarios, then sweeps, each in the order of names."""
     chosen = (entry for entry in _entries() if paper is None or paper in entry.papers)
     return sorted(chosen, key=lambda entry: (entry.sweep, entry.name))
 
@@ -162,7 +162,7 @@ def shows(text: str) -> str:
 
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
-    """The scenarios of a file: itself, or of a sweep the base with each value of each axis."""
+    """The scenarios of a file: itself, or the base of a sweep with each value of each axis in turn."""
     base = tree if "axes" not in tree else read_toml(find_scenario(tree["base"], folder=path.parent))
     base.setdefault("mechanism", {}).setdefault("kind", "label_exchange")
     if "axes" not in tree:

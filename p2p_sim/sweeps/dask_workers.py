@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: other processes, other machines, any of which may go at any moment."""
+"""Workers of a Dask cluster, on this or other machines; each may end at any moment."""
 
 import functools
 import importlib.metadata
@@ -27,7 +27,7 @@ class OtherModelError(Exception):
 
 
 def versions() -> Versions:
-    """Versions that rows may depend on, of this process; imports the simulator, so that no task waits for it."""
+    """The versions in this process on which rows may depend; imports the simulator, so that no task waits for that."""
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base.plugins import codes, packages
     from p2p_sim.scenario import MODEL_VERSION
@@ -56,16 +56,16 @@ def compare(
     answers: Mapping[str, Versions | BaseException],
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Compare what workers answered with what this process has.
+    """Compare the versions of workers with those of this process, and warn of libraries that differ.
 
     Args:
         where: address of the scheduler, for messages.
         here: versions of this process.
-        answers: of each worker, by its address: its versions, or why it has none.
-        packages: plug-ins that are needed; of others, versions do not matter.
+        answers: the versions of each worker, by its address, or the error that asking raised.
+        packages: plug-ins that are needed; versions of other plug-ins do not matter.
 
     Raises:
-        InputError: if a worker lacks the simulator or a plug-in, or has another version of it.
+        InputError: a worker lacks the simulator or a needed plug-in, or has another version of it.
     """
     needed = {key(name) for name in packages for key in (_plug_in, _code_of)}
     here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
@@ -82,7 +82,9 @@ def compare(
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
-    """Perform a batch on a worker, one that joined late included, with one numerical thread.
+    """Perform a batch on a worker, with one numerical thread.
+
+    The model version is compared here too, since the worker may have joined late.
 
     Raises:
         OtherModelError: if the worker simulates another model.
@@ -97,8 +99,9 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
 
 @functools.cache
 def _one_thread() -> None:
-    """Limits this process to one numerical thread for good; a limit that each replicate sets and lifts would be shared
-    by all threads of a worker.
+    """Limit this process to one numerical thread for good.
+
+    A limit that each replicate sets and lifts would be shared by all threads of a worker.
     """
     from threadpoolctl import threadpool_limits
 
@@ -255,8 +258,9 @@ class _Flight:
         self._alone = False
 
     def fill(self) -> bool:
-        """Hands out batches up to the limit, those that may have killed a worker last and one by one; returns whether
-        any is out.
+        """Hand out batches up to the limit, and return whether any is handed out.
+
+        A batch that may have killed a worker comes last, alone.
         """
         limit = _IN_FLIGHT * max(self._threads, 1)
         while not self._alone and len(self._air) < limit and (batch := self._queue.fresh()):
@@ -274,7 +278,7 @@ class _Flight:
         self._arrivals.add(future)
 
     def landed(self) -> list[list[Done]]:
-        """Waits for results and returns them; new batches are handed out before."""
+        """Results of the batches that have ended, after waiting for at least one; new batches are handed out."""
         self._look()
         while not self._arrivals.has_ready():
             time.sleep(0.002)
@@ -284,7 +288,7 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Checks from time to time that the scheduler and at least one worker are there."""
+        """Check once a second that the scheduler answers and that some worker was there lately."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return
@@ -297,7 +301,7 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """What became of a batch; empty where it is computed again, or its tasks are sent again."""
+        """The results of a batch that has ended; none if it is computed again, or its tasks are sent again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)

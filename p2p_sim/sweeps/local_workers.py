@@ -1,9 +1,7 @@
 """Worker processes on this machine, any of which may be killed at any moment.
 
-A worker process: how it is started, and what it does. It never imports the main module of whoever started it.
-
-`multiprocessing` would import it: a script without `if __name__ == "__main__"` would run again in every worker, and a
-script on standard input could not be found.
+A worker never imports the main module of the process that started it. `multiprocessing` would import it: a script
+without `if __name__ == "__main__"` would run again in every worker, and a script on standard input cannot be imported.
 """
 
 import importlib
@@ -150,7 +148,7 @@ class LocalProcesses:
 
 
 def at_a_time(workers: int) -> Executor:
-    """What runs `workers` replicates of a run at a time: this process if it is 1, else worker processes."""
+    """The executor that runs `workers` replicates at a time: this process if `workers` is 1, else worker processes."""
     return LocalProcesses(workers, alone_s=ALONE_S) if workers > 1 else Serial()
 
 
@@ -195,7 +193,7 @@ class _Crew:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Results of batches that are run here, until another worker is ready; the others start after some seconds."""
+        """Results of batches that this process runs until a worker is ready; workers are started after some seconds."""
         later = threading.Timer(seconds, self._hire_others)
         later.start()
         try:
@@ -206,15 +204,15 @@ class _Crew:
             later.join()
 
     def _hire_others(self) -> None:
-        """All workers but this process, with a batch each that they take up as soon as they are ready."""
+        """Start all workers but one, which this process replaces; each takes up a batch as soon as it is ready."""
         with self._lock:
             for _ in range(self._queue.draw(self._plan.workers - 1)):
                 self.hire(at_once=True)
 
     def _next_here(self) -> Batch | None:
-        """The batch that this process runs next; None if a worker is ready, or has died.
+        """The batch that this process runs next, a new one or that of a worker that is not ready.
 
-        It is a new one, or one that waits for a worker that is not ready.
+        None if a worker is ready or has died, or no batch is left.
         """
         with self._lock:
             if wait(list(self._workers), 0):
@@ -231,9 +229,7 @@ class _Crew:
         return None
 
     def results(self) -> list[list[Done]]:
-        """Waits for news from any worker; returns the results of each batch that ended. Free workers get a batch
-        before.
-        """
+        """The results of each batch that has ended, after waiting for at least one worker; free workers get a batch."""
         ready = set(wait(list(self._workers)))
         news = [self._news(hired) for pipe, hired in list(self._workers.items()) if pipe in ready]
         for hired in self._workers.values():

@@ -1,4 +1,4 @@
-"""What a sweep is: a base scenario, axes along which it varies, and the points that follow."""
+"""The plan of a sweep: a base scenario, axes along which its keys vary, and the points that follow."""
 
 import hashlib
 import itertools
@@ -24,7 +24,10 @@ from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of values: what is set, how it is named."""
+    """One combination of values.
+
+    settings: dotted keys with the values that are set. columns: the same keys with the cells that rows have.
+    """
 
     settings: Mapping[str, Any]
     columns: Mapping[str, Any]
@@ -77,7 +80,7 @@ class SweepPlan:
         return map(self.point, itertools.product(*(range(len(steps)) for steps in self.steps)))
 
     def point(self, indices: tuple[int, ...]) -> Point:
-        """The point with the value of each axis that an index names."""
+        """The point at the given index along each axis."""
         settings: dict[str, Any] = {}
         columns: dict[str, Any] = {}
         for axis, steps, index in zip(self.axes, self.steps, indices, strict=True):
@@ -87,7 +90,7 @@ class SweepPlan:
         return Point(settings, columns)
 
     def scenario(self, point: Point) -> Scenario:
-        """The scenario of a point; an InputError names the key and value that does not fit."""
+        """The scenario of a point; raises an InputError that names the key and value if a value is not valid."""
         if not point.settings:
             return self.base
         tree = json.loads(json.dumps(self._tree))
@@ -128,28 +131,28 @@ class SweepPlan:
 
     @cached_property
     def packages(self) -> dict[str, str]:
-        """Names and versions of the packages that offer kinds which some point uses, besides the simulator's own."""
+        """Names and versions of the plug-ins that some point uses."""
         return {name: version for scenario in self.examples() for name, version in scenario.packages.items()}
 
     def examples(self) -> Iterator[Scenario]:
-        """Scenarios of a few points: each value of each axis occurs, in the first point's company."""
+        """Scenarios of a few points: each value of each axis occurs, with the first value of every other axis."""
         return (self.scenario(point) for point in self._examples())
 
     def _examples(self) -> Iterator[Point]:
-        """Yields the first point, and then, for each other value of each axis, the first point with that value."""
+        """The first point, and then, for each other value of each axis, the first point with that value."""
         yield self.point((0,) * len(self.axes))
         for index, axis in enumerate(self.axes):
             for step in range(1, len(axis.steps)):
                 yield self.point(tuple(step if i == index else 0 for i in range(len(self.axes))))
 
     def check(self) -> None:
-        """Raise InputError if a value along an axis does not fit, or axes set two keys of which a scenario has one."""
+        """Raise an InputError if a value along an axis is not valid, or axes set two keys that exclude each other."""
         for point in self._examples():
             check_either(point.settings.items(), option="")
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """One replicate for each population along the axes that reads the user's own files."""
+        """Replicate 0 with each population along the axes that is data of one's own, not generated or public."""
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 

@@ -1,46 +1,23 @@
-"""Many replicates of one scenario: run those that are missing, keep every finished one, end with table and figure."""
+"""All replicates of one scenario: those not on disk are run, and a table and a figure show all."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.base.errors import count_of, optional_path
-from p2p_sim.base.notebook_view import count
 from p2p_sim.base.whole_files import in_place_of, writing
 from p2p_sim.measures.point_means import derived
-from p2p_sim.privacy.statement_record import Terms, merged
-from p2p_sim.replicate.replicate import scenario_of
-from p2p_sim.results.statements import read_terms
+from p2p_sim.replicate.replicate import count_of, optional_path, scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import at_a_time
 from p2p_sim.sweeps.plan import SweepPlan
 from p2p_sim.sweeps.run_sweep import Progress as Standing
-from p2p_sim.sweeps.run_sweep import run_sweep
+from p2p_sim.sweeps.run_sweep import SweepResult, run_sweep
 from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
 """Called with (replicates finished, replicates wanted) before the first and whenever some are finished."""
 FIGURE = "privacy-utility.png"
-
-
-@dataclass(frozen=True, repr=False)
-class Finished:
-    """A finished run.
-
-    directory: of the results. rows: of the replicates that were asked for, one each. terms: what is said of their
-    figures. more: replicates on disk that were not asked for.
-    """
-
-    directory: Path
-    rows: pd.DataFrame
-    terms: Terms
-    more: int = 0
-
-    def __repr__(self) -> str:
-        """What is where, in one line."""
-        return f"Finished({str(self.directory)!r}, {count(len(self.rows), 'replicate')}, {self.more:,} more on disk)"
 
 
 def run_point(
@@ -49,37 +26,33 @@ def run_point(
     data_dir: Path | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
-) -> Finished:
-    """Run every replicate that is not on disk yet, and draw the figure of those that were asked for.
+) -> SweepResult:
+    """Run every replicate of a scenario that is not on disk yet, and draw the figure of all its replicates.
 
     Args:
-        scenario: what to run.
+        scenario: the scenario.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         progress: called with how many replicates are finished, and how many are wanted.
-        executor: where to run; default: here, one after another. The rows are the same everywhere.
+        executor: runs the tasks; default: this process, one after another. The rows are the same everywhere.
 
     Raises:
-        RunFailed, Interrupted: says how many replicates are kept.
-        Exception: what the first replicate that failed raised; those that were under way beside it are lost.
+        RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
+        Exception: raised by the first replicate that failed; other replicates under way are lost.
     """
     plan = SweepPlan(scenario.name, scenario, (), scenario.replicates, data_dir=data_dir)
-    terms: dict[str, Terms] = {}
 
     def finish(directory: Path, rows: pd.DataFrame) -> None:
         from p2p_sim.figures.privacy_utility import plot_privacy_utility  # beside the workers, not before them
 
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)
-        terms.update(read_terms(directory))
 
     def report(state: Standing) -> None:
         if progress is not None:
             progress(state.finished, state.replicates)
 
-    result = run_sweep(plan, out, executor, report, finish=finish)
-    used = [terms[name] for name in dict.fromkeys(result.rows.get("statement", ())) if name in terms]
-    return Finished(result.directory, result.rows, merged(used), result.more)
+    return run_sweep(plan, out, executor, report, finish=finish)
 
 
 def run_all(
@@ -94,7 +67,7 @@ def run_all(
     the caller's main module, so that a script needs no `if __name__ == "__main__"`.
 
     Args:
-        scenario: what to run, the path of its file, or the name of a shipped one.
+        scenario: the scenario, the path of its file, or the name of a shipped one.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         workers: local processes; 1: this one. The rows are the same.

@@ -1,22 +1,24 @@
-"""The driver of a sweep or of a run: hands out what is missing, and keeps what comes back."""
+"""Runs a sweep or a run: hands out the replicates that are not on disk, and keeps the rows that come back."""
 
 import itertools
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, RunFailed, count_of, optional_path
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.notebook_view import count
 from p2p_sim.measures.point_means import derived
-from p2p_sim.replicate.replicate import default_directory, scenario_of
+from p2p_sim.privacy.statement_record import Terms, merged
+from p2p_sim.replicate.replicate import count_of, default_directory, optional_path, scenario_of
 from p2p_sim.replicate.row import Row
 from p2p_sim.results.rows import FAILURES, ROWS, write_manifest
+from p2p_sim.results.statements import read_terms
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.session import Session, open_session, warn
@@ -36,9 +38,9 @@ LONGEST_ERROR = 300
 class Progress:
     """Where a sweep stands.
 
-    points, replicates: of the whole sweep; finished: replicates on disk; failed: replicates that could not be run.
-    task_s: mean seconds of a replicate, once some are finished: of short ones, without the first of each worker, which
-    loads libraries. workers: how many run at a time.
+    points, replicates: numbers of the whole sweep. finished: replicates on disk. failed: replicates that could not be
+    run. task_s: mean seconds of a replicate, None until some are finished; short first replicates of workers, which
+    load libraries, do not count. workers: how many replicates run at a time.
     """
 
     points: int
@@ -61,10 +63,10 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True, repr=False)
 class SweepResult:
-    """A finished sweep.
+    """A finished sweep or run.
 
-    directory: of the results. rows: of the points and replicates that were asked for. failed: replicates that could
-    not be run. more: rows on disk that were not asked for: of other values, or of more replicates.
+    directory: of the results. rows: of the points and replicates that were asked for. failed: how many replicates could
+    not be run. more: how many rows on disk were not asked for: of other values, or of more replicates.
     """
 
     directory: Path
@@ -79,12 +81,19 @@ class SweepResult:
         )
         return f"SweepResult({str(self.directory)!r}, {counts}, {self.more:,} more on disk)"
 
+    @cached_property
+    def terms(self) -> Terms:
+        """The conditions of the privacy figures of all rows together, by the figure's column."""
+        terms = read_terms(self.directory)
+        return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
+
 
 @dataclass
 class _Driver:
-    """The replicates that a plan still lacks, in batches, and how far the plan is.
+    """The replicates of a plan that are not on disk, in batches, and how far the plan is.
 
-    cold: results still to come from workers that had to load libraries. times: seconds of the latest replicates.
+    cold: how many results are still to come from workers that had to load libraries. points: for the latest points, the
+    task of replicate 0, by identity. times: seconds of the latest replicates.
     """
 
     plan: SweepPlan
@@ -114,7 +123,7 @@ class _Driver:
         return replace(whole, replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Tasks in batches whose size follows what tasks were seen to take; of a run one by one."""
+        """Tasks in batches of about half a second, by the time that earlier tasks took; those of a run one by one."""
         tasks = self.tasks()
         while True:
             size = 1
@@ -126,7 +135,7 @@ class _Driver:
             yield batch
 
     def note(self, results: Sequence[Done]) -> None:
-        """Counts results that came back, and the seconds that they took."""
+        """Count results that came back, and the seconds that they took."""
         failed = sum(result.row is None for result in results)
         self.progress.failed += failed
         self.progress.finished += len(results) - failed
@@ -150,21 +159,21 @@ def run_sweep(
     *,
     finish: Callable[[Path, pd.DataFrame], None] = lambda directory, rows: None,
 ) -> SweepResult:
-    """Run what is missing of a plan and return the rows that it asks for; running again goes on.
+    """Run the replicates of a plan that are not on disk, and return all its rows; running again goes on.
 
-    What fails of a sweep is noted, and the others go on. A run, a plan without axes, ends with its first failure.
+    A sweep writes down failed replicates and goes on. A run, a plan without axes, ends with its first failure.
 
     Args:
-        plan: what to run.
+        plan: the points and replicates.
         out: results directory; default results/<name>-<hash8> below the current directory.
-        executor: where to run; default: here, one after another.
-        report: called with where the plan stands, before the first and after every batch.
-        work: what runs a batch of tasks.
-        finish: called with the directory, which is still ours alone, and the rows.
+        executor: runs the tasks; default: this process, one after another.
+        report: called with the progress, before the first and after every batch.
+        work: runs a batch of tasks.
+        finish: called with the directory, to which no other process can write yet, and the rows.
 
     Raises:
-        RunFailed, Interrupted: says how many replicates are kept.
-        Exception: what the first replicate of a run that failed raised; those under way beside it are lost.
+        RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
+        Exception: raised by the first replicate of a run that failed; other replicates under way are lost.
     """
     executor = executor or Serial()
     warn(plan.base, plan.data_dir, replaceable=bool(plan.axes))
@@ -212,7 +221,7 @@ def run_sweep(
 
 
 def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
-    """Refuse a row on disk that is of another sweep, or of another run."""
+    """Raise an InputError for a row on disk that belongs to another sweep or run."""
     missing = [key for key in plan.keys if key not in row]
     if missing:
         raise InputError(f"{path}: a row without {missing[0]} is of another sweep")
@@ -224,7 +233,7 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """What a manifest says of a sweep besides its base scenario: axes and figures; nothing of a run."""
+    """The keys of a sweep's manifest besides those of its base scenario: kind, axes and figures; none of a run."""
     if not plan.axes:
         return {}
     axes = [

@@ -1,6 +1,6 @@
-"""A session: tasks that are run in one results directory. What finishes is kept, and whatever stops it says how much.
+"""A session: tasks whose rows go to one results directory; if it is stopped, an error says how many rows are kept.
 
-Every driver goes the same way: advice, an open directory, a manifest, tasks, and rows in their order at the end.
+A run, a sweep and a search take the same steps: advice, an open directory, a manifest, tasks, and sorted rows.
 """
 
 import warnings
@@ -24,10 +24,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False) -> None:
-    """Warn of what is likely not meant by a scenario.
+    """Give `advice` on a scenario as warnings: settings that its author probably did not mean.
 
     Args:
-        replaceable: whether what does not fit in it may be replaced, by the points of a sweep, and is no error here.
+        replaceable: whether an invalid value is no error here, since the points of a sweep may replace it.
     """
     try:
         lines = advice(Replicate(scenario, data_dir=data_dir))
@@ -43,8 +43,8 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
 class Session:
     """Work in an open results directory; use `open_session` to get one.
 
-    store: its rows. executor: who runs tasks. finished, wanted: replicates, as whatever stops it says.
-    first_error: of replicates that could not be run.
+    store: its rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names if the
+    work is stopped. first_error: of replicates that could not be run.
     """
 
     store: Store
@@ -65,10 +65,10 @@ class Session:
         """Run tasks and write down what comes back, rows and failures.
 
         Args:
-            work: what runs a batch of tasks.
-            columns: what the row of a task has besides its replicate's own.
-            noted: called with results that are on disk, their rows complete.
-            stop: whether the first failure ends it and is returned; what is under way beside it is dropped.
+            work: runs a batch of tasks.
+            columns: gives the columns that a task's row has besides those of its replicate.
+            noted: called with results whose rows are complete and on disk.
+            stop: whether the first failure ends the work and is returned; other tasks under way are then dropped.
         """
         for results in self.executor.run(batches, work):
             # rows are kept first, so that a failure beside them costs nothing
@@ -86,7 +86,7 @@ class Session:
         return None
 
     def fail(self, record: Row) -> None:
-        """Note a replicate that could not be run, and why."""
+        """Write down a replicate that could not be run: its point, its index, the error, and swept keys."""
         self.first_error = self.first_error or str(record["error"])
         self.store.fail(record)
 
@@ -101,7 +101,7 @@ def open_session(
         directory, identity, check: as for `open_store`. executor, wanted: see `Session`.
 
     Raises:
-        RunFailed, Interrupted: in place of a RunFailed, of a KeyboardInterrupt: they say how many replicates are kept.
+        RunFailed, Interrupted: a RunFailed or a KeyboardInterrupt of the work, with the number of replicates kept.
     """
     with open_store(directory, identity, check) as store:
         session = Session(store, executor, wanted=wanted)

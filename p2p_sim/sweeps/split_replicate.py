@@ -1,6 +1,6 @@
-"""One huge replicate over many workers: each runs some of the shards, the driver puts them together.
+"""One huge replicate over many workers: each runs some of the shards, and the driver joins their outcomes.
 
-Shards are whole clusters with random streams of their own, so that the release is the same as of a run in one piece.
+A shard is a group of whole clusters with random streams of its own, so the release does not depend on the split.
 """
 
 import time
@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import cast
 
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.replicate.memory_need import streams
+from p2p_sim.replicate.replicate import streams
 from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import Prepared, measure, prepare
 from p2p_sim.replicate.streamed import Streamed, exchange_streamed, measure_streamed, prepare_streamed
@@ -34,7 +34,7 @@ class ShardsTask(Task):
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """The case of a task, ready to run; its users are held only if they must be."""
+    """The replicate of a task, ready to run; its users are in memory only if the scenario needs them there."""
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 
@@ -43,12 +43,12 @@ _prepared = lru_cache(maxsize=1)(_prepare)
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """Run parts of a replicate, a `ShardsTask` each; what comes back in place of a row is an Outcome."""
+    """Run parts of a replicate, a `ShardsTask` each; a result has an Outcome in place of a row."""
     return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
 def _outcome(part: ShardsTask) -> Outcome | None:
-    """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
+    """The outcome of one share of the shards; None if the share is empty, since there are fewer shards than shares."""
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
     shards = _share(len(people.shards), part.index, part.count)
@@ -62,7 +62,7 @@ def _outcome(part: ShardsTask) -> Outcome | None:
 
 
 def _share(total: int, index: int, count: int) -> range:
-    """The shards of one share of so many, all about as large."""
+    """The shards of share number `index` of `count` shares of about the same size."""
     return range(total * index // count, total * (index + 1) // count)
 
 
@@ -74,9 +74,9 @@ class SplitShards:
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results one by one; `perform` is not used, since the driver puts each replicate together.
+        """Results of whole replicates, one by one; `perform` is not used.
 
-        Meanwhile the workers go on with the next one.
+        While this process measures one replicate, the workers go on with the next.
         """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         tasks = (task for batch in batches for task in batch)
@@ -102,7 +102,7 @@ def _whole(task: Task, shares: list[Done]) -> Done:
 
 
 def _result(task: Task, parts: list[Outcome]) -> StatedRow:
-    """The row of a replicate from its parts, and what is said of it."""
+    """The row of a replicate from its parts, with the conditions of its privacy figures."""
     case, ready = task.case, _prepare(task)
     if isinstance(ready, Streamed):
         return measure_streamed(case, ready, parts)

@@ -1,4 +1,4 @@
-"""What a sweep file says, and the same as arguments of Python."""
+"""The keys of a sweep file, and the arguments of Python that say the same."""
 
 from collections.abc import Mapping
 from typing import Any

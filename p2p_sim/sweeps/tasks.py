@@ -1,4 +1,4 @@
-"""The unit of work: one replicate of one point, run anywhere, never raising; and the queue of those that wait."""
+"""A task, one replicate of one point, which any process can run and which never raises; and the queue of tasks."""
 
 import json
 import pickle
@@ -71,9 +71,10 @@ def _scenario(text: str, folder: str) -> "Scenario":
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a task: a row (of a part of a replicate: an outcome) or an error.
+    """Result of a task: a row (of a share of a replicate's shards: an outcome) or an error.
 
-    wall_s: seconds. terms: what is said of the row's figures besides the numbers. fault: what was raised, if anything.
+    error: one line. wall_s: seconds. terms: the conditions of the row's privacy figures. fault: the exception behind
+    the error, if there is one.
     """
 
     task: Task
@@ -179,7 +180,7 @@ class TaskQueue:
 
     @property
     def over(self) -> bool:
-        """Whether no batch is known to wait."""
+        """Whether all batches are handed out, and none has come back."""
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
@@ -193,7 +194,7 @@ class TaskQueue:
         return self._suspects.popleft() if self._suspects else None
 
     def fresh(self) -> Batch | None:
-        """Takes the next batch that no worker has had and died of; None if there is none."""
+        """Take the next batch that has not been with a worker that died; None if there is none."""
         if self._drawn:
             return self._drawn.popleft()
         batch = None if self._ended else next(self._batches, None)

@@ -1,4 +1,4 @@
-"""What a search is for: a score within an ε, or the least ε; and what the choice may look at."""
+"""The goal of a search, the best score within an ε or the least ε; and the four looks, at what a choice may look."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ LARGEST_VIOLATION = 1e6
 
 @dataclass(frozen=True)
 class Measured:
-    """What one replicate of a setting gave: its score, in the goal's column, and its certified ε."""
+    """The result of one replicate of a setting: its score, in the goal's column, and its certified ε."""
 
     score: float
     epsilon: float
@@ -30,7 +30,7 @@ class Goal:
 
     column: of the score. epsilon: the largest ε allowed, at the scenario's δ; or None.
     accuracy: the least mean accuracy allowed, in which case the least ε is searched; or None.
-    judged: whether scores are those that released labels show, and not those on true labels.
+    judged: whether a score is estimated from released labels, rather than measured on true labels.
     """
 
     column: str = "accuracy"
@@ -73,16 +73,15 @@ class Goal:
         return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
     def loss(self, replicates: Sequence[Measured]) -> float:
-        """The number that a search makes as small as possible: ε, or the mean score with the sign that makes less
-        better.
-        """
+        """The number that a search minimises: the largest ε, or the mean score, negative if more of it is better."""
         if self.accuracy is not None:
             return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
         return -self.score(replicates) if SCORES[self.column] else self.score(replicates)
 
     def violation(self, replicates: Sequence[Measured]) -> float:
-        """By how much the replicates of a setting miss the goal's condition, 0 or less if they meet it; ε is their
-        largest, never a mean.
+        """By how much a setting's replicates miss the goal's condition on accuracy or ε; 0 or less if they meet it.
+
+        ε is the largest of the replicates, never a mean.
         """
         if self.accuracy is not None:
             excess = self.accuracy - self.score(replicates)
@@ -114,10 +113,10 @@ LOOKS = tuple(COSTS)
 
 
 def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
-    """Refuse a search that would look at more than it declares.
+    """Raise an InputError if a search would look at more than it declares.
 
     Args:
-        look: what the search declares. scenario: whose population is searched. keys: that the search varies.
+        look: what the search declares to look at. scenario: what is searched. keys: the keys that the search varies.
 
     Raises:
         InputError: one line.
@@ -139,7 +138,7 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
 
 
 def check_goal(look: str, goal: Goal) -> None:
-    """Refuse a goal that a look cannot judge.
+    """Raise an InputError if a search with this look cannot measure the goal's score.
 
     Raises:
         InputError: one line.

@@ -27,7 +27,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Trials that are drawn at random before the sampler learns."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""How often a setting that was tried before is drawn anew; by the sampler, then at random."""
+"""How often a setting is drawn anew if it was tried before: 12 times by the sampler, then up to 24 at random."""
 State = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -35,8 +35,9 @@ State = Literal["running", "finished", "stopped", "failed"]
 class Trial:
     """One setting that was chosen.
 
-    number: from 0, in the order of choice. state: "stopped": hopeless before its last replicate; "failed": it cannot
-    be run. loss, violation: of the replicates so far, once it has ended. replicates: how many those are.
+    number: from 0, in the order of choice. state: "stopped" if it was hopeless before its last replicate, "failed" if
+    it cannot be run. loss, violation: `Goal.loss` and `Goal.violation` of its replicates, once it has ended.
+    replicates: how many were measured.
     """
 
     number: int
@@ -66,8 +67,7 @@ class Trials:
             raise InputError(f"{path}: damaged ({error})") from None
 
     def begin(self, number: int) -> Trial:
-        """The trial with this number; if there is none yet, the next one, whose settings are chosen and noted as
-        running.
+        """The trial with this number; if there is none yet, its settings are chosen and noted as running.
 
         number: at most that of the next trial.
         """
@@ -104,8 +104,9 @@ class Trials:
         return settings
 
     def _drawn(self, number: int, attempt: int, before: Sequence[Trial]) -> Settings:
-        """The settings that the sampler draws for a trial, given the trials `before`; `attempt` counts draws anew, if
-        earlier ones were tried already.
+        """The settings that the sampler draws for a trial, given the results of the trials `before`.
+
+        attempt: how many earlier draws for this trial gave settings that were tried before.
         """
         import optuna
 
@@ -180,7 +181,7 @@ def _journal(path: Path) -> "BaseStorage":
 
 
 def _distribution(dimension: Dimension) -> "BaseDistribution":
-    """Where Optuna draws a dimension from: numbers of a list by their index in ascending order."""
+    """The distribution from which Optuna draws a dimension: for a list of numbers, their index in ascending order."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     values, low, high = dimension.values, dimension.low, dimension.high
@@ -192,21 +193,17 @@ def _distribution(dimension: Dimension) -> "BaseDistribution":
 
 
 def _ordered(dimension: Dimension) -> bool:
-    """Whether a list holds numbers alone, so that neighbours are alike."""
+    """Whether a dimension's list holds numbers alone, which the sampler may interpolate."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in dimension.values)
 
 
 def _to_optuna(dimension: Dimension, value: Any) -> Any:
-    """A value of a dimension in the form that Optuna's distribution has: of a list of numbers the index in ascending
-    order.
-    """
+    """A value of a dimension as Optuna's distribution has it: for a list of numbers, its index in ascending order."""
     return sorted(dimension.values).index(value) if dimension.values and _ordered(dimension) else value
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:
-    """A value of a dimension from what Optuna drew; of a continuous range with six digits, so that tables and files
-    show all of it.
-    """
+    """The value of a dimension for a draw of Optuna; of a continuous range in six digits, which tables show in full."""
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
     if dimension.whole:

@@ -1,4 +1,7 @@
-"""Private selection as a search by a curator who holds true labels: independent runs, one winner, its cost."""
+"""A curator's search as a private selection: independent runs on true labels, of which the best by a noisy score wins.
+
+Its ε covers training, score and choice.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -20,7 +23,6 @@ from p2p_sim.privacy.rivals.private_selection import Selection
 from p2p_sim.privacy.rivals.selection_run_laws import RunLaw, TruncatedNegativeBinomial
 from p2p_sim.privacy.worst_of_several import WorstOf
 from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.selection_scores import PRIVATE, row_scored
 from p2p_sim.results.rows import read_rows
 from p2p_sim.scenario import Scenario
@@ -35,7 +37,7 @@ from p2p_sim.tuning.search_space import Settings, Space
 from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 
 FIRST_RUN = 1_000_000
-"""Index of the replicate of the first run of a selection: its users are those of replicate 0, its noise is its own."""
+"""Index of the replicate of a selection's first run. All runs have the users of replicate 0, each its own noise."""
 SCORE_SHARE = 0.1
 """ε of the score, as a share of the ε of the whole selection."""
 MOST_SETTINGS = 256
@@ -46,11 +48,11 @@ _NOTHING = Outcome(Tally(np.zeros((0, 0), dtype=np.int64)))
 
 @dataclass(frozen=True)
 class PrivateSearchPlan:
-    """A private selection whose price is known before it begins.
+    """A private selection whose ε is known before it begins.
 
-    candidates: scenarios of all settings, each with the same users. law: of the number of runs. epsilon: the largest ε
-    allowed for the whole. score_scale: of the noise on the number of right answers. run_epsilon: the ε that each run's
-    mechanism is calibrated to. bound: of the whole selection, score and choice included.
+    candidates: scenarios of all settings, with the same users. law: law of the number of runs. epsilon: the largest ε
+    allowed for the whole. score_scale: scale of the noise on the number of right answers. run_epsilon: the ε to which
+    each run's mechanism is calibrated. bound: the privacy of the whole selection, score and choice included.
     """
 
     candidates: tuple[Scenario, ...]
@@ -66,7 +68,7 @@ class PrivateSearchPlan:
         return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
     def runs(self, seed: int, replicate: int = 0) -> list[int]:
-        """The index of each run's candidate, drawn alike and independently; how many runs there are follows the law."""
+        """The index of each run's candidate, drawn uniformly and independently; `law` gives the number of runs."""
         rng = np.random.default_rng([seed, replicate, 0x5E1EC7])
         return [int(index) for index in rng.integers(len(self.candidates), size=self.law.draw(rng))]
 
@@ -118,7 +120,10 @@ def _whole(
 
 @cached(LRUCache(4096), key=lambda text, scenario, data_dir: (text, scenario.folder, data_dir))
 def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Accountant:
-    """The accountant of a mechanism whose users are those of replicate 0; `text` is all that it depends on."""
+    """The accountant of a scenario's mechanism for the users of replicate 0.
+
+    text: the scenario without its learner, on which alone the accountant depends; it is the key of the cache.
+    """
     people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
         people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
@@ -158,13 +163,6 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
     return [dict(zip(space.keys, values, strict=True)) for values in every]
 
 
-def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data_dir: Path | None) -> PrivateSearchPlan:
-    """The plan of a search."""
-    settings = candidates_of(base, space)
-    targeted = base.replace(**{TARGET: epsilon})
-    return planned([scenario_with(targeted, each) for each in settings], epsilon, mean_runs, data_dir)
-
-
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
     """Run tasks of a selection; the index of a task's replicate is that of the run's noise."""
     return [attempt(task, lambda task: row_scored(task.case, noise_scale)) for task in batch]
@@ -177,11 +175,11 @@ def tune_privately(
     executor: Executor | None = None,
     report: Report = lambda ended, wanted: None,
 ) -> Tuned:
-    """Run a private selection: what is missing of it; the runs that are on disk are never drawn again.
+    """Run the runs of a private selection that are not on disk yet; runs on disk are never drawn again.
 
-    Every run draws its setting alike, and has its own noise. How many runs there are follows a public law. The one with
-    the largest private score is chosen. ε is that of the whole: training, score and choice. Its settings then run again
-    on other users, which only a simulation can do, to show what they are worth.
+    Every run draws its setting uniformly, and has its own noise; the number of runs is drawn from a public law. The run
+    with the largest noisy score wins. ε covers the whole: training, score and choice. The winner's settings then run
+    again on other users, which only a simulation can do, to show how good they are.
 
     Args:
         tuning: the search, of look "curator". mean_runs: how many runs there are on average.
@@ -191,9 +189,11 @@ def tune_privately(
         InputError: no noise is enough for ε, or no run could be run.
     """
     base = tuning.base
-    plan = plan_of(base, tuning.space, tuning.goal.largest_epsilon, mean_runs, tuning.data_dir)
+    settings, epsilon = candidates_of(base, tuning.space), tuning.goal.largest_epsilon
+    targeted = base.replace(**{TARGET: epsilon})
+    plan = planned([scenario_with(targeted, each) for each in settings], epsilon, mean_runs, tuning.data_dir)
     warn(base, tuning.data_dir)
-    settings, drawn = candidates_of(base, tuning.space), plan.runs(base.seed)
+    drawn = plan.runs(base.seed)
     trials = [Trial(number, settings[candidate]) for number, candidate in enumerate(drawn)]
     directory, identity = out or tuning.directory, f"{tuning.identity} {mean_runs}"
 
@@ -214,7 +214,12 @@ def tune_privately(
             note,
         )
         rows = {row["replicate"]: row for row in read_rows(directory)}
-        ended = [_ended(trial, rows[FIRST_RUN + trial.number]) for trial in trials]
+        # a run's loss is its negative private score
+        scores = [rows[FIRST_RUN + trial.number][PRIVATE] for trial in trials]
+        ended = [
+            replace(trial, state="finished", loss=-score, violation=0.0, replicates=1)
+            for trial, score in zip(trials, scores, strict=True)
+        ]
         winner = best(ended)[0]
         # the winner's settings on the users of other replicates
         fresh = [_task(plan, drawn[winner.number], 1 + index, tuning) for index in range(base.replicates)]
@@ -222,17 +227,17 @@ def tune_privately(
         worth = tuple(row for row in read_rows(directory) if row["replicate"] < FIRST_RUN)
         session.store.finish(lambda row: row[TRIAL], lambda row: True)
         # every run has the ε of the whole selection
-        epsilon = plan.bound.epsilon_upper
-        measured = {trial.number: Measured(-(trial.loss or 0.0), epsilon) for trial in ended}
+        whole = plan.bound.epsilon_upper
+        measured = {trial.number: Measured(-(trial.loss or 0.0), whole) for trial in ended}
         row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
-        chosen = BestSetting(winner, measured[winner.number].score, worth, epsilon, row)
+        chosen = BestSetting(winner, measured[winner.number].score, worth, whole, row)
         run_tuning = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
         files = write_outcome(directory, run_tuning, ended, measured, chosen)
     return Tuned(directory, tuple(ended), chosen, tuple(files))
 
 
 def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tuning) -> Task:
-    """A replicate of a candidate with the noise of a run."""
+    """The task of one replicate of a candidate, whose noise is calibrated to the ε of one run."""
     scenario = plan.calibrated[candidate]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
     return Task.of(scenario, point, replicate, tuning.data_dir)
@@ -258,8 +263,3 @@ def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perf
     )  # stopped, since a selection with a run left out has another law
     if failure is not None:
         raise failure.fault or InputError(f"run {trials[failure.task].number}: {failure.error}")
-
-
-def _ended(trial: Trial, row: Row) -> Trial:
-    """The trial of a run that is on disk; its loss is the negative private score."""
-    return replace(trial, state="finished", loss=-row[PRIVATE], violation=0.0, replicates=1)

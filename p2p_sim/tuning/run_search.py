@@ -1,4 +1,4 @@
-"""The driver of a search: runs what is missing, measures the best setting anew, and writes the outcome."""
+"""Runs a search: the replicates that are not on disk, the best setting on fresh replicates, and the outcome's files."""
 
 import json
 import warnings
@@ -40,15 +40,15 @@ class Tuned:
 def make_tuning(
     scenario: Scenario, goal: Goal, space: Space | None, look: str = "public", data_dir: Path | None = None
 ) -> Tuning:
-    """A search of a scenario, checked.
+    """The search of a scenario's settings for a goal, checked.
 
-    With a largest ε, noise that is not searched is calibrated to it where the mechanism allows that.
+    If the goal has a largest ε and the noise is not searched, the noise is calibrated to that ε where possible.
 
     Args:
-        space: what is varied; None: the usual keys.
+        space: the keys that are varied, with their values; None: the usual keys. look: what the choice may look at.
 
     Raises:
-        InputError: a key, a range or a look that does not fit; one line.
+        InputError: a key, a range or a look is not allowed; one line.
     """
     check_goal(look, goal)
     noisy = space is not None and any(key in EITHER for key in space.keys)
@@ -56,19 +56,15 @@ def make_tuning(
     own = noise_key(scenario)
     if space is not None and not noisy and goal.epsilon is None and own is not None:
         warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
-    base, chosen = fixed or scenario, space or _default_space(scenario, look, noise=fixed is None)
+    # after a release the learner's penalty alone is left to choose
+    penalty = Space((Dimension("learner.l2", *USUAL["learner.l2"]),))
+    base = fixed or scenario
+    chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
     if look == "released":  # one release, whatever learner a trial tries: nothing of it follows the learner any more
         base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
     chosen.check(base)
     return Tuning(base, chosen, replace(goal, judged=look == "released"), look, data_dir)
-
-
-def _default_space(scenario: Scenario, look: str, noise: bool) -> Space:
-    """What is searched if the user names no keys; after a release the learner's penalty, all that it leaves open."""
-    if look == "released":
-        return Space((Dimension("learner.l2", *USUAL["learner.l2"]),))
-    return usual_space(scenario, noise)
 
 
 def tune(
@@ -80,13 +76,13 @@ def tune(
     report: Report = lambda ended, wanted: None,
     work: Perform | None = None,
 ) -> Tuned:
-    """Run what is missing of a search and write its outcome; running again goes on, more trials extend it.
+    """Run the trials of a search that are not on disk, and write its outcome; more trials extend it later.
 
     The result is the same for any number of workers and after any interruption.
 
     Args:
-        tuning: the search. trials: how many. out: results directory. executor: where to run; default: here.
-        report: called as trials end. work: what runs a batch of tasks; default: as the look asks.
+        tuning: the search. trials: their number. out: results directory. executor: runs the tasks; default: this
+            process. report: called as trials end. work: runs a batch of tasks; default: what the look needs.
 
     Raises:
         InputError: no setting that was tried meets the goal; says how near one comes. Its rows and tables are kept.
@@ -127,7 +123,7 @@ def tune(
 
 
 def perform_judged(batch: Batch) -> list[Done]:
-    """Run tasks one after another, and judge each by released labels that are held back."""
+    """Run tasks one after another; each row has the accuracy on released labels that were held back."""
     return [attempt(task, lambda task: row_judged(task.case)) for task in batch]
 
 
@@ -138,7 +134,7 @@ def _unless_begun(store: Store, journal: Path) -> None:
 
 
 def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetting | None:
-    """The best trial whose condition on ε holds in replicates that the search did not look at as well."""
+    """The best trial that meets the condition on ε also in fresh replicates, at which the search did not look."""
     count = tuning.searched
     for trial in best(ended):
         fresh = range(count, count + tuning.base.replicates)
@@ -153,7 +149,7 @@ def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetti
 
 
 def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
-    """Mean score and largest ε of a trial over the replicates that the search looked at; None where it has none."""
+    """Mean score and largest ε of a trial over the replicates that the search looked at; None if there are none."""
     replicates = [tuning.goal.measured(row) for row in runs.rows(trial, range(trial.replicates))]
     if not replicates:
         return None
@@ -167,7 +163,7 @@ def _values_of(key: str, trials: list[Trial]) -> list[list[Any]]:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """The end of a message: how near the trials that were measured come to a goal that none meets, and by what."""
+    """The end of an error if no trial meets the goal: the ε or accuracy that comes nearest, and its settings."""
     goal, close = tuning.goal, [*best(ended), *nearest(ended)][0]
     rows = runs.rows(close, range(tuning.searched + tuning.base.replicates))
     replicates = [goal.measured(row) for row in rows]

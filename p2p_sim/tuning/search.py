@@ -1,4 +1,4 @@
-"""A search, whatever runs its trials: a batch is chosen, measured replicate by replicate, and its results are noted."""
+"""The loop of a search: choose a batch of trials, measure them replicate by replicate, note their results."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +11,9 @@ from p2p_sim.tuning.search_space import Space
 ByReplicate = dict[int, Measured | None]
 """Measured replicates of a setting, by index; None: it could not be run."""
 Measure = Callable[[Sequence[Trial], range], Mapping[int, ByReplicate]]
-"""Measures some replicates of some trials; by the trial's number."""
+"""A function that measures some replicates of some trials, and returns them by the trial's number."""
 FIRST_LOOK, ENOUGH = 2, 5
-"""Replicates before a trial may be stopped, and earlier trials that it must be compared with."""
+"""The fewest replicates before a trial may be stopped, and the fewest earlier trials to compare it with."""
 
 
 @dataclass
@@ -37,9 +37,7 @@ class Search:
         self._measured: dict[int, list[Measured]] = {}
 
     def run(self, wanted: int) -> list[Trial]:
-        """Runs trials until there are `wanted`, or as many as a finite space has settings if these are fewer; returns
-        them.
-        """
+        """Run trials until there are `wanted`, and return them; fewer if the space has fewer settings."""
         wanted = int(min(wanted, self.space.size))
         for first in range(0, wanted, self.space.batch):
             self.report(first, wanted)
@@ -51,9 +49,9 @@ class Search:
         return self.trials.all[:wanted]
 
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """Runs a batch of trials until each has ended; returns them with their results, in their order.
+        """Run a batch of trials until each has ended, and return them with their results, in their order.
 
-        Trials that ended before are measured again from what is on disk, since later trials are compared with them.
+        Trials that ended before are measured again from the rows on disk, since later trials are compared with them.
         """
         going, ended = list(chosen), list[Trial]()
         first = chosen[0].number

@@ -1,4 +1,4 @@
-"""What a finished search leaves behind: its trials as tables, its figure, and the found scenario as a file."""
+"""The files of a finished search: its trials as tables, its figure, and the best scenario."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tu
 class BestSetting:
     """The setting that a search ends with.
 
-    trial: the best one. score: its mean in the search. fresh: rows of replicates that the search did not look at.
-    epsilon: the largest certified ε over the replicates of both; its statement is that of `row`.
+    trial: the best one. score: its mean in the search. fresh: rows of replicates at which the search did not look.
+    epsilon: the largest certified ε over the searched and the fresh replicates. row: the row with that ε.
     """
 
     trial: Trial
@@ -115,7 +115,9 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
         comments.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
     if scenario.adversaries.coalition != NOBODY.coalition:
         comments.append("The search is about the learner alone, not about the learner together with the coalition.")
-    text = "".join(f"# {line}\n" for line in comments) + scenario_toml(scenario)
+    # data files that lie beside the scenario's own file are named by their whole path
+    tree = _with_whole_paths(scenario.model_dump(mode="json"), scenario.folder)
+    text = "".join(f"# {line}\n" for line in comments) + toml(tree) + "\n"
     write_whole(path, text.encode())
     # read back: a file that means another scenario is worse than none
     if load_scenario(path).content_hash() != scenario.content_hash():
@@ -123,13 +125,8 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
         raise RunFailed(f"{path}: the scenario cannot be written as a file")
 
 
-def scenario_toml(scenario: Scenario) -> str:
-    """A scenario in full as TOML; data files that lie beside the scenario's own file are named by their whole path."""
-    return toml(_with_whole_paths(scenario.model_dump(mode="json"), scenario.folder)) + "\n"
-
-
 def _with_whole_paths(tree: Any, folder: Path) -> Any:
-    """A tree whose entries `path` that are files in a folder name them by their whole path."""
+    """A scenario's tree of keys in which each `path` of a file in `folder` is the file's whole path."""
     if isinstance(tree, list):
         return [_with_whole_paths(entry, folder) for entry in tree]
     if not isinstance(tree, dict):

@@ -36,8 +36,8 @@ NOISE: Mapping[str, tuple[float, float, bool]] = {
 class Dimension:
     """A key with its values.
 
-    low, high: ends of the range, both included; whole: of whole numbers; log: on a logarithmic scale.
-    values: in place of a range; numbers are searched in their order.
+    low, high: ends of the range, both included. whole: whether its values are whole numbers. log: whether the scale is
+    logarithmic. values: a list, used in place of a range if not empty; numbers are searched in ascending order.
     """
 
     key: str
@@ -56,18 +56,18 @@ class Dimension:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """The values that are tried before a search begins."""
+        """The values that must be valid before a search begins: both ends of a range, or the whole list."""
         return self.values or ((int(self.low), int(self.high)) if self.whole else (self.low, self.high))
 
     def described(self) -> dict[str, Any]:
-        """The dimension as a manifest says it."""
+        """The dimension in the form that a manifest has."""
         if self.values:
             return {"key": self.key, "values": list(self.values)}
         return {"key": self.key, "low": self.ends[0], "high": self.ends[1], "log": self.log}
 
 
 class SearchFile(Config):
-    """What a search file says: keys of the scenario, each in one of three tables."""
+    """The keys of a search file: keys of the scenario, each in one of three tables, and the size of a batch."""
 
     range: dict[str, Any] = Field(default_factory=dict)
     """Keys with [low, high], both ends included; of whole numbers where both ends are whole."""
@@ -97,7 +97,7 @@ class Space:
         return math.prod(dimension.size for dimension in self.dimensions)
 
     def check(self, base: Scenario) -> None:
-        """Refuse a key or an end of a range that the scenario does not take."""
+        """Raise an InputError if a key or a value is not valid in the scenario."""
         for dimension in self.dimensions:
             faults = []
             for value in dimension.ends:
@@ -164,13 +164,13 @@ def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension
 
 
 def noise_key(scenario: Scenario) -> str | None:
-    """The key by which the scenario says how much noise there is; None where it says so in another way."""
+    """The scenario's key of the amount of noise, such as mechanism.flip_prob; None if it has no such key."""
     tree = scenario.model_dump(mode="json")
     return next((key for key in EITHER if value_at(tree, key) is not None), None)
 
 
 def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
-    """The scenario with its noise chosen for a target ε; None where the mechanism or the network does not allow it."""
+    """The scenario with its noise chosen for a target ε; None if the mechanism or the network does not allow that."""
     key = "mechanism.target_epsilon"
     if "target_epsilon" not in type(scenario.mechanism).model_fields:
         return None
@@ -181,7 +181,7 @@ def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
 
 
 def usual_space(scenario: Scenario, noise: bool) -> Space:
-    """What is searched if nothing else is said: noise, θ, clusters and penalty, where the scenario has them.
+    """The space that is searched by default: noise, θ, clusters and penalty, as far as the scenario has these keys.
 
     Args:
         noise: whether the noise is searched; otherwise it follows from a target ε.

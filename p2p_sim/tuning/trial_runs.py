@@ -35,8 +35,9 @@ def scenario_with(base: Scenario, settings: Settings) -> Scenario:
 class Tuning:
     """A search ready to run.
 
-    base: the scenario, with its noise calibrated where that is fixed. space: what is varied. goal: what for.
-    look: what the choice looks at. data_dir: where data files are.
+    base: the scenario, its noise calibrated if ε fixes it. space: the keys that are varied, with their values.
+    goal: the score or ε that is made best. look: what the choice looks at, a key of `COSTS`. data_dir: where data files
+    are.
     """
 
     base: Scenario
@@ -47,7 +48,7 @@ class Tuning:
 
     @property
     def identity(self) -> str:
-        """Hash of all that the search depends on but the number of trials, so that more trials extend it."""
+        """Hash of everything on which the search depends except the number of trials, so that more trials extend it."""
         tree = self.base.canonical()
         for key in self.space.keys:
             for name in EITHER if key in EITHER else (key,):
@@ -63,28 +64,28 @@ class Tuning:
 
     @property
     def described(self) -> dict[str, Any]:
-        """The search as its manifest says it."""
+        """The search in the form that its manifest has."""
         goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
         space = [dimension.described() for dimension in self.space.dimensions]
         return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
 
     @property
     def searched(self) -> int:
-        """Replicates that the search looks at: of released labels or of a curator's there is one set."""
+        """The number of replicates that the search looks at; one if it looks at released labels or is a curator's."""
         return self.base.replicates if self.look in ("public", "oracle") else 1
 
     @property
     def truth(self) -> Goal:
-        """The goal as a simulation can judge it: on true labels."""
+        """The goal with scores on true labels, which only a simulation can measure."""
         return replace(self.goal, judged=False)
 
     @property
     def directory(self) -> Path:
-        """Where its results go if nothing else is said."""
+        """The default results directory."""
         return default_directory(f"{self.base.name}-tune", self.identity)
 
     def write_manifest(self, directory: Path, identity: str, **extra: object) -> None:
-        """Write the manifest of the search; `extra` is what it has besides the scenario and `described`."""
+        """Write the manifest of the search; `extra`: further keys besides the scenario's and those of `described`."""
         base, search = self.base, {**self.described, "kind": "tune", **extra}
         write_manifest(
             directory, base, name=base.name, identity=identity, replicates=base.replicates, packages=base.packages,
@@ -92,7 +93,7 @@ class Tuning:
         )  # fmt: skip
 
     def columns(self, trial: Trial) -> dict[str, Any]:
-        """What the rows of a trial have besides those of its replicates."""
+        """The columns that a trial's rows have besides those of its replicates: settings, number, look."""
         return {**trial.settings, TRIAL: trial.number, LOOK: self.look}
 
     def opened(
@@ -109,9 +110,9 @@ class Tuning:
 
 @dataclass
 class TrialRuns:
-    """Replicates of the trials of a search: those on disk, and those that run.
+    """The replicates of a search's trials, read from disk or run when they are asked for.
 
-    tuning: the search. session: its open directory. work: what runs a batch of tasks.
+    tuning: the search. session: its open directory. work: runs a batch of tasks.
     """
 
     tuning: Tuning
@@ -125,8 +126,9 @@ class TrialRuns:
             self._rows[row["scenario"], row["replicate"]] = row
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
-        """The score and ε of some replicates of some trials, by trial; missing ones are run, except those of trials
-        that ended.
+        """The score and ε of the replicates `rung` of some trials, by the trial's number.
+
+        Replicates that are not on disk are run, unless their trial has ended.
         """
         points = {trial.number: self._point(trial) for trial in trials}
         # two trials of the same settings are one point, which the later one runs
@@ -148,7 +150,7 @@ class TrialRuns:
         return {number: self._measured(point, rung) for number, point in points.items()}
 
     def rows(self, trial: Trial, replicates: range) -> list[Row]:
-        """The rows of a trial that are there."""
+        """The rows of some replicates of a trial, as far as they are on disk."""
         point = self._point(trial)
         rows = [] if point is None else [self._rows.get((point.point, index)) for index in replicates]
         return [row for row in rows if row is not None]

@@ -14,7 +14,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.numbers import print_output
 from p2p_sim.cli.printing.one_run_audits import one_run_output
 from p2p_sim.mechanisms.organisations import Organisations
-from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel, calibrate_perturbation
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
@@ -54,9 +54,9 @@ def test_the_label_moves_the_density_by_its_own_epsilon(n):
 
 
 def test_the_statement_about_a_label_has_its_own_condition():
-    bound = ObjectivePerturbation(10, (0.5, 0.5), (1.0, 1.0), 2.0, (0.0, 0.0)).label_privacy()
-    assert (bound.epsilon_upper, bound.delta, bound.adjacency) == (1.0, 0.0, "label")
-    assert "the label of one row differs" in bound.conditions[0]
+    privacy = RowLabel(ObjectivePerturbation(10, (0.5, 0.5), (1.0, 1.0), 2.0, (0.0, 0.0)), (1, 1))
+    assert (privacy.pure_epsilon, privacy.epsilon(1e-5).adjacency) == (1.0, "label")
+    assert "the label of one row differs" in privacy.conditions[0]
 
 
 STACKED = case(epsilon=6.0, groups=[[0, 1], [2]], combiner="stacked")

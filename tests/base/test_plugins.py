@@ -136,7 +136,7 @@ def test_the_schema_has_the_kinds_and_their_descriptions(installed):
     mapping = schema["properties"]["mechanism"]["discriminator"]["mapping"]
     assert mapping["uneven_response"] == "#/$defs/UnevenResponseConfig"
     assert "label_exchange" in mapping
-    assert "The same of a label of class 0" in json.dumps(schema, ensure_ascii=False)
+    assert "Probability that a label of class 0 is sent as another one" in json.dumps(schema, ensure_ascii=False)
     assert {"MoonsConfig", "NearestMeanConfig", "StarConfig"} <= set(schema["$defs"])
 
 

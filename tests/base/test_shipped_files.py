@@ -212,6 +212,8 @@ def test_tables_of_scikit_learn_need_no_data_directory(here, name, users, featur
 
 
 def test_label_1_of_a_tumour_is_malignant():
-    from p2p_sim.population.scikit_tables import load_breast_cancer
+    from p2p_sim.base.streams import Streams
+    from p2p_sim.population.scikit_tables import BreastCancerConfig
 
-    assert load_breast_cancer().labels.sum() == 212
+    sample = BreastCancerConfig().sample((), Streams(1, 0))
+    assert int(sample.users.labels.sum()) + int(sample.holdout.labels.sum()) == 212

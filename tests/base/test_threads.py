@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 SCRIPT = """
 import json, numpy
 from threadpoolctl import ThreadpoolController, threadpool_limits
-from p2p_sim.base.threads import one_thread
+from p2p_sim.base.streams import one_thread
 def threads():
     return [library["num_threads"] for library in ThreadpoolController().info()]
 with one_thread():

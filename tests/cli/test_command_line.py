@@ -14,8 +14,8 @@ import typer
 from p2p_sim.audit import small_exchange_attack as audit
 from p2p_sim.cli.main import app, main
 from p2p_sim.exchange.engines import EngineName
+from p2p_sim.privacy import bound as statements
 from p2p_sim.privacy import claims
-from p2p_sim.privacy import questions as statements
 from p2p_sim.privacy.claims import paper_against_exact
 from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 from p2p_sim.results import plots

@@ -11,7 +11,7 @@ from scipy import stats
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
-from p2p_sim.cli.printing.differences import _interval_cells
+from p2p_sim.cli.printing.differences import interval_cells
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.measures.point_means import differences, welch_interval
 from p2p_sim.results.comparison import compare
@@ -75,8 +75,8 @@ def test_no_interval_is_wrapped_and_what_rounding_leaves_is_zero(pair, monkeypat
     assert max(map(len, lines)) <= 80 or max(map(len, lines)) == len(f"second: {pair[1]} (test)")
     assert sum(line.count("[") for line in lines) == 6
     assert all(line.count("[") == line.count("]") for line in lines)
-    assert _interval_cells(Mean(5.551e-18, -1e-17, 2e-17, 3), 0.1) == ("0", "[0, 0]")
-    assert _interval_cells(Mean(5.551e-8, -1e-7, 2e-7, 3), 0.1) == ("+5.55e-08", "[-1e-07, +2e-07]")
+    assert interval_cells(Mean(5.551e-18, -1e-17, 2e-17, 3), 0.1) == ("0", "[0, 0]")
+    assert interval_cells(Mean(5.551e-8, -1e-7, 2e-7, 3), 0.1) == ("+5.55e-08", "[-1e-07, +2e-07]")
 
 
 def test_epsilon_is_the_worst_of_each_side_without_an_interval(pair):

@@ -16,7 +16,8 @@ from p2p_sim.cli.main import app
 from p2p_sim.cli.printing import numbers
 from p2p_sim.cli.printing.sweep_progress import progress
 from p2p_sim.privacy import Coalition, LabelExchange
-from p2p_sim.replicate import memory_need, streamed
+from p2p_sim.replicate import replicate as replicates
+from p2p_sim.replicate import streamed
 from p2p_sim.sweeps.run_sweep import Progress
 from p2p_sim.sweeps.session import Interrupted
 from tests.commands import command
@@ -173,7 +174,7 @@ def test_a_running_sweep_keeps_its_count_at_80_columns(monkeypatch):
     ],
 )  # fmt: skip
 def test_what_is_refused_is_one_line_and_leaves_nothing(here, monkeypatch, arguments, message):
-    monkeypatch.setattr(memory_need, "free_memory", lambda: 8 * 10**9)
+    monkeypatch.setattr(replicates, "free_memory", lambda: 8 * 10**9)
     if arguments[0] in ("run", "sweep"):
         arguments = (*arguments, "--workers", "1")
     status, out, err = command(*arguments)
@@ -275,9 +276,9 @@ def test_memory_is_estimated_from_the_machine_and_its_container(tmp_path):
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   2000000 kB\n")
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("5\n")
-    assert memory_need.free_memory(tmp_path / "meminfo", tmp_path) == 2_048_000_000
+    assert replicates.free_memory(tmp_path / "meminfo", tmp_path) == 2_048_000_000
     (tmp_path / "memory.max").write_text("1000000005\n")
-    assert memory_need.free_memory(tmp_path / "meminfo", tmp_path) == 1_000_000_000
+    assert replicates.free_memory(tmp_path / "meminfo", tmp_path) == 1_000_000_000
 
 
 def test_the_books_of_a_network_balance_and_retries_are_counted(here):

@@ -11,8 +11,8 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.replicate import memory_need
-from p2p_sim.replicate.memory_need import replicates_that_fit
+from p2p_sim.replicate import replicate as replicates
+from p2p_sim.replicate.replicate import replicates_that_fit
 from p2p_sim.sweeps import local_workers
 from p2p_sim.sweeps.local_workers import LocalProcesses
 from p2p_sim.sweeps.run_scenario import run_point
@@ -91,7 +91,7 @@ def test_a_large_scenario_runs_as_many_replicates_at_a_time_as_fit(monkeypatch):
         {"name": "x", "population": {"kind": "synthetic", "users": 10**8}, "mechanism": {"flip_prob": 0.1}}
     )
     for free, fit in ((10**9, 1), (40 * 10**9, 2), (200 * 10**9, 12)):
-        monkeypatch.setattr(memory_need, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(replicates, "free_memory", lambda free=free: free)
         assert replicates_that_fit(scenario) == fit
     assert replicates_that_fit(scenario.replace(**{"population.users": 1000})) > 1024
 

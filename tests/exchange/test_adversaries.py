@@ -49,7 +49,7 @@ def test_every_cluster_has_its_share_of_each_role_rounded_to_whole_users(sizes, 
     for chosen in (roles.member, roles.silent, roles.answer != -1):
         assert per_cluster(chosen, sizes) == expected
     sybil = roles_of({"sybil": {"share": share, "probe_every_s": 1.0}}, tuple(sizes), seed)
-    assert per_cluster(sybil.member, sizes) == per_cluster(sybil.constant, sizes) == expected
+    assert per_cluster(sybil.member, sizes) == per_cluster(sybil.answer >= 0, sizes) == expected
     assert per_cluster(sybil.prober, sizes) == [min(number, 1) for number in expected]
     assert not sybil.prober[~sybil.member].any()
 
@@ -144,7 +144,7 @@ def test_liars_say_what_they_are_told_and_the_others_their_noisy_label(classes, 
     assert liar.sum() == 4 + 3 + 16
     assert np.array_equal(told[~liar], noisy[~liar])
     assert np.array_equal(told[liar], (noisy[liar] + 1) % classes if says is None else np.full(liar.sum(), says))
-    assert np.array_equal(roles.constant, liar if says is not None else np.zeros(57, dtype=bool))
+    assert np.array_equal(roles.answer >= 0, liar if says is not None else np.zeros(57, dtype=bool))
     assert told.dtype == np.uint8
 
 

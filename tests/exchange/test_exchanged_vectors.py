@@ -17,7 +17,7 @@ from p2p_sim.exchange.randomizer import Randomizer
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.message_payloads import AlibiMessages, PriorMessages, VectorMessages
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation
+from p2p_sim.mechanisms.noisy_vectors import VectorApproximation
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.privacy.randomized_response import law_delta

@@ -176,7 +176,7 @@ def test_falling_back_submits_what_one_answers_and_not_the_truth(answer):
 
 def fetched(exchange: ShardExchange) -> dict[int, int]:
     """Whose label each submitter passed on, fallbacks left out."""
-    users = np.flatnonzero(exchange.in_time & ~exchange.fallback)
+    users = np.flatnonzero(exchange.accepts(exchange.arrival) & ~exchange.fallback)
     return dict(zip(users.tolist(), exchange.source[users].tolist(), strict=True))
 
 

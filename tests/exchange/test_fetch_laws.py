@@ -45,7 +45,7 @@ def late(case: Case) -> np.ndarray:
     """Whose submission came after the deadline."""
     exchange = case.exchange(record=False)
     exchange.run()
-    return np.isfinite(exchange.arrival) & ~exchange.in_time
+    return np.isfinite(exchange.arrival) & ~exchange.accepts(exchange.arrival)
 
 
 def fault(case: Case) -> str | None:
@@ -98,7 +98,7 @@ def test_what_the_journey_says_of_a_reply_is_what_comes_of_it(case):
         times = j.answered(asking, attempt, j.path(asking, attempt))[0]
         arrives[asking] = j.arrives(asking, times) & j.choices.keep[asking]
         open_[asking[np.isfinite(times)]] = False
-    assert np.array_equal(arrives, exchange.in_time & ~exchange.fallback)
+    assert np.array_equal(arrives, exchange.accepts(exchange.arrival) & ~exchange.fallback)
 
 
 HURRY = {"latency": Exponential(mean_s=0.3), "request_timeout_s": 0.6}

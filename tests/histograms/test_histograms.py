@@ -15,10 +15,10 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.classifiers import (
     PCL,
     PCL2,
+    CellCounts,
     HistogramClassifier,
     LabelPrivateHistogram,
     PCL2b,
-    StabilityHistogram,
     packing_cells,
 )
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
@@ -161,8 +161,8 @@ def test_small_cells_send_nothing():
 
 def test_counts_and_densities():
     cells = np.repeat([[0, 5], [3, -2], [0, 6]], [400, 200, 1], axis=0)
-    histogram = StabilityHistogram.of(cells, 1.0, 1e-6, seed=1)
-    assert histogram.coordinates.tolist() == [[0, 5], [3, -2]]
+    histogram = CellCounts.noisy(cells, 1.0, 1e-6, seed=1)
+    assert histogram.table.coordinates.tolist() == [[0, 5], [3, -2]]
     assert np.abs(histogram.counts - [400, 200]).max() < 50
     assert histogram.at(np.array([[0, 6], [3, -2], [9, 9]])).tolist() == [0.0, histogram.counts[1], 0.0]
     rng = np.random.default_rng(9)

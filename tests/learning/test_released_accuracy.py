@@ -28,7 +28,7 @@ from analysis.validation import (
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.released_accuracy import validated
-from p2p_sim.mechanisms.evidence import Evidence, bounding_scores
+from p2p_sim.mechanisms.noise_law import Evidence, bounding_scores
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.population import Population

@@ -31,7 +31,7 @@ def covered(weight: float, trials: int = 2000) -> int:
     for _ in range(trials):
         values = 3.0 - 2.0 * x + rng.normal(size=8) * 0.3 / np.sqrt(weights)
         truth = 3.0 - 2.0 * 8.0 + rng.normal() * 0.3
-        hits += truth in predict(design, values, [1.0, 8.0], weights, weight)
+        hits += truth in predict(design, values, [1.0, 8.0], weights=weights, weight=weight)
     return hits
 
 
@@ -63,7 +63,7 @@ def test_the_interval_of_a_mean_is_students():
 )  # fmt: skip
 def test_what_cannot_be_fitted_is_refused(design, values, weights):
     with pytest.raises(ValueError, match=r"measurements|weights|shapes"):
-        predict(design, values, [1.0] * len(design[0]), weights)
+        predict(design, values, [1.0] * len(design[0]), weights=weights)
 
 
 def test_the_extremes_of_a_few_draws_by_exact_arithmetic():

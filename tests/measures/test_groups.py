@@ -17,11 +17,10 @@ from p2p_sim.measures.group_gaps import Group, extra_loss, figure_of, groups_of
 from p2p_sim.measures.intervals import mean_interval
 from p2p_sim.measures.point_means import derived
 from p2p_sim.mechanisms.outcome import ByCluster
-from p2p_sim.population.digits_and_adult import held_out
+from p2p_sim.population.digits_and_adult import DigitsConfig
 from p2p_sim.population.measured_groups import Grouping, by_size, nearest_cluster
 from p2p_sim.population.population import Examples, FiniteLaw, Population
-from p2p_sim.replicate.memory_need import streams
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.replicate import Replicate, streams
 from p2p_sim.replicate.streamed import row_alone
 from p2p_sim.report.results_report import write_report
 from tests.commands import command
@@ -168,7 +167,7 @@ def own(tmp_path):
 def test_a_column_of_a_table_groups_its_held_out_rows(own, tmp_path):
     row = p2p_sim.run(own, 1).row
     table = pd.read_csv(tmp_path / "own.csv")
-    held = table.iloc[held_out(len(table), 0.2, Streams(1, 1))[1]]
+    held = table.iloc[DigitsConfig().held_out(len(table), Streams(1, 1))[1]]
     shares = held["sex"].fillna("missing").value_counts(normalize=True)
     assert [row[f"share[sex={name}]"] for name in ("F", "M", "missing")] == list(shares[["F", "M", "missing"]])
     assert row["share[class=1]"] == pytest.approx(held["y"].mean())

@@ -8,8 +8,8 @@ from p2p_sim.measures.privacy_sentences import population, sentences
 from p2p_sim.privacy import Coalition, LabelExchange, advantage
 from p2p_sim.privacy.exchange import many_clusters
 from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, largest_deltas
-from p2p_sim.replicate.advantages import GUESSES
 from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate.row import GUESSES
 from p2p_sim.replicate.run import run
 from p2p_sim.replicate.streamed import row_alone
 

@@ -8,7 +8,7 @@ from scipy.stats import chi2, laplace
 
 from benchmarks.timing import peak_bytes
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.mechanisms.noisy_vectors import Alibi
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.alibi import (

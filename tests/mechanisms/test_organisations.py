@@ -265,7 +265,8 @@ def test_what_is_sent_does_not_depend_on_rows_kept_for_the_combination():
         )
 
     run = organisations._OrganisationsRun(ready.mechanism, ready.population, ready.network.streams)
-    order, low = run._order(0), ready.mechanism.stages[0][0].rows
+    order = organisations.order_of(run.streams, 0, len(run.signs[0]))
+    low = ready.mechanism.stages[0][0].noise.num_rows
     changed = []
     for place in (order[0], order[low]):
         features = ready.population.features.copy()

@@ -33,9 +33,8 @@ from p2p_sim.learning.learner import Received
 from p2p_sim.learning.ridge import RidgeConfig, spread, value_figures, value_floor
 from p2p_sim.measures.baseline import warnings_of
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues
+from p2p_sim.mechanisms.label_values import RrOnBins, RrOnBinsConfig, UnbiasedValues, UnbiasedValuesConfig
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.network.network_config import Network, NetworkConfig
 from p2p_sim.population.drawn_features import LinearConfig
 from p2p_sim.population.population import Population, even_grid, rounded

@@ -9,14 +9,15 @@ from scipy.optimize import linprog
 from scipy.stats import chi2
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.label_values import RrOnBins, exchanged_at, prior_of
+from p2p_sim.mechanisms.label_values import RrOnBins, prior_of
+from p2p_sim.mechanisms.message_payloads import exchanged_at
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.privacy.conditions import PUBLIC_PRIOR
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import best_bins, bins_law
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
-from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.where_bounds_hold import Situation, first_failure
 
 FALSE_ALARM = 1e-9
 LOSSES = {"squared": lambda o, y: (o - y) ** 2, "absolute": lambda o, y: abs(o - y)}
@@ -246,8 +247,11 @@ def test_the_exchange_has_the_bounds_of_flipped_labels_and_the_prior_s_condition
         assert accountant.delta(0.3) == KaryExchange(300, public.noise.flip_prob, 0.5, bins).delta(0.3)
     anything = ShuffledMessages(300, public.local_epsilon, public.total_variation, sampling_rate=0.5)
     assert accountant.epsilon(1e-6).epsilon_upper <= anything.epsilon(1e-6).epsilon_upper * (1 + 1e-6)
-    assert accountant.applies(Situation(num_classes=16, message="bin")) is None
-    assert accountant.applies(Situation(num_classes=16, message="bin", faults=("network.loss",))) is not None
+    assert first_failure(accountant.requires, Situation(num_classes=16, message="bin")) is None
+    assert (
+        first_failure(accountant.requires, Situation(num_classes=16, message="bin", faults=("network.loss",)))
+        is not None
+    )
     assert public.alone(0.1).upper >= law_delta(public.law, 0.1) * (1 - 1e-12)
 
 

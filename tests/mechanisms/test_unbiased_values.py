@@ -9,7 +9,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import chi2
 
-from p2p_sim.mechanisms.label_values import UnbiasedValues, exchanged_at
+from p2p_sim.mechanisms.label_values import UnbiasedValues
+from p2p_sim.mechanisms.message_payloads import exchanged_at
 from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import best_bins

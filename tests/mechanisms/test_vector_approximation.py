@@ -16,8 +16,8 @@ from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.learning.learner import one_hot
 from p2p_sim.learning.local_averages import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig, OneVsRestConfig
+from p2p_sim.mechanisms.noisy_vectors import VectorApproximation
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.mechanisms.vector_approximation import VectorApproximation
 from p2p_sim.privacy.randomized_response import law_delta, law_epsilon
 from p2p_sim.privacy.rivals.vector_approximation import (
     bit_flip_prob_of,

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.network.overlay import FileOverlay, OverlayInput
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters
@@ -31,8 +32,8 @@ def test_an_edge_list_is_read_with_all_its_freedoms(tmp_path):
     assert faults(overlay, offsets_of([2, 3, 2])) == []
     assert pairs_of(overlay).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2], [3, 4], [4, 3]]
     assert overlay.dropped_edges == 2  # 1-2 and 5-0 join clusters; loop and repetition count for nothing
-    assert (overlay.isolated, overlay.components, overlay.disconnected_clusters(offsets_of([2, 3, 2]))) == (2, 4, 1)
-    assert config.files((tmp_path,)) == [tmp_path / "friends.txt"]
+    assert (overlay.isolated, overlay.disconnected_clusters(offsets_of([2, 3, 2]))) == (2, 1)
+    assert NetworkConfig(overlay=config).files((tmp_path,)) == [tmp_path / "friends.txt"]
     assert overlay.shard(2, 5).indices.tolist() == [1, 0, 2, 1]
 
 
@@ -121,7 +122,7 @@ def test_bad_files_are_named_with_the_line(tmp_path, name, text, message):
 
 def test_a_missing_or_binary_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"network.overlay.path = 'none.txt': no such file"):
-        FileOverlay(path="none.txt").files((tmp_path,))
+        FileOverlay(path="none.txt").build(OverlayInput(np.array([0, 2]), STREAMS, (tmp_path,)))
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
         FileOverlay(path="a.txt").build(OverlayInput(np.array([0, 2]), STREAMS, (tmp_path,)))

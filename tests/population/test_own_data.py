@@ -12,7 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import KMeansClusters
-from p2p_sim.population.digits_and_adult import held_out
+from p2p_sim.population.digits_and_adult import DigitsConfig
 from p2p_sim.population.features import MOST_VALUES
 from p2p_sim.population.table import NEW_KEYS, TableConfig
 from p2p_sim.replicate.advice import advice, examined
@@ -75,7 +75,7 @@ def test_numbers_are_standardised_by_the_users_and_texts_become_one_hot(tmp_path
     assert np.array_equal(both.users.features[:, :2], model.transform(plain.users.features))
     assert np.array_equal(both.holdout.features[:, :2], model.transform(plain.holdout.features))
     assert both.users.features[:, :2].mean(axis=0) == pytest.approx([0, 0], abs=1e-12)
-    learned, _ = held_out(ROWS, 0.2, STREAMS)
+    learned, _ = DigitsConfig().held_out(ROWS, STREAMS)
     cities = frame()["city"].to_numpy()[learned]
     assert np.array_equal(both.users.features[:, 2:], (cities[:, None] == ["Oslo", "Paris", "Rome"]).astype(float))
 
@@ -105,7 +105,7 @@ def test_missing_values_become_the_median_and_the_most_frequent_text(tmp_path):
     table.loc[table.index % 10 == 4, "city"] = None
     table.loc[table.index % 10 == 3, "city"] = "Rome"
     found = sampled(tmp_path, table, missing=("?",), impute=True, one_hot=True)
-    learned, _ = held_out(ROWS, 0.2, STREAMS)
+    learned, _ = DigitsConfig().held_out(ROWS, STREAMS)
     there = learned[learned > 9]
     assert np.isfinite(found.users.features).all()
     filled = found.users.features[learned <= 9, 0]
@@ -128,7 +128,7 @@ def test_dropped_rows_are_no_users_and_rows_keep_their_numbers(tmp_path):
 
 
 def test_classes_are_numbered_as_stated_or_sorted(tmp_path):
-    learned, _ = held_out(ROWS, 0.2, STREAMS)
+    learned, _ = DigitsConfig().held_out(ROWS, STREAMS)
     risk = frame()["risk"].to_numpy()[learned]
     for order, classes in ((("low", "medium", "high"), ("low", "medium", "high")), (("high", "low", "medium"), None)):
         found = sampled(tmp_path, frame(), one_hot=True, classes=classes)

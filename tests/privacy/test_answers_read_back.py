@@ -9,7 +9,8 @@ import pytest
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.explorer.privacy_page import privacy_answer
-from p2p_sim.privacy.questions import OBSERVERS, Question, observer_of
+from p2p_sim.privacy.bound import OBSERVERS
+from p2p_sim.privacy.questions import Question, observer_of
 from p2p_sim.privacy.wording import SEES
 from tests.commands import command, unwrapped
 

@@ -11,7 +11,7 @@ from scipy.stats import beta
 from p2p_sim.privacy import DpSgd, Eavesdropper, KaryExchange, LabelExchange, Peer, TimedLearner, compose, conditions
 from p2p_sim.privacy.bound import OBSERVERS, SEES_AT_MOST, PrivacyBound, common_observer
 from p2p_sim.privacy.composition import Composition
-from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, Condition, identifier_of
+from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, Condition
 from p2p_sim.privacy.conversions import gdp, pld, renyi, tradeoff
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.randomized_response import local_epsilon
@@ -266,8 +266,8 @@ def test_what_is_fresh_in_every_exchange_is_repeated_within_one_alone(message):
     alone = compose([message], 1e-5).conditions  # nothing else is released, and nothing is to be fresh
     assert FRESH not in alone
     assert set(alone) == set(message.conditions)
-    ids = [identifier_of(one) for one in said]
-    assert set(ids) == {FRESH.identifier, *map(identifier_of, message.conditions)}
+    ids = [one.identifier for one in said]
+    assert set(ids) == {FRESH.identifier, *(one.identifier for one in message.conditions)}
 
 
 def test_every_condition_by_which_a_message_is_repeated_is_known_to_compositions():

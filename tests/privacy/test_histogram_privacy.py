@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.histograms.classifiers import PCL, LabelPrivateHistogram, PCL2b, StabilityHistogram
+from p2p_sim.histograms.classifiers import PCL, CellCounts, LabelPrivateHistogram, PCL2b
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.partitions import CellNoise
 from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised, choice_law
@@ -140,7 +140,7 @@ def test_noise_is_laplace_and_neighbouring_cells_are_unrelated(dimensions):
     cells = np.stack(np.meshgrid(*[np.arange(side) - side // 2] * dimensions, indexing="ij"), -1).reshape(
         -1, dimensions
     )
-    noise = CellNoise.drawn(3, "votes", 0.5).at(cells)
+    noise = CellNoise(3, "votes", 0.5).at(cells)
     critical = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * len(noise)))
     assert kolmogorov(noise, 0.5) < critical
     assert kolmogorov(noise, 0.45) > critical  # planted: the scale is off by a tenth
@@ -255,10 +255,10 @@ def test_two_histograms_of_the_same_examples_cost_twice_as_much():
 
 def test_single_examples_show_as_often_as_accounted():
     cells = np.arange(200_000)[:, None]
-    shown = len(StabilityHistogram.of(cells, 1.0, 0.4, seed=4).counts)
+    shown = len(CellCounts.noisy(cells, 1.0, 0.4, seed=4).counts)
     expected, deviation = 200_000 * 0.1, SIGMAS * math.sqrt(200_000 * 0.1 * 0.9)
     assert abs(shown - expected) < deviation
-    noisy = 1.0 + CellNoise.drawn(4, "counts", 2.0).at(cells)
+    noisy = 1.0 + CellNoise(4, "counts", 2.0).at(cells)
     planted = int(np.sum(noisy >= stability_threshold(1.0, 0.4) - 0.2))
     assert abs(planted - expected) > deviation
 

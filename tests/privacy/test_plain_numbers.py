@@ -44,7 +44,8 @@ from p2p_sim.privacy import (
     theorem3,
 )
 from p2p_sim.privacy.bound import PlainNumbers, plain
-from p2p_sim.privacy.conversions import advantage, gdp, renyi
+from p2p_sim.privacy.conversions import gdp, renyi
+from p2p_sim.privacy.guessing_advantage import advantage
 from p2p_sim.privacy.rivals.noisy_counts import NoisyCounts
 from p2p_sim.privacy.rivals.pate import Pate
 

@@ -14,7 +14,7 @@ import pytest
 
 from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes, noisy_label_law, released_distribution
 from p2p_sim.privacy.rivals.centralised import COUNTED, ClusterResampling
-from p2p_sim.privacy.rivals.resampled_classes import Losses, _laplace, classes_delta
+from p2p_sim.privacy.rivals.resampled_classes import _SLACK, LARGEST_CLUSTER, Losses, _laplace, classes_delta
 
 CASES = [(3, 1.0, 1.0, 0.1), (3, 0.8, 1.5, 0.2), (4, 1.0, 3.0, 0.05), (4, 0.9, 2.0, 0.25), (3, 0.5, 0.5, 0.15)]
 
@@ -94,6 +94,35 @@ def test_repeated_draws_have_their_curve():
     for epsilon in (0.0, 0.4, 1.1):
         truth = np.maximum(second - math.exp(epsilon) * first, 0.0).sum()
         assert truth <= law.divergence(epsilon) <= truth * (1.0 + 1e-5) + 1e-6
+
+
+def test_rounding_of_the_largest_cluster_is_far_below_the_slack(monkeypatch):
+    """Against exact integers; a convolution that is off by 1e-12 is off by more than the slack after all draws."""
+    n = LARGEST_CLUSTER
+    ones = range(3 * n // 8 - 1200, 3 * n // 8 + 1201, 600)
+    exact = np.array([math.comb(n, k) * 3**k * 5 ** (n - k) / 8**n for k in ones])
+
+    def error() -> float:
+        law = Losses(np.array([0.625, 0.0, 0.375]), -1, 1e-5, 0.0).repeated(n)
+        found = law.law[[2 * k - n - law.first for k in ones]]
+        return float(np.abs(found / exact - 1.0).max())
+
+    assert error() < 1e-9 < 0.02 * _SLACK
+    convolve = np.convolve
+    monkeypatch.setattr(np, "convolve", lambda *laws: convolve(*laws) * (1.0 - 1e-12))
+    assert error() > _SLACK
+
+
+@pytest.mark.parametrize(("n", "least"), [(1, 0.99), (10, 0.63), (1000, 0.61)])
+@pytest.mark.parametrize("lam", [1.0, 0.5])
+@pytest.mark.parametrize("scale", [1e-4, 5e-4, 0.0017, 0.0023, 0.01])
+def test_with_hardly_any_noise_a_label_that_only_the_target_holds_is_seen(n, least, lam, scale):
+    """Among all n draws her label turns up with probability 1 - (1 - λ/n)^n or more, and without her hardly ever.
+
+    The probabilities of Laplace noise that moves by more than 700 of its scale underflow.
+    """
+    privacy = ClusterResampling(n, 3, lam, scale, 1e-9, released=False)
+    assert privacy.delta(0.1).upper >= least
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.conversions import advantage, worst_advantage
+from p2p_sim.privacy.guessing_advantage import advantage, worst_advantage
 from p2p_sim.privacy.rivals.centralised import ClusterResampling, resampled_delta
 from p2p_sim.privacy.rivals.histograms import NoisyVotes
 from p2p_sim.privacy.rivals.noisy_share import released_distribution

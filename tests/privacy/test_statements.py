@@ -22,12 +22,12 @@ from p2p_sim.privacy import (
 )
 from p2p_sim.privacy import conditions as catalogue
 from p2p_sim.privacy.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import CLAIMED, Condition, identifier_of
-from p2p_sim.privacy.exchange.paper_bounds import Lemma9, theorem3_stated
+from p2p_sim.privacy.conditions import CLAIMED, Condition
+from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated, theorem3_stated
 from p2p_sim.privacy.questions import Question, answer
 from p2p_sim.privacy.rivals.dp_sgd import ProjectedSteps
 from p2p_sim.privacy.statement_record import identifier, merged, statement_of, terms, whole
-from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.where_bounds_hold import Situation, first_failure
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.rows import load_results
 from p2p_sim.results.statements import STATEMENTS, read_terms
@@ -61,7 +61,8 @@ def test_a_condition_is_its_text_and_keeps_its_identifier():
     assert condition == "a text"
     assert json.dumps([condition]) == '["a text"]'
     assert pickle.loads(pickle.dumps(condition)).identifier == "some-name"
-    assert identifier_of("plain") == CLAIMED
+    plain = PrivacyBound(0.0, 1.0, 0.0, observer="learner", adjacency="label", basis="pure", conditions=("plain",))
+    assert plain.condition_ids == (CLAIMED,)
 
 
 def test_identifiers_are_different_for_different_conditions():
@@ -117,32 +118,33 @@ SITUATIONS = {
 
 @pytest.mark.parametrize("fails", SITUATIONS)
 def test_a_papers_bound_names_the_first_condition_that_fails(fails):
-    lemma = Lemma9(100_000, 0.1, 0.5, 1e-4)
-    assert lemma.stated().epsilon > 0.0
-    assert lemma.applies(SITUATIONS[fails]).identifier == fails
-    assert lemma.stated(SITUATIONS[fails]).epsilon is None
-    assert "not applicable: it" in str(lemma.stated(SITUATIONS[fails]))
+    lemma = 100_000, 0.1, 0.5, 1e-4
+    assert lemma9_stated(*lemma).epsilon > 0.0
+    refused = lemma9_stated(*lemma, SITUATIONS[fails])
+    assert refused.fails.identifier == fails
+    assert refused.epsilon is None
+    assert "not applicable: it" in str(refused)
     assert theorem3_stated(10**7, 0.3, 1.0, 1e-4, SITUATIONS[fails]).fails.identifier == fails
 
 
 @pytest.mark.parametrize(
     ("lemma", "fails"),
     [
-        (Lemma9(1_000, 0.1, 0.5, 1e-300), "lemma-9-deviation"),
-        (Lemma9(10, 0.1, 0.5, 1e-4), "lemma-9-size"),
-        (Lemma9(100, 0.0, 0.5, 1e-4), "lemma-9-size"),
+        ((1_000, 0.1, 0.5, 1e-300), "lemma-9-deviation"),
+        ((10, 0.1, 0.5, 1e-4), "lemma-9-size"),
+        ((100, 0.0, 0.5, 1e-4), "lemma-9-size"),
     ],
 )
 def test_lemma_9_knows_its_numbers(lemma, fails):
-    assert lemma.applies().identifier == fails
+    assert lemma9_stated(*lemma).fails.identifier == fails
 
 
 @pytest.mark.parametrize("model", [EXCHANGE, KaryExchange(40, 0.1, 0.5, 2)])
 def test_our_own_bounds_are_asked_too(model):
-    assert model.applies(Situation()) is None
+    assert first_failure(model.requires, Situation()) is None
     for fails in ("flipped-labels", "complete-fetching", "no-onlooker", "for-learner"):
-        assert model.applies(SITUATIONS[fails]).identifier == fails
-    assert FetchDistribution([[0.5, 0.5], [0.5, 0.5]], 0.1, 1.0).applies(SITUATIONS["complete-fetching"]) is None
+        assert first_failure(model.requires, SITUATIONS[fails]).identifier == fails
+    assert first_failure(FetchDistribution.requires, SITUATIONS["complete-fetching"]) is None
 
 
 def test_rows_refer_to_their_statements_and_equal_ones_are_kept_once(tmp_path):
@@ -196,7 +198,10 @@ DISCRETE = (
 
 def test_mechanisms_with_noise_of_real_numbers_say_that_floating_point_is_not_meant():
     assert set(OWN_MECHANISMS) == {*REAL, *DISCRETE}
-    said = {kind: {identifier_of(condition) for condition in own.conditions} for kind, own in OWN_MECHANISMS.items()}
+    said = {
+        kind: {getattr(condition, "identifier", CLAIMED) for condition in own.conditions}
+        for kind, own in OWN_MECHANISMS.items()
+    }
     assert {kind for kind in REAL if REAL[kind] not in said[kind]} == set()
     assert {kind for kind in DISCRETE if said[kind] & set(REAL.values())} == set()
     for model in (DpSgd(1.0, 0.5, 2), ProjectedSteps(1.0, 0.5, 2)):
@@ -344,9 +349,9 @@ def test_an_accountant_of_which_nothing_is_said_applies_nowhere():
         def epsilon(self, delta):
             return EXCHANGE.epsilon(delta)
 
-    assert New().applies(Situation()).identifier == "unlisted"
+    assert first_failure(New.requires, Situation()).identifier == "unlisted"
     for observer in EVERYBODY[1:6]:
-        assert observer.applies(SITUATIONS["flipped-labels"]).identifier == "flipped-labels"
+        assert first_failure(observer.requires, SITUATIONS["flipped-labels"]).identifier == "flipped-labels"
 
 
 def test_a_sweep_in_json_states_one_point_whole(tmp_path):

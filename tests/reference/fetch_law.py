@@ -28,7 +28,7 @@ def weights(case: Case, late: np.ndarray | None = None) -> np.ndarray:
         exchange.run()
         for user in np.flatnonzero(np.isfinite(exchange.arrival) & ~exchange.fallback).tolist():
             in_time = late is None or not late[user]
-            if exchange.in_time[user] == in_time:
+            if exchange.accepts(exchange.arrival)[user] == in_time:
                 joint[user, exchange.source[user]] += chance(journey, lists, user, walks[user])
     total = joint.sum(axis=1, keepdims=True)
     return np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)

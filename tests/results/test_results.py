@@ -15,7 +15,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.whole_files import repair_jsonl
-from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.exchange_run import Traffic
 from p2p_sim.measures.point_means import derived
 from p2p_sim.replicate.replicate import identity
 from p2p_sim.results.rows import open_store

@@ -1,4 +1,4 @@
-"""What `compare` shows: a table of differences, or JSON."""
+"""The output of `p2p-sim compare`: a table of differences, or JSON."""
 
 import math
 from typing import Any
@@ -14,13 +14,11 @@ from p2p_sim.measures.point_means import Difference
 from p2p_sim.results.comparison import Comparison
 
 ROUNDING = 1e-12
-"""Differences below this share of the values are what rounding leaves."""
+"""A difference below this share of the compared values is due to rounding."""
 
 
 def comparison_output(comparison: Comparison) -> Output:
-    """The output of `p2p-sim compare`: both scenarios, what differs between them, and every difference with its
-    interval.
-    """
+    """The output of `p2p-sim compare`: both directories, settings that differ, and differences with their intervals."""
     first, second = comparison.first, comparison.second
     compared = Verbatim(f"first:  {first.directory} ({first.name})\nsecond: {second.directory} ({second.name})")
     settings = [
@@ -31,7 +29,7 @@ def comparison_output(comparison: Comparison) -> Output:
 
 
 def _table(comparison: Comparison) -> Table:
-    """Every difference, column by column."""
+    """A table with a line for each difference."""
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     table.add_column("point", overflow="fold", min_width=14)
@@ -49,34 +47,24 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of one difference; that of an ε has no interval, since ε is never averaged."""
+    """The cells of one difference; a difference of ε has no interval, since ε is never averaged."""
     between = difference.difference
     form = number
     if difference.column.startswith("epsilon"):
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # an ε: the worst of each side where both have replicates of a point
+    # for an ε: the worst replicate of each side, if both have replicates of the point
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
         scale = max(abs(difference.first), abs(difference.second))
-        cells = _interval_cells(between, scale)
+        cells = interval_cells(between, scale)
         counts = str(between.replicates) if comparison.paired else counts
     point = "all points"
     if difference.values is not None:
         point = pairs(list(difference.values), list(difference.values.values())) or "the only one"
     return f"  {point}", *values, *cells, counts
-
-
-def _interval_cells(mean: Mean, scale: float) -> tuple[str, ...]:
-    """Two cells, a mean difference and its interval; an end that differs from 0 by rounding alone is 0.
-
-    scale: size of the values that are compared.
-    """
-    ends = (mean.value, mean.low, mean.high)
-    value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)
-    return value, f"[{low}, {high}]" if math.isfinite(mean.low) else "no interval"
 
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
@@ -123,3 +111,13 @@ def _figures(difference: Difference) -> dict[str, Any]:
         "interval_95": interval,
         "replicates": list(difference.counts),
     }
+
+
+def interval_cells(mean: Mean, scale: float) -> tuple[str, str]:
+    """Two cells, a mean difference and its interval; a number that differs from 0 by rounding alone is 0.
+
+    scale: the larger size of the compared values.
+    """
+    ends = (mean.value, mean.low, mean.high)
+    value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)
+    return value, f"[{low}, {high}]" if math.isfinite(mean.low) else "no interval"

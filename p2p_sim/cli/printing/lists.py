@@ -1,4 +1,4 @@
-"""What the commands list: data sets, scenarios, references."""
+"""Lists that commands print: data sets, scenarios, references."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ DataSetFiles = tuple[DataSet, list[Checked]]
 
 
 def _address(data_set: DataSet) -> str | None:
-    """Where a data set is published; None where it has no public address."""
+    """The web address of a data set; None if it has none."""
     return data_set.source and data_set.source + (data_set.archive or "")
 
 
 def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
-    """Each data set: what it is, who reads it, its source; in full, its files with sizes and check figures too."""
+    """Print each data set, its reader and its source; in full, also its files with sizes and checksums."""
     for data_set in chosen:
         size = sum(file.bytes for file in data_set.files)
         say(f"{data_set.kind}: {data_set.title}")
@@ -41,7 +41,7 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
 
 
 def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
-    """Each file: where it is, or where to put it."""
+    """Print for each file of data sets where it is, or where to put it."""
     if directory is None:
         say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
     for data_set, files in checks:
@@ -56,10 +56,10 @@ def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
 
 
 def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) -> int:
-    """Each file that is here: which version it is, or what is wrong; returns the number of faults.
+    """Print each file that is here with its version or its fault, and return the number of faults.
 
     Args:
-        named: the user has asked for these data sets, so that a missing file is a fault.
+        named: whether the user named the data sets; if not, a data set of which no file is here is no fault.
     """
     faults = 0
     for data_set, files in checks:
@@ -79,7 +79,7 @@ def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) ->
 
 
 def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
-    """The files that are new."""
+    """Print the files that were fetched."""
     files = f"{count(len(paths), 'file')} fetched and checked"
     print(f"{data_set.kind}: {files if paths else 'every file is here already'}")
     for path in paths:
@@ -87,7 +87,7 @@ def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
 
 
 def catalogue_output(entries: Sequence[Entry]) -> Output:
-    """Scenarios, then sweeps: name, what it shows, what it needs; {"scenarios": [...], "sweeps": [...]}."""
+    """The output of `p2p-sim scenarios`: scenarios, then sweeps, each with its name, what it shows and needs."""
     record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
         if chosen := [entry for entry in entries if entry.sweep == sweep]:
@@ -99,12 +99,16 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
                 needs = f" (needs {', '.join(map(_state, entry.needs))})" if entry.needs else ""
                 table.add_row(entry.name, f"{entry.shows}{needs}")
             parts += [table, ""]
-        record["sweeps" if sweep else "scenarios"] = [_record(entry) for entry in chosen]
+        record["sweeps" if sweep else "scenarios"] = [
+            {"name": entry.name, "shows": entry.shows, "needs": list(entry.needs), "papers": list(entry.papers),
+             "file": str(entry.path)}
+            for entry in chosen
+        ]  # fmt: skip
     return Output(record, [*parts, "Your own file NAME.toml in the current directory is taken before one of these."])
 
 
 def _state(need: str) -> str:
-    """What a shipped file needs, with a remark whether that is here."""
+    """A need of a shipped scenario or sweep, with a remark whether this machine has it."""
     here = is_here(need)
     if here is None:
         return need
@@ -113,16 +117,9 @@ def _state(need: str) -> str:
     return f"{need}: found" if here else f"{need}: missing{way}"
 
 
-def _record(entry: Entry) -> dict[str, object]:
-    return {"name": entry.name, "shows": entry.shows, "needs": list(entry.needs), "papers": list(entry.papers),
-            "file": str(entry.path)}  # fmt: skip
-
-
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print BibTeX entries; what each stands for is in a line before it, which BibTeX ignores."""
-    parts = []
-    for key, why in cited.items():
-        parts.append("\n".join([*(f"% {line}" for line in why), references()[key].bibtex()]))
+    """Print BibTeX entries. Lines before each, which BibTeX ignores, say what it is cited for."""
+    parts = ["\n".join([*(f"% {line}" for line in why), references()[key].bibtex()]) for key, why in cited.items()]
     parts += [f"% Plug-in {name} {version}: see its own documentation" for name, version in packages.items()]
     print("\n\n".join(parts))
 

@@ -1,4 +1,4 @@
-"""What `p2p-sim network` shows."""
+"""The output of `p2p-sim network`, and the lines of `p2p-sim run` about messages."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,12 +6,14 @@ from typing import Any
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.printing.numbers import ODDITIES, Line, Output, at_most, number, two_columns
+from p2p_sim.measures.summary import means
 from p2p_sim.privacy.bound import PrivacyBound
 
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
-    """The output of `p2p-sim network`: what happened, the privacy statement with its conditions, and the figures'
-    paths.
+    """The output of `p2p-sim network`: the replicate's counts, the statement's conditions, and the figures' paths.
+
+    record: the replicate's counts by name, from `observed_network.record`.
     """
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
@@ -19,7 +21,7 @@ def network_output(record: dict[str, Any], figures: Sequence[Path], statement: P
 
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
-    """The counts of a record that point to something odd about the overlay, by column, as texts; zeros are left out."""
+    """The counts in a record that show something unusual about the overlay, as texts by column, without zeros."""
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 
 
@@ -38,17 +40,14 @@ def _messages(r: dict[str, Any]) -> list[Line]:
     ]
     if "users_answered" not in r:  # in a protocol of its own a user may ask for several labels
         return lines
+    own = f", of whom {r['fallbacks']:,} passed on their own label" if r["fallbacks"] else ""
     return [
         *lines,
         (f"users who got a label{timed}", f"{r['users_answered']:,}"),
-        (f"users who got no label{timed}", f"{r['users_unanswered']:,}{_own(r)}"),
+        (f"users who got no label{timed}", f"{r['users_unanswered']:,}{own}"),
         ("users who went offline for good", f"{r['users_departed']:,}"),
         ("users who never asked: never online", f"{r['users_absent']:,}"),
     ]
-
-
-def _own(r: dict[str, Any]) -> str:
-    return f", of whom {r['fallbacks']:,} passed on their own label" if r["fallbacks"] else ""
 
 
 def _arrivals(r: dict[str, Any]) -> list[Line]:
@@ -97,3 +96,24 @@ def _privacy(r: dict[str, Any]) -> list[Line]:
 
 def _seconds(value: float | None) -> str:
     return "nothing arrived" if value is None else f"{value:.4g} s"
+
+
+def message_lines(rows: Any, verbose: bool) -> list[Line]:
+    """Lines of a run's summary about requests and arrivals; none if no messages were simulated."""
+    values = means(rows)
+    if "completion_time_s" not in values:
+        return []
+    requests, answered = rows["fetches"].sum(), rows["answered"].sum()
+    if requests == 0:  # nobody to ask, as where one organisation is alone
+        return []
+    lines = [("requests answered", f"{answered / requests:.2%} of {requests:,d}, all replicates")]
+    if requests > answered:
+        why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
+        lines.append(("  not answered", f"{requests - answered:,d} ({(requests - answered) / requests:.1%}){why}"))
+    if verbose and "effective_sampling_rate" in values:
+        lines.append(("submissions for each user", f"{values['effective_sampling_rate']}"))
+    if verbose and "arrival_p99_s" in values:
+        messages = "submissions" if "effective_sampling_rate" in values else "models"
+        lines.append((f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
+        lines.append((f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
+    return lines

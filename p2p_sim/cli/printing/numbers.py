@@ -1,4 +1,4 @@
-"""Numbers as the commands show them."""
+"""Numbers, tables and sentences as the commands print them."""
 
 import json
 import math
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 Line = tuple[str, str]
 PROSE, PIPED, UNLIMITED = 80, 100, 100_000
-"""Columns of a sentence on a terminal; of a line in a file or a pipe; of a table that is measured."""
+"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table while it is measured."""
 
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
     "disconnected_clusters": "clusters fall into several parts that never hear of each other",
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
-"""What may surprise about an overlay, by the column of a row that counts it."""
+"""The meaning of each column of a row that counts something unusual about an overlay."""
 
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
@@ -41,15 +41,15 @@ def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
 
 
 class Verbatim(str):
-    """Lines that are printed as they are, however long."""
+    """Text that is printed as it is, without breaking its lines."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """The results of a command.
+    """The results of a command: a record for JSON, and tables and sentences for people.
 
-    record: all of them, for one JSON object. parts: what people read, in order: tables, sentences, bounds (of which the
-    conditions are printed) and files.
+    record: all results, for one JSON object. parts: for people, in order: tables, sentences, bounds, whose conditions
+    are printed, and paths of files.
     """
 
     record: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Output:
 
 
 def print_output(output: Output, as_json: bool) -> None:
-    """Print one JSON object, or what is for people."""
+    """Print an output: its record as one JSON object if `as_json`, else its tables and sentences."""
     if as_json:
         print_object(output.record)
         return
@@ -73,13 +73,8 @@ def print_output(output: Output, as_json: bool) -> None:
                 say(part)
 
 
-def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False, label_width: int = 0) -> None:
-    """Print a table of two columns."""
-    show(two_columns(title, *parts, label_width=label_width), stderr)
-
-
 def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0) -> Table:
-    """A table of two columns, with a line between its parts; the first is at least `label_width` wide."""
+    """A table of two columns with a line between its parts; the first column is at least `label_width` wide."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(min_width=label_width)
     table.add_column()
@@ -125,18 +120,18 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Print a warning for each count, as it is shown, of something odd about the overlay."""
+    """Warn of everything unusual about an overlay. counts: for columns of `ODDITIES`, the count as text."""
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
 
 
 def more_on_disk(replicates: int) -> str:
-    """How many replicates a results directory has beside those that were asked for; empty if there are none."""
+    """A remark on the replicates on disk that were not asked for; empty if there are none."""
     return f" ({replicates:,} more on disk)" if replicates else ""
 
 
 def print_conditions(bound: PrivacyBound) -> None:
-    """Whom a statement protects, from whom, and its conditions, a line each."""
+    """Print whom a statement protects, from whom, and its conditions, a line each."""
     say(protects(bound))
     if not promises(bound):
         return
@@ -147,7 +142,7 @@ def print_conditions(bound: PrivacyBound) -> None:
 
 
 def number(value: float | None) -> str:
-    """A number in four digits; "not applicable" for None, and a sign for infinity."""
+    """A number in four digits; None is "not applicable", and an infinite number "∞"."""
     if value is None:
         return "not applicable"
     return "∞" if math.isinf(value) else f"{value:.4g}"
@@ -172,7 +167,7 @@ def at_least(value: float | None) -> str:
 
 
 def span(values: "pd.Series[Any]") -> str:
-    """The smallest and largest of some numbers as "a to b", or the one number that all of them are."""
+    """The smallest and the largest of some numbers as "a to b", or one number if they are equal."""
     low, high = values.min(), values.max()
     form = ",d" if values.dtype.kind == "i" else ".4g"
     return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"

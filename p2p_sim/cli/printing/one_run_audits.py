@@ -1,4 +1,4 @@
-"""What `p2p-sim audit` shows of an audit in one run."""
+"""The output of `p2p-sim audit` for an audit in one run, and for an audit of a model."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ COINS = {"label": "each label a fair coin", "row": "each whole row one of two by
 
 @dataclass(frozen=True)
 class AuditOutput(Output):
-    """The results of an audit; failure: the line that is printed where the audit failed."""
+    """The output of an audit. failure: the line that is printed if the audit failed."""
 
     failure: str
 
@@ -28,17 +28,18 @@ class AuditOutput(Output):
 def reported(
     title: str, record: dict[str, Any], lines: Sequence[Line], bound: PrivacyBound, *, limit: str, excess: str
 ) -> AuditOutput:
-    """The output of an audit: a table of attack beside bound, then the bound's conditions.
+    """The output of an audit: a table of the attack beside the bound, then the bound's conditions.
 
     Args:
-        limit: what the attack stays within if the audit passed. excess: what it exceeds if the audit failed.
+        limit: words for the bound that the attack stays within if the audit passed. excess: a sentence on what the
+            attack proves beyond the bound if the audit failed.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
 
 
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
-    """The audit as one flat record; ε and δ of the tests are lists."""
+    """The results of an audit in one run as one flat record; ε and δ of its tests are lists."""
     return {
         "name": audit.scenario,
         **whole(audit.bound),
@@ -73,7 +74,7 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
 
 
 def one_run_output(audit: OneRunAudit) -> AuditOutput:
-    """The output of an audit in one run: what the attack proves beside what is certified, and the audit's power."""
+    """The output of an audit in one run: the ε and δ that the attack proves, the certified ones, and the power."""
     title = f"{audit.scenario}: audit in one run, {audit.bound.observer}"
     why = f"the {audit.bound.observer}'s attack {excess(audit)}"
     lines = _one_run_lines(audit)
@@ -87,7 +88,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     smallest, clusters = "", []
     if audit.clusters:
         least, most = audit.clusters
-        # of users who ask several peers it need not be the smallest cluster whose bound is the largest
+        # if users ask several peers, the cluster with the largest bound need not be the smallest
         smallest = ", worst cluster" if "peers" in audit.parameters else f", smallest cluster ({least} users)"
         sizes = f"of {count(least, 'user')}" if least == most else f"of {least:,d} to {most:,d} users"
         clusters = [("clusters", sizes)]
@@ -97,7 +98,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # proved by this attack ≤ certified, or the audit fails; expected is the former if the noise is as stated
+        # the attack proves at most what is certified, or the audit fails; `expected`: what it proves of stated noise
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -109,26 +110,19 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         (f"  certified{' without faults' * audit.realised}{smallest}", at_most(audit.bound.epsilon_upper)),
         *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
         *_power_lines(audit),
-        *_declared_lines(audit),
     ]
+    if audit.declared:
+        # the probability that each statistic is at least as far from 0, if submissions follow the declared law
+        limit = audit.error / len(audit.declared)
+        lines.append(("declared law of submissions: probability at most", f"refused below {limit:.2g}"))
+        lines += [(f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared]
     if audit.flip_prob_refused is not None:
         lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
     return lines
 
 
-def _declared_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines with a bound on how likely each statistic is as far from 0 as it was, if submissions follow the declared
-    law.
-    """
-    limit = audit.error / max(1, len(audit.declared))
-    return [
-        *([("declared law of submissions: probability at most", f"refused below {limit:.2g}")] * bool(audit.declared)),
-        *((f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared),
-    ]
-
-
 def draw_one_run(audit: object, path: Path) -> None:
-    """Draws the trade-off.
+    """Draw the attack's type II errors against its type I errors, and the certified trade-off curve.
 
     Raises:
         InputError: the audit was not an audit in one run.
@@ -142,9 +136,7 @@ def draw_one_run(audit: object, path: Path) -> None:
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines about a small cluster that is attacked view by view as well: δ that a classifier proves at some ε, the
-    certified δ, and the power.
-    """
+    """Lines about an attack by a classifier on a small cluster: δ that it proves, certified δ, and its power."""
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [
         (
@@ -157,9 +149,7 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines that name the leaks which the audit finds with a stated power, those it may find, and those it
-    cannot find.
-    """
+    """Lines on the leaks that the audit finds with a stated power, leaks that it may find, and those it cannot find."""
     power = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
     rise = audit.smallest_rise
     smallest = f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
@@ -172,13 +162,11 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """A sentence on the first bound that the attack refutes, or on the test that rejects the protocol's
-    declared law.
-    """
+    """Words on the first bound that the attack refutes, or on the test that rejects the protocol's declared law."""
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
-    # of δ at the ε that were tested, else of ε at the statement's δ
+    # δ at the tested values of ε; if no δ is exceeded, ε at the statement's δ
     violations = [
         f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
         f"{audit.scope.scores[event.attack]}"
@@ -193,7 +181,7 @@ def excess(audit: OneRunAudit) -> str:
 
 
 def model_output(audit: ModelAudit) -> AuditOutput:
-    """What the attack on a model proves beside what is certified."""
+    """The output of an audit of a model: the ε that the attack proves, and the certified one."""
     guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
     if audit.curve_refused:
         proved = (
@@ -212,7 +200,7 @@ def model_output(audit: ModelAudit) -> AuditOutput:
 
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
-    """The audit of a model as one flat record."""
+    """The results of an audit of a model as one flat record."""
     # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever its ε at the statement's δ
     return {
         "name": audit.scenario,

@@ -1,4 +1,4 @@
-"""What `privacy`, `calibrate`, `certify` and `check-bounds` show."""
+"""The output of `privacy`, `calibrate`, `certify` and `check-bounds`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def privacy_output(question: Question, answer: Answer) -> Output:
-    """The output of `p2p-sim privacy`: a statement with its conditions, beside the figures of the noise alone and the
-    paper.
-    """
+    """The output of `p2p-sim privacy`: the statement with its conditions, ε₀ of the noise alone, and the paper's ε."""
     ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
         **whole(answer.bound),
@@ -36,7 +34,7 @@ def privacy_output(question: Question, answer: Answer) -> Output:
 
 
 def calibration_output(calibration: Calibration) -> Output:
-    """The flip probability for all clusters, and for each size on its own."""
+    """The output of `p2p-sim calibrate`: one flip probability for all clusters, and one for each size."""
     record = {
         "flip_prob": calibration.flip_prob,
         "sampling_rate": calibration.sampling_rate,
@@ -50,7 +48,7 @@ def calibration_output(calibration: Calibration) -> Output:
 
 
 def peers_output(comparison: PeersComparison) -> Output:
-    """The number of peers with the least error and its flip probability, then those of all numbers."""
+    """The output of `p2p-sim calibrate --peers`: each number of peers, and the flip probability of the best number."""
     best = calibration_output(comparison.calibrations[comparison.best])
     record = {
         **best.record,
@@ -78,14 +76,14 @@ def neighbours_output(neighbours: EnoughNeighbours) -> Output:
 
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
-    """Where a certificate is, and how to prove it again."""
+    """Print where a certificate is, and the command that proves it again."""
     print(path)
     if not quiet:
         say(f"It is proved. Without p2p-sim: python {verifier} {path}")
 
 
 def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
-    """One line a claim, the corrections of those that fail, and totals; {"claims": [...]}."""
+    """The output of `p2p-sim check-bounds`: a line for each claim, corrections of failed claims, and totals."""
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
     table.add_column("claim")
     table.add_column("verdict")

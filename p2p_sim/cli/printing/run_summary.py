@@ -1,4 +1,4 @@
-"""What `p2p-sim run` shows: a summary in three groups, JSON."""
+"""The summary that `p2p-sim run` prints: three groups of figures with sentences, or one JSON object."""
 
 import math
 import warnings
@@ -9,6 +9,7 @@ from typing import Any
 from p2p_sim import Scenario
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.plugins import MECHANISMS, offer_of
+from p2p_sim.cli.printing.network_summary import message_lines
 from p2p_sim.cli.printing.numbers import (
     ODDITIES,
     Line,
@@ -17,9 +18,10 @@ from p2p_sim.cli.printing.numbers import (
     more_on_disk,
     print_conditions,
     print_object,
-    print_table,
     say,
+    show,
     span,
+    two_columns,
     warn_of_oddities,
     worst_row,
 )
@@ -32,7 +34,8 @@ from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
 from p2p_sim.privacy.conditions import DECLARED
 from p2p_sim.privacy.statement_record import Terms, statement_of
 from p2p_sim.results.rows import MANIFEST, ROWS, TABLE
-from p2p_sim.sweeps.run_scenario import FIGURE, Finished
+from p2p_sim.sweeps.run_scenario import FIGURE
+from p2p_sim.sweeps.run_sweep import SweepResult
 
 PRINTED = (
     ("epsilon_paper", "  as the paper prints it"),
@@ -44,46 +47,46 @@ XI = (
     "In the paper's lemma, s is the number of users of the smallest cluster, and ξ, which δ sets, is by how many "
     "standard deviations, about, the number of noisy labels that say 1 may deviate."
 )
-"""Sentences that explain further lines of the second group, and the condition of the lemma."""
+"""Sentences that explain the lower end of ε, and s and ξ in the condition of the paper's lemma."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
-"""What may change, by adjacency."""
+"""The part of the data that the statement protects, by adjacency."""
 LARGEST_EXPONENT = 700.0
-"""Exponents whose exponential a number of 64 bits can hold."""
+"""An exponent whose exponential a float of 64 bits can just hold."""
 TRUSTED = {
     "nobody": "Nobody must be trusted for that.",
     "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted for that.",
     "curator": "The curator, who holds all true labels, must be trusted for that.",
     "organisation": "The organisation that holds a row must be trusted with it.",
 }
-"""What the learner's figure takes for granted, by whom a mechanism trusts."""
+"""A sentence on who must be trusted for the learner's ε, by the value of the column `trust`."""
 FLIPPED = "flips her label with probability α, once: that is her noisy label."
 RANDOMIZED = "makes a noisy message of her label, once: that is her noisy label."
 FETCHED = (
     "She requests the noisy label of a random peer in her cluster, and with probability θ she passes it on to the "
     "learner: that is a submission. The learner knows who sent it, and not whose label it is."
 )
-"""What users do in a label exchange."""
+"""The sentences on what users do in a label exchange."""
 SEVERAL = (
     "She requests the noisy labels of {} random peers in her cluster, and with probability θ she passes on to the "
     "learner what most of them say: that is a submission. The learner knows who sent it, and not whose labels they are."
 )
-"""What users do in a label exchange where they ask several peers."""
+"""The sentences on what users do in a label exchange in which they ask several peers."""
 
 
 def print_summary(
     scenario: Scenario,
-    finished: Finished,
+    finished: SweepResult,
     written: list[tuple[Path, int]],
     *,
     quiet: bool,
     verbose: bool,
     rival: Callable[[], str],
 ) -> None:
-    """What ran, how private and how useful it is, then the paths of everything that was written.
+    """Print the three groups: what ran, how private and how useful it is; then the paths of all written files.
 
     Args:
-        written: exported files with their lines. quiet: the paths alone. verbose: all figures.
-        rival: gives the command that compares with randomised response; empty where there is none.
+        written: exported files with their numbers of lines. quiet: print the paths alone. verbose: print all figures.
+        rival: gives the command that compares with randomised response; empty if there is none.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
@@ -96,11 +99,11 @@ def print_summary(
         print(path if quiet else f"{path} ({count(lines, 'line')})")
 
 
-def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None:
-    """Three groups of figures, each with the sentences that explain it; the groups' columns are aligned."""
+def _print_groups(scenario: Scenario, finished: SweepResult, verbose: bool) -> None:
+    """Print the three groups, each with the sentences that explain it, in aligned columns."""
     rows, replicates = finished.rows, count(len(finished.rows), "replicate")
     say(f"{scenario.name}: {replicates}, each with fresh random draws{more_on_disk(finished.more)}")
-    ran = [*_setting(scenario, rows, verbose), *_network(rows, verbose)]
+    ran = [*_setting(scenario, rows, verbose), *message_lines(rows, verbose)]
     private = [*privacy_lines(rows, verbose), *_organisations(rows)]
     if verbose:
         private += _computed(rows, finished.terms)
@@ -112,10 +115,10 @@ def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None
     print()
 
 
-def _print_private(scenario: Scenario, finished: Finished, lines: list[Line], width: int, *, verbose: bool) -> None:
-    """The group about privacy: its figures, the statement's conditions, and what the figures do not cover."""
+def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line], width: int, *, verbose: bool) -> None:
+    """Print the group about privacy: its figures, their conditions, and what they do not cover."""
     bound = statement_of(worst_row(finished.rows), finished.terms, "epsilon_upper")
-    # a statement with an infinite ε says itself that nothing is promised
+    # a statement with an infinite ε itself says that nothing is promised
     finite = bound is None or math.isfinite(bound.epsilon_upper)
     _print_group("How private, against whom", lines, width, [meaning(finished.rows)] if finite else [])
     if bound is not None:
@@ -133,15 +136,15 @@ def _print_private(scenario: Scenario, finished: Finished, lines: list[Line], wi
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
-    """A heading, figures, and sentences that explain them."""
+    """Print a heading, lines of figures with labels of a common width, and sentences that explain the figures."""
     print()
     say(heading)
-    print_table(None, lines, label_width=width)
+    show(two_columns(None, lines, label_width=width))
     say(*explained)
 
 
 def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
-    """Warnings about the data and the overlay, and what would serve better."""
+    """Warn of unusual data or overlays; say if randomised response would do as well as the exchange, and compare."""
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: span(rows[column]) for column in ODDITIES if rows[column].max() > 0})
@@ -158,7 +161,7 @@ def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
 
 
 def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
-    """Users, clusters, mechanism, learner."""
+    """Lines on users, clusters, mechanism and learner."""
     first, smallest = rows.iloc[0], int(rows["min_cluster_size"].min())
     lines = [
         ("users", span(rows["num_users"])),
@@ -194,7 +197,7 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
-    """ε of everybody who has a figure of their own, each with what they see."""
+    """Lines with ε of each observer, and with what the observer sees."""
     first, worst = rows.iloc[0], worst_epsilons(rows)
     at = f"at δ = {first['delta']:g}"
     lines = [("what is protected", PROTECTED[first["adjacency"]])]
@@ -207,7 +210,7 @@ def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
 
 
 def _alone(rows: Any, who: str) -> list[Line]:
-    """Lines with ε of a user's own message, seen by itself."""
+    """A line with ε₀ of a user's own message, for an observer `who`; no line if users send no messages."""
     if rows["epsilon_local"].isna().any():
         return []
     local = float(rows["epsilon_local"].max())
@@ -215,22 +218,25 @@ def _alone(rows: Any, who: str) -> list[Line]:
 
 
 def _finite(value: float | None) -> float:
-    """A figure that every row has, or infinity if it is None."""
+    """The figure, or infinity if it is None."""
     return math.inf if value is None else value
 
 
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """ε of observers who see more than a learner, and of some users alone, where a network was simulated."""
+    """Lines with ε on a simulated network: of some users alone, and of observers who see more than the learner.
+
+    worst: the largest ε of each kind. at: words that name δ.
+    """
     if worst["epsilon_others_upper"] is None:
         return []
     lines, learner = [], _finite(worst["epsilon_upper"])
-    # users alone: a sample of them, and those who did not pass on their own label for want of a reply
+    # some users: a sample, and those who did not fall back on their own label for want of a reply
     if verbose and "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any():
         lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
         others, fell_back = at_most(worst["epsilon_others_upper"]), span(rows["own_labels"])
         lines.append(("  of users who did not fall back", f"{others} ({fell_back} fell back on their own label)"))
-    # observers: times count only where they raise ε
+    # without --verbose, a learner who sees times is listed only if times raise ε
     times = worst["epsilon_times_upper"]
     if times is not None and (verbose or times > learner):
         lines.append(("ε, learner who also sees their times", f"{at_most(times)} {at}"))
@@ -238,7 +244,7 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """ε of the learner together with passive users, where the scenario has such a coalition."""
+    """Lines with ε of the learner together with passive users, if the scenario has such a coalition."""
     lines = []
     if worst["epsilon_coalition_upper"] is not None:
         members = f"{span(rows['coalition_members'])} members"
@@ -252,11 +258,12 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
-    """Lines on how ε was computed, and on what the papers print for the mechanism, or why that does not apply."""
-    worst, lines = worst_epsilons(rows), list[Line]()
-    lower, basis = worst["epsilon_lower"], rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"]
-    lines.append(("how ε was computed", str(basis)))
-    lines.append(("  no smaller ε holds than", at_least(lower)))
+    """Lines on how ε was computed, and on the papers' bounds, or why they do not apply."""
+    worst = worst_epsilons(rows)
+    lines = [
+        ("how ε was computed", str(rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"])),
+        ("  no smaller ε holds than", at_least(worst["epsilon_lower"])),
+    ]
     for name, text in PRINTED:
         fails = terms.get(name, {}).get("not_applicable")
         if fails is not None:
@@ -267,7 +274,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """The learner's ε as a sentence on probabilities."""
+    """A sentence that explains the learner's ε by probabilities."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):
@@ -281,7 +288,7 @@ def meaning(rows: Any) -> str:
 
 
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
-    """What the learner's figure does not cover, what it takes for granted, and what can be guessed."""
+    """Sentences on what the learner's ε does not cover or presupposes, and on what can be guessed."""
     first = rows.iloc[0]
     # who else sees something, or must be trusted
     if first["mechanism_kind"] == "label_exchange":
@@ -305,7 +312,7 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
 
 
 def _organisations(rows: Any) -> list[Line]:
-    """Lines with what each organisation has spent in the first replicate, if organisations exchange models."""
+    """Lines with the ε of each organisation in the first replicate, if organisations exchange models."""
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
@@ -319,31 +326,13 @@ def _organisations(rows: Any) -> list[Line]:
     ]
 
 
-def _network(rows: Any, verbose: bool) -> list[Line]:
-    """What happened to messages."""
-    values = means(rows)
-    if "completion_time_s" not in values:
-        return []
-    requests, answered = rows["fetches"].sum(), rows["answered"].sum()
-    if requests == 0:  # nobody to ask, as where one organisation is alone
-        return []
-    lines = [("requests answered", f"{answered / requests:.2%} of {requests:,d}, all replicates")]
-    if requests > answered:
-        why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
-        lines.append(("  not answered", f"{requests - answered:,d} ({(requests - answered) / requests:.1%}){why}"))
-    if verbose and "effective_sampling_rate" in values:
-        lines.append(("submissions for each user", f"{values['effective_sampling_rate']}"))
-    if verbose and "arrival_p99_s" in values:
-        messages = "submissions" if "effective_sampling_rate" in values else "models"
-        lines.append((f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
-        lines.append((f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
-    return lines
-
-
-def print_json(scenario: Scenario, finished: Finished) -> None:
-    """One JSON object; an infinite ε is the string "inf"."""
+def print_json(scenario: Scenario, finished: SweepResult) -> None:
+    """Print one JSON object of a run's results; an infinite ε is the string "inf"."""
     columns = [column.name for column in scenario.mechanism.columns]
-    record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows, columns)}
-    record["more_on_disk"] = finished.more
-    record["statements"] = finished.terms
-    print_object(record)
+    print_object({
+        "name": scenario.name,
+        "directory": str(finished.directory),
+        **summarise(finished.rows, columns),
+        "more_on_disk": finished.more,
+        "statements": finished.terms,
+    })  # fmt: skip

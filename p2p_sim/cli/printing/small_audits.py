@@ -1,4 +1,4 @@
-"""What `p2p-sim audit` shows."""
+"""The output of `p2p-sim audit`."""
 
 from dataclasses import asdict
 from typing import Any
@@ -28,15 +28,15 @@ from p2p_sim.privacy.statement_record import whole
 AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
 REALISED_BASIS = "mean over the realised networks"
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
-"""The reason for the size of the cluster that is attacked, in words after the size."""
+"""Words after the size of the attacked cluster that say why it has this size."""
 NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
-    """Attack, exact or certified value and the paper's bound side by side.
+    """The output of an audit of any kind: the attack, the exact or certified value, and the paper's bound.
 
     Args:
-        size_requested: whether the user named the size of a small cluster; else the audit chose it.
+        size_requested: whether the user chose the size of a small cluster; if not, the audit did.
     """
     match audit:
         case OneRunAudit():
@@ -52,7 +52,7 @@ def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
 
 
 def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
-    """The fields of a statement without ε and δ, which the record of an audit has from its own tests."""
+    """The fields of a statement without ε and δ, which an audit's record takes from its own tests."""
     numbers = ("epsilon_lower", "epsilon_upper", "delta")
     return {key: value for key, value in whole(bound).items() if key not in numbers}
 
@@ -73,7 +73,7 @@ def _exchange(audit: Audit, why: str) -> AuditOutput:
 
 
 def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
-    """The audit of an exchange as one flat record; what a classifier proves is in "learned"."""
+    """The results of an audit of an exchange as one flat record; the attack by a classifier is in "learned"."""
     # two tests: ε at the statement's δ, and δ at test_epsilon; expected: what the attack proves if all is right
     r = audit.result
     return {
@@ -159,17 +159,8 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
         audit.epsilon_attained, audit.epsilon_true, 0.0, "learner",
         adjacency="label", basis=PURE, conditions=CURATOR_CONDITIONS,
     )  # fmt: skip
-    proved = (
-        f"the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the upper bound "
-        f"{at_most(audit.epsilon_true)} (error {audit.error:g})"
-    )
-    title, lines = f"{audit.scenario}: audit, learner, curator", _curator_lines(audit, why)
-    return reported(title, _curator_record(audit, bound), lines, bound, limit="the upper bound", excess=proved)
-
-
-def _curator_record(audit: CuratorAudit, bound: PrivacyBound) -> dict[str, Any]:
     fields = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
-    named = {
+    record = {
         "name": fields.pop("scenario"),
         **_statement_record(bound),
         "delta": 0.0,
@@ -177,12 +168,8 @@ def _curator_record(audit: CuratorAudit, bound: PrivacyBound) -> dict[str, Any]:
         "epsilon_upper": fields.pop("epsilon_true"),
         "epsilon_expected": fields.pop("expected"),
     }
-    return named | fields
-
-
-def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
     paper = f"{audit.epsilon_paper:.4g}" + ("  (refuted: below what is proved)" if audit.paper_refuted else "")
-    return [
+    lines = [
         ("cluster", f"{audit.cluster_size} users{why}, {audit.num_classes} classes"),
         ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
@@ -193,10 +180,16 @@ def _curator_lines(audit: CuratorAudit, why: str) -> list[Line]:
         ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
         ("  the paper's Theorem 1", paper),
     ]
+    proved = (
+        f"the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the upper bound "
+        f"{at_most(audit.epsilon_true)} (error {audit.error:g})"
+    )
+    title = f"{audit.scenario}: audit, learner, curator"
+    return reported(title, record | fields, lines, bound, limit="the upper bound", excess=proved)
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence on an attack that proves more than the bound allows: of δ if it does so there, else of ε."""
+    """A sentence on an attack that proves more than the bound allows, of δ at a given ε, or else of ε at a given δ."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
         claim = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}"

@@ -1,4 +1,4 @@
-"""What `p2p-sim sweep` shows: the plan, progress, and what came of it."""
+"""What `p2p-sim sweep` prints: the plan, the progress and the results."""
 
 import sys
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.base.progress import progress_shown
-from p2p_sim.cli.printing.numbers import more_on_disk, print_object, print_table, worst_row
+from p2p_sim.cli.printing.numbers import more_on_disk, print_object, show, two_columns, worst_row
 from p2p_sim.measures.baseline import points_not_above
 from p2p_sim.privacy.statement_record import statement_of, whole
 from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, Key
@@ -16,14 +16,14 @@ from p2p_sim.sweeps.run_sweep import Progress, Report, SweepResult
 
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
-    """The sweep before it runs, on standard error.
+    """Print the plan of a sweep on standard error, before it runs.
 
     Args:
-        held: points and replicates on disk; those that the sweep does not ask for are counted apart.
+        held: points and replicates on disk; if the sweep does not ask for some of them, these are counted apart.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
-    # a line for each axis: its names, and its values, of which long lists show the first four and the last
+    # a line for each axis: its names and its values; a long list shows its first four values and its last
     lines = []
     for axis, values in zip(plan.axes, plan.steps, strict=True):
         steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
@@ -33,12 +33,16 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
         lines.append((" with ".join(axis.names), text))
     on_disk = f"of which {present:,} are on disk{more_on_disk(len(held) - present)}"
     lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, {on_disk}"))
-    print_table(f"{plan.name}: a sweep of {count(plan.size, 'point')}", [*lines, ("results", directory)], stderr=True)
+    title = f"{plan.name}: a sweep of {count(plan.size, 'point')}"
+    show(two_columns(title, [*lines, ("results", directory)]), stderr=True)
 
 
 @contextmanager
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
-    """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
+    """Show progress as a bar on a terminal, else as lines now and then; yields the function that takes reports.
+
+    The first line that knows the remaining time is printed at once.
+    """
     with progress_shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
 
@@ -52,7 +56,7 @@ def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
 
 
 def _rest(state: Progress) -> str:
-    """The end of a progress line: the number of points, how many replicates failed, and the time to go."""
+    """The end of a progress line: the number of points, the number of failed replicates, and the remaining time."""
     text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         each = f"{state.task_s or 0.0:.2g} s each, {state.workers} at a time"
@@ -68,7 +72,7 @@ def duration(seconds: float) -> str:
 
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
-    """A line about the rows, then every path; the paths alone if `quiet`. Faults go to standard error in any case."""
+    """Print a line about the rows, then every path; if `quiet`, paths alone. Failures go to standard error anyway."""
     rows, directory = result.rows, result.directory
     if not quiet:
         points = count(rows["scenario"].nunique(), "point")
@@ -92,7 +96,7 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
 
 
 def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
-    """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
+    """Print one JSON object, with the privacy statement of the row with the largest ε."""
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     # the conditions are on disk beside the rows; a row of an old directory may lack them
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")

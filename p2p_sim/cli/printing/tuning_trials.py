@@ -1,4 +1,4 @@
-"""What `p2p-sim tune` shows."""
+"""The output of `p2p-sim tune`."""
 
 import math
 from collections import Counter
@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base.notebook_view import bound_text, count
 from p2p_sim.cli.printing.numbers import Line, Output, Verbatim, span, two_columns
-from p2p_sim.figures.column_labels import at_most
 from p2p_sim.measures.intervals import Mean, mean_interval
 from p2p_sim.mechanisms.mechanism import Column
 from p2p_sim.replicate.row import Row
@@ -22,8 +21,8 @@ UNPAID = "; the search looked at true labels, which this ε does not count"
 
 
 def tuned_output(tuning: Tuning, tuned: Tuned, quiet: bool) -> Output:
-    """The best settings and the cost of choosing them, then every path; the paths alone if `quiet`."""
-    # the score in replicates that the search did not look at
+    """The output of `p2p-sim tune`: the best settings, then every path; if `quiet`, paths alone."""
+    # the score in fresh replicates, at which the search did not look
     fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.best.fresh])
     following = Verbatim(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
     before, after = ([], []) if quiet else ([_table(tuning, tuned, fresh)], [following])
@@ -41,10 +40,10 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     )
     settings = [(key, str(value)) for key, value in best.trial.settings.items()]
     settings += _parameters(best.fresh, tuning.base.mechanism.columns)
-    # ε of the learner together with a coalition, which the goal is not about
+    # ε of the learner together with a coalition, which the goal does not limit
     epsilons, with_coalition = [row["epsilon_coalition_upper"] for row in best.fresh], []
     if None not in epsilons:
-        most = f"{at_most(max(map(float, epsilons)))} in fresh replicates; the goal is not about it"
+        most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal is not about it"
         with_coalition = [("  with the coalition", most)]
     # the score that the search made best
     scores = {"curator": "accuracy by a private score", "released": f"{column} by released labels"}
@@ -55,7 +54,11 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     figures = (
         (f"{judged} in the search", f"{best.score:.4f}, optimistic: it is the best of many"),
         (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
-        ("ε", f"{at_most(best.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
+        (
+            "ε",
+            f"{bound_text(best.epsilon, up=True)} at δ = {row['delta']:g}, against the {row['observer']}, "
+            "worst replicate",
+        ),
         *with_coalition,
         ("ε protects", protected),
     )
@@ -64,9 +67,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with α, θ and the like in the fresh replicates, in each of which they are calibrated anew if ε is the
-    target.
-    """
+    """Lines with parameters such as α and θ in the fresh replicates; each may calibrate them anew to a target ε."""
     lines = []
     for column in columns:
         values = pd.Series([row[column.name] for row in fresh])
@@ -78,7 +79,7 @@ def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
 
 def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:
     best = tuned.best
-    # score_in_search is optimistic, as the largest of many; score is of replicates that the search did not look at
+    # score_in_search is optimistic, as the best of many; score is of replicates at which the search did not look
     return {
         "name": tuning.base.name,
         "directory": str(tuned.directory),

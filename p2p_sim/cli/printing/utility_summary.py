@@ -1,4 +1,4 @@
-"""The last group of a run's summary: how useful what is learned is, and against what."""
+"""The last group of a run's summary: how useful the learned model is, and compared with what."""
 
 from typing import Any
 
@@ -9,9 +9,7 @@ from p2p_sim.measures.summary import excess_error, group_means, means
 
 
 def useful(rows: Any) -> list[Line]:
-    """Lines with accuracy, risk and what adversaries and groups lose, beside the same without privacy and without
-    features.
-    """
+    """Lines with accuracy and risk, also without privacy and without features, and losses by adversaries and groups."""
     # what adversaries add to the learner's loss
     damage = _measured_lines(
         means(rows),
@@ -41,9 +39,7 @@ def _utility(rows: Any) -> list[Line]:
 
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
-    """Lines with the excess risk under a known law of labels, for each of three predictors for which it was
-    computed.
-    """
+    """Lines with the excess risk, if it is known, of the learner, the learner without privacy, and a constant."""
     return _measured_lines(
         values,
         ("excess_risk", heading),
@@ -53,12 +49,12 @@ def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
 
 
 def _measured_lines(values: dict[str, Mean], *texts: tuple[str, str]) -> list[Line]:
-    """A line for each column, with its text, that has a mean."""
+    """A line for each column that has a mean, with its text."""
     return [(text, str(values[column])) for column, text in texts if column in values]
 
 
 def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
-    """Squared error and excess risk, where labels are numbers."""
+    """Lines with squared error and excess risk, if labels are numbers."""
     lines = _measured_lines(
         values,
         ("squared_error", "squared error, exact" if exact else "squared error on rows held out"),
@@ -69,7 +65,7 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Distances of released densities from the true ones; a density predicts nothing, and has no accuracy."""
+    """Lines with distances of released densities from the true ones, for mechanisms that release no predictor."""
     return _measured_lines(
         values,
         ("half_l1", "half-L1 distance (exact)"),
@@ -86,7 +82,7 @@ def _accuracy(errors: Any) -> str:
 
 
 def _groups(rows: Any) -> list[Line]:
-    """What each group loses to privacy, or its accuracy where nothing was learned without privacy."""
+    """Lines with each group's loss of accuracy to privacy, or its accuracy if there is no model without privacy."""
     values, lines = group_means(rows), list[Line]()
     for group in groups_of(rows):
         loss, error = (values.get(group.column(name)) for name in (LOSS, ERROR))
@@ -98,9 +94,7 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """Sentences that explain the figures of the summary's last group: how they were measured, and of how many
-    replicates.
-    """
+    """Sentences on how the figures of the summary's last group were measured, and over how many replicates."""
     values, replicates = means(rows), len(rows)
     sentences = []
     if rows["error_rate"].notna().all() and "squared_error" not in values:

@@ -1,22 +1,24 @@
-"""What guesses in one run prove: each target's label is a fair coin, and an attacker guesses it or abstains.
+"""Lower bounds of ε and δ that guesses in one run prove: each target's label is a fair coin, guessed or not.
 
-**One target a cluster.** Let a target's label be private with δ(ε). Of all that the guess depends on, let only her
-cluster's view depend on her label. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
+A *view* is all that the attacker sees of a cluster. A *stake* is the weight λ of a guess in a test, fixed beforehand.
+
+**One target per cluster.** Let a target's label be private with δ(ε). Of all that the guess depends on, let only the
+view of her cluster depend on her label. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
 
     Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
 
 Without abstentions and at ε = 0 this says Pr[right] <= (1 + δ(0))/2: right guesses are tested as a binomial. For ε > 0
 let s = 1 for a right guess, -e^ε for a wrong one and 0 else, and fix a stake λ in (0, 1/(e^ε + δ)) beforehand. The
-product E of 1 + λ(s - δ) over the targets has factors of mean <= 1, so that Pr[E >= 1/error] <= error (Markov).
+product E of 1 + λ(s - δ) over the targets has factors of mean <= 1; so Pr[E >= 1/error] <= error (Markov).
 
-**Targets may differ.** If target i has δᵢ(ε), both tests hold for the mean δ of these. For the product: its mean is at
-most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1, so that it is at most 1 (arithmetic and geometric
-mean). For the binomial: Hoeffding 1956, Theorem 5. What is proved is a lower bound of the mean of δᵢ(ε).
+**Targets may differ.** If target i has δᵢ(ε), both tests hold for the mean δ of all δᵢ. The mean of the product E is at
+most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1; so the mean of E is at most 1 (arithmetic and
+geometric mean). For the binomial test see Hoeffding 1956, Theorem 5. Both prove a lower bound of the mean of δᵢ(ε).
 
-**Several targets in one view** prove something of the whole trade-off curve of one of them.
+**Several targets in one view** prove something of the whole trade-off curve of a single label.
 
-The m labels are independent fair coins that the attacker does not know; c' of them are guessed, c' fixed beforehand,
-and which ones may follow from the view (Mahloujifar, Melis and Chaudhuri 2025; the proof below is our own).
+The m labels are independent fair coins that the attacker does not know. She guesses c' of them, a number fixed
+beforehand, and may choose by the view which ones (Mahloujifar, Melis and Chaudhuri 2025; the proof below is our own).
 
 **The claim.** Let a label be private with trade-off curve f, symmetric: a test of one label against the other, all
 other labels fixed, that is right about the one with probability y is wrong about the other with probability at least
@@ -25,10 +27,10 @@ g(y) = f(1-y). Let W be the number of right guesses, q_i = Pr[W >= i], and
     r_i = E[W; W >= i]/m,   h_i = E[c' - W; W >= i]/m.   Then h_(i-1) >= g(r_i).
 
 *Proof.* Draw a target j, uniform among the m. Let A_y be the event that j is guessed as y while at least i-1 of the
-others are guessed right, P_y its probability law if j's label is y. By the claim P_(1-y)(A_y) >= g(P_y(A_y)). Take the
-mean over y, j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean of
-P_y(A_y). The latter is the probability that j is right and W >= i, which is r_i; the former that j is guessed wrong
-and W >= i-1, which is h_(i-1). ∎
+others are guessed right, P_y the law if j's label is y. By the claim P_(1-y)(A_y) >= g(P_y(A_y)). Take the mean over y,
+j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean of P_y(A_y).
+The mean of P_y(A_y) is the probability that j is guessed right and W >= i, which is r_i. The mean of the left-hand side
+is the probability that j is guessed wrong and W >= i-1, which is h_(i-1). ∎
 
 **The test.** Summed by parts, m r_i = i q_i + Σ_(l>i) q_l and m h_i = (c'-i) q_i - Σ_(l>i) q_l. So
 
@@ -39,7 +41,7 @@ and 0 above, by induction: r_i and the right-hand sides grow with all q. If some
 q_c < error, and the claim is refused. The test at one c refuses more often as c grows, so that a true claim is refused
 with probability below the error.
 
-A curve that is given by some points (ε, δ) has g(y) = max over them of e^-ε (y - δ), 1 - δ - e^ε (1 - y) and 0.
+A curve that is given by points (ε, δ) has g(y) = max over the points of e^-ε (y - δ), 1 - δ - e^ε (1 - y) and 0.
 """
 
 import math
@@ -58,7 +60,7 @@ _ALMOST = 1.0 - 1e-9
 
 @dataclass(frozen=True)
 class Guesses:
-    """How often an attacker guessed right and wrong, of `trials` targets; she abstained for the others."""
+    """How many of `trials` targets an attacker guessed right and wrong; she abstained from the other targets."""
 
     right: int
     wrong: int
@@ -69,7 +71,7 @@ class Guesses:
             raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
-        """ln E: the evidence of these guesses against the claim (ε, δ), which is refused from -ln error on.
+        """ln E, the evidence of these guesses against the claim (ε, δ); a test refuses the claim from -ln error on.
 
         Minus infinity if the stake λ is too large for this claim.
         """
@@ -80,7 +82,7 @@ class Guesses:
 
 
 def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
-    """ln(1 + λ(s - δ)) for a right guess, a wrong one, and none, (3,): what each adds to ln E.
+    """ln(1 + λ(s - δ)), what a target adds to ln E, for a right guess, a wrong guess and no guess, (3,).
 
     stake: λ, below 1/(e^ε + δ).
     """
@@ -88,13 +90,13 @@ def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float6
 
 
 def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: float) -> float:
-    """Lower bound of the mechanism's δ(ε) that guesses prove; it is too high with probability at most `error`.
+    """Lower bound of the mechanism's δ(ε) that guesses prove; the bound is too high with probability at most `error`.
 
     Args:
-        guesses: of an event that was fixed beforehand. epsilon: ε, at least 0.
-        stake: λ, fixed beforehand, in (0, 1/(e^ε + 1)); None: ε is 0, nobody abstains, and a binomial test is made.
+        guesses: by a rule that was fixed beforehand. epsilon: ε, at least 0.
+        stake: λ, fixed beforehand, in (0, 1/(e^ε + 1)); None: ε is 0, every target is guessed, the test binomial.
 
-    >>> round(delta_lower(Guesses(6_000, 4_000, 10_000), 0.0, None, 1e-9), 3)  # without the doubt it would be 0.2
+    >>> round(delta_lower(Guesses(6_000, 4_000, 10_000), 0.0, None, 1e-9), 3)  # Pr[right] - Pr[wrong] is 0.2
     0.141
     """
     if stake is None:
@@ -105,22 +107,22 @@ def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: fl
 
 
 def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) -> float:
-    """Lower bound of the mechanism's ε at δ that guesses prove; it is too high with probability at most `error`.
+    """Lower bound of the mechanism's ε at δ that guesses prove; the bound is too high with probability at most `error`.
 
     Args:
-        guesses: of an event that was fixed beforehand. delta: δ in [0, 1). stake: λ, fixed beforehand, in (0, 1/2).
+        guesses: by a rule that was fixed beforehand. delta: δ in [0, 1). stake: λ, fixed beforehand, in (0, 1/2).
     """
     most = math.log(max(1.0, 1.0 / stake - delta))
     return _largest(lambda epsilon: guesses.log_e(epsilon, delta, stake) >= -math.log(error), most)
 
 
 def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: float) -> float:
-    """The stake λ from which the largest lower bound of δ(ε) is expected.
+    """The stake λ that is expected to prove the largest lower bound of δ(ε).
 
-    It makes the mean of ln E largest at the claim that just falls (the largest mean growth: Kelly's stake).
+    This stake maximises the mean of ln E at the largest δ that is expected to be refused (Kelly's stake).
 
     Args:
-        right, wrong: probabilities of a right and of a wrong guess that are expected. trials: how many targets.
+        right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
         error: probability that the test refuses a true claim. epsilon: ε at which δ is tested.
     """
     needed = -math.log(error) / trials
@@ -129,16 +131,17 @@ def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: f
 
 
 class EpsilonStake(NamedTuple):
-    """The best stake of a test of ε at a δ. epsilon: the lower bound of ε that it is expected to prove. stake: λ."""
+    """The best stake of a test of ε at a δ. epsilon: the lower bound of ε that is expected to be proved. stake: λ."""
 
     epsilon: float
     stake: float
 
 
 def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
-    """The stake λ from which the largest lower bound of ε at `delta` is expected, with this bound.
+    """The stake λ that is expected to prove the largest lower bound of ε at `delta`, with this bound.
 
-    right, wrong: probabilities of a right and of a wrong guess that are expected. trials: how many targets.
+    right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
+    error: probability that the test refuses a true claim.
     """
     needed = -math.log(error) / trials
     epsilon = _largest(lambda claim: _growth(right, wrong, claim, delta).rate >= needed, 50.0)
@@ -146,20 +149,20 @@ def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, de
 
 
 class Growth(NamedTuple):
-    """The best stake against a claim. stake: λ with the largest mean of ln(1 + λ(s - δ)) (Kelly's). rate: that mean."""
+    """The best stake against a claim. stake: λ with the largest mean of ln(1 + λ(s - δ)). rate: this largest mean."""
 
     stake: float
     rate: float
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """The stake with the largest mean growth of ln E a target, against the claim (ε, δ).
+    """The stake λ that makes ln E grow most per target, on average, against the claim (ε, δ): Kelly's stake.
 
     right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise.
     """
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
-    # The derivative of the mean, which falls with the stake, is 0 at Kelly's.
+    # The derivative of the mean by the stake falls with the stake, and is 0 at Kelly's stake.
     def slope(stake: float) -> float:
         gained = right * (1.0 - delta) / (1.0 + stake * (1.0 - delta))
         return gained - silent * delta / (1.0 - stake * delta) - wrong * loss / (1.0 - stake * loss)
@@ -170,9 +173,10 @@ def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
 
 
 def binomial_power(claimed: float, true: float, trials: int, error: float) -> float:
-    """Probability that a binomial test of guesses without abstention refuses the claimed δ(0), its power.
+    """The power of a binomial test of guesses without abstention: the probability that it refuses the claimed δ(0).
 
-    claimed: δ(0) of the claim. true: Pr[right] - Pr[wrong] of the attack. trials: guesses. error: of the test.
+    claimed: δ(0) of the claim. true: Pr[right] - Pr[wrong] of the attack. trials: how many targets are guessed.
+    error: probability that the test refuses a true claim.
     """
     from scipy.special import bdtrc
 
@@ -199,7 +203,8 @@ def right_and_wrong(
 ) -> Guesses:
     """How many of n labels were guessed right and wrong.
 
-    guessed_one, guessed_zero: (n,) whether 1, or 0, was guessed; neither for an abstention. labels: (n,) whether 1.
+    guessed_one, guessed_zero: (n,) whether 1, or 0, was guessed; both false for an abstention.
+    labels: (n,) whether the label is 1.
     """
     right = np.count_nonzero(guessed_one & labels) + np.count_nonzero(guessed_zero & ~labels)
     wrong = np.count_nonzero(guessed_one & ~labels) + np.count_nonzero(guessed_zero & labels)
@@ -223,12 +228,12 @@ Curve = Callable[[float], float]
 """Trade-off curve g(y): a test that is right about one label with probability y is wrong about the other one with
 probability at least g(y)."""
 LARGEST_MU, LARGEST_EPSILON = 50.0, 50.0
-"""Ends of the searches for μ and ε."""
+"""Largest μ and ε that are searched."""
 _ROUNDING = 1e-15
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """The trade-off curve g(y) that a mechanism keeps at least if it is (ε, δ)-private at each of these points."""
+    """The trade-off curve g(y) that a mechanism guarantees if it is (ε, δ)-private at each of the given points."""
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
 
@@ -239,7 +244,7 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The trade-off curve of the Gaussian mechanism with labels μ standard deviations apart: g(y) = Φ(Φ⁻¹(y) - μ)."""
+    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ deviations apart."""
     from scipy.special import ndtr, ndtri
 
     def wrong(right: float) -> float:
@@ -254,7 +259,7 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
     A true claim is refuted with probability below `error`.
 
     Args:
-        targets: m, of all runs. guesses: right + wrong of them were guessed, a number fixed beforehand. curve: g.
+        targets: m. guesses: how many of the m were guessed right and wrong; the sum was fixed beforehand. curve: g.
 
     >>> refuses(1000, Guesses(75, 25, 1000), curve_of([0.68], [1e-4]), 0.05)
     True
@@ -276,7 +281,7 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
     """Lower bound of ε at `delta` that guesses of several targets in one view prove; 0 if they prove nothing.
 
-    The largest ε, rounded down, up to which every claim (ε, δ) is refuted. targets: m. guesses, error: as of `refuses`.
+    Every claim (ε, δ) below this ε is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
     """
     return _largest_refused(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON)
 
@@ -284,13 +289,13 @@ def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
     """Lower bound of μ that guesses of several targets in one view prove; 0 if they prove nothing.
 
-    The largest μ, rounded down, up to which every Gaussian curve is refuted. targets: m. Others as of `refuses`.
+    Every Gaussian curve below this μ is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
     """
     return _largest_refused(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU)
 
 
 def _largest_refused(refused: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down to a millionth, up to which `refused` is true; 0 if it is not at 0."""
+    """The largest x in [0, most], rounded down to a millionth, up to which `refused` is true; 0 if false at 0."""
     low, high = 0.0, most
     if not refused(0.0):
         return 0.0

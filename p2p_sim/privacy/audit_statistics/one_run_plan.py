@@ -1,8 +1,9 @@
-"""An attack in one run, fixed before its first guess: what is guessed at each ε, at which stake, and what to expect.
+"""The plan of an attack in one run: which labels are guessed at each ε, at which stake, and what is to be expected.
 
-An attack gives each target a score: the larger it is, the likelier her label is 1. It is the log-likelihood ratio where
-the law is known; elsewhere a classifier learns it from other runs. A pilot run, with a seed of its own, picks for each
-ε the score and the thresholds that are expected to prove most. After it nothing is chosen.
+An attack gives each target a score: the larger the score, the likelier her label is 1. The score is the log-likelihood
+ratio where the law is known; elsewhere a classifier learns it from other runs. A pilot run, with a seed of its own,
+picks for each ε the score and the thresholds that are expected to prove most. After the pilot nothing is chosen. A
+*stake* is the weight λ of a guess in a test (`one_run_guesses`).
 """
 
 import math
@@ -28,16 +29,16 @@ from p2p_sim.privacy.audit_statistics.power import clopper_pearson
 
 Floats = NDArray[np.float64]
 OF_ZERO = 0.5
-"""Share of the error probability that the test at ε = 0 gets; the other tests get equal parts of the rest."""
+"""Share of the error probability that the test at ε = 0 gets; the other tests share the rest equally."""
 CLEARLY = 4.0
-"""By how many standard deviations a later score must beat an earlier one in the pilot to replace it."""
+"""A score replaces an earlier score if it is better in the pilot by more than this many standard deviations."""
 _POINTS = 25
 """Number of thresholds at which the trade-off of an attack is estimated."""
 
 
 @dataclass(frozen=True)
 class AttackScores:
-    """Scores of N targets by A attacks. labels: (N,) whether the target's label is 1. scores: (A, N)."""
+    """Scores (A, N) of N targets by A attacks. labels: (N,) whether the target's label is 1."""
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -47,8 +48,8 @@ class AttackScores:
 class GuessEvent:
     """A rule for guessing labels that tests δ(ε) at one ε, fixed before the run.
 
-    attack: index of the score. low, high: guess 0 below `low`, 1 from `high` on, and abstain between.
-    stake: λ of the test; None: a binomial test. error: probability that the test refuses a sound mechanism.
+    attack: index of the score. low, high: 0 is guessed below `low`, 1 from `high` on, and nothing between.
+    stake: λ of the test; None: a binomial test. error: probability that the test rejects a sound mechanism.
     right, wrong: expected probabilities of a right and of a wrong guess.
     """
 
@@ -78,7 +79,7 @@ class GuessEvent:
         return Guesses(right, wrong, trials)
 
     def power(self, claimed: float, leaked: float, trials: int) -> float:
-        """Approximate probability that the test refuses a claimed δ(ε) if the true one is `leaked`, its power.
+        """The test's power: about the probability that it refuses a claimed δ(ε) if the true δ(ε) is `leaked`.
 
         The attack is taken to reach the same share of `leaked` as of `claimed`.
         """
@@ -88,7 +89,7 @@ class GuessEvent:
         grown = reached * leaked / claimed
         if self.stake is None:
             return binomial_power(claimed, grown, trials, self.error)
-        # The sum of ln(1 + λ(s - δ)) is taken as normal: Pr[sum >= -ln error].
+        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error], with the sum taken as normal.
         right = min(1.0, self.right + grown - reached)
         gains = log_factors(self.epsilon, claimed, self.stake)
         chances = np.array([right, self.wrong, max(0.0, 1.0 - right - self.wrong)])
@@ -99,7 +100,7 @@ class GuessEvent:
 
 
 class ProvedBounds(NamedTuple):
-    """Lower bounds that guesses prove about a mechanism. deltas: (J,) of δ at each ε tested. epsilon: of ε at one δ."""
+    """Lower bounds that guesses prove. deltas: (J,) bounds of δ at each tested ε. epsilon: bound of ε at one δ."""
 
     deltas: Floats
     epsilon: float
@@ -109,7 +110,7 @@ class ProvedBounds(NamedTuple):
 class OneRunPlan:
     """All tests of an attack in one run, fixed before its first guess.
 
-    deltas: rules of the tests of δ(ε), ascending ε. ratio: rule of the test of ε at `delta`. stake: λ of that test.
+    deltas: rules of the tests of δ(ε), by ascending ε. ratio: rule of the test of ε at `delta`. stake: λ of `ratio`.
     """
 
     deltas: tuple[GuessEvent, ...]
@@ -118,7 +119,7 @@ class OneRunPlan:
     stake: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
-        """Lower bounds of δ and ε that the guesses prove, given one count for each of `events`, in this order."""
+        """Lower bounds of δ and ε that the guesses prove; `guesses` has one entry for each of `events`, in order."""
         *first, last = guesses
         pairs = zip(first, self.deltas, strict=True)
         deltas = [delta_lower(counts, event.epsilon, event.stake, event.error) for counts, event in pairs]
@@ -126,7 +127,7 @@ class OneRunPlan:
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
-        """All rules: those of `deltas`, then `ratio`."""
+        """All guessing rules: the rules of `deltas`, then `ratio`."""
         return (*self.deltas, self.ratio)
 
 
@@ -137,15 +138,15 @@ def plan_one_run(
 
     Args:
         pilot: scores of other targets, which are not counted. epsilons: where δ is tested, ascending, 0 first.
-        delta: δ of the ε-test. trials: targets that will count. error: of all tests together.
+        delta: δ of the ε-test. trials: how many targets will count. error: error probability of all tests together.
         exact: (A,) whether a score is the exact logarithm of the likelihood ratio: then its thresholds are ε and -ε.
     """
-    rest = error * (1.0 - OF_ZERO) / len(epsilons)  # the tests of δ at ε > 0, and the one of ε
+    rest = error * (1.0 - OF_ZERO) / len(epsilons)  # for each test of δ at ε > 0, and for the test of ε
     # Each attack's scores in ascending order, and the labels in this order.
     orders = [np.argsort(scores, kind="stable") for scores in pilot.scores]
     ranked = [(s[order].astype(np.float64), pilot.labels[order]) for s, order in zip(pilot.scores, orders, strict=True)]
 
-    # At each ε the attack that reaches most; a later one must be clearly better than those before it.
+    # The rule of the attack that reaches most at ε; a later attack must be clearly better than the chosen one.
     def best(epsilon: float, share: float) -> GuessEvent:
         chosen, *others = (
             _event(epsilon, *ranked[attack], attack=attack, error=share, trials=trials, exact=exact[attack])
@@ -157,7 +158,7 @@ def plan_one_run(
         return chosen
 
     deltas = tuple(best(epsilon, rest if epsilon > 0.0 else error * OF_ZERO) for epsilon in epsilons)
-    # For ε(δ) the event at some ε from which the largest lower bound is expected.
+    # For the test of ε at δ, the rule that is expected to prove the largest lower bound, among rules for some ε.
     ratios = [best(epsilon, rest) for epsilon in (*epsilons[1:], 1.5 * epsilons[-1], 2.0 * epsilons[-1])]
     stakes = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
     ratio, stake = max(zip(ratios, stakes, strict=True), key=lambda pair: pair[1].epsilon)
@@ -169,10 +170,12 @@ def _event(
 ) -> GuessEvent:
     """The guessing rule on one score with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
 
-    scores: (N,) of the pilot's targets, ascending. labels: (N,) theirs, in this order. Others: as of `plan_one_run`.
+    scores: (N,) scores of the pilot's targets, ascending. labels: (N,) their labels, in this order.
+    attack: index of the score. error: error probability of the test. trials: how many targets will count.
+    exact: whether the score is the exact logarithm of the likelihood ratio.
     """
     n, ratio = labels.size, math.exp(epsilon)
-    # Thresholds, each with how many labels of 1 and of 0 have scores below it.
+    # All thresholds (`levels`), and how many labels 1 (`ones`) and 0 (`zeros`) have scores below each of them.
     edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))
     ones = np.append(0, np.cumsum(labels))[edges]
     zeros = edges - ones
@@ -190,7 +193,8 @@ def _event(
     event = partial(GuessEvent, epsilon, attack, *thresholds, error=error)
     if epsilon == 0.0:
         return event(stake=None, right=right / n, wrong=1.0 - right / n)
-    likely, unlikely = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)  # an event that was never wrong may be
+    # half a guess is added to either count: a rule that was never wrong in the pilot may be wrong later
+    likely, unlikely = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)
     return event(stake=best_stake(likely, unlikely, trials, error, epsilon), right=likely, wrong=unlikely)
 
 
@@ -198,7 +202,7 @@ def _event(
 class Drawn:
     """The trade-off that an attack reached at j thresholds: shares of type I and II errors, with their upper bounds.
 
-    All fields are (j,). Type I: 1 guessed where the label is 0. Type II: 0 guessed where it is 1.
+    All fields are (j,). Type I: 1 is guessed though the label is 0. Type II: 0 is guessed though the label is 1.
     """
 
     type_one: Floats
@@ -208,9 +212,9 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """Type I and II errors on `targets` of tests of label 0 against 1, at thresholds that the pilot's scores give.
+    """Type I and II errors on `targets` of tests of label 0 against 1, at quantiles of the pilot's scores.
 
-    attack: index of the score. error: probability that some of the upper bounds fails.
+    attack: index of the score. error: probability that any of the upper bounds fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
     score = targets.scores[attack]

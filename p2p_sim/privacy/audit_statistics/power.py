@@ -1,9 +1,10 @@
-"""Statistics of an attack: what two counts prove about ε and δ, and what they could have proved.
+"""Lower bounds of ε and δ that the counts of an attack prove, and the bounds that are to be expected.
 
-Each event is fixed before the trials that count: one from the exact laws, one from a pilot run, which finds leaks that
-the laws do not know. Its probabilities P and Q in the worlds of the target's two labels have Clopper-Pearson bounds.
-At these bounds P - e^ε Q is a lower bound of δ(ε), whatever the mechanism really does; it fails with the stated error
-probability at most. The events share that probability.
+A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. Each
+event is fixed before the trials that count. Some events come from the exact laws, others from a pilot run, which finds
+leaks that the laws do not know. An event's probabilities P and Q in the two worlds have Clopper-Pearson bounds. At
+these bounds P - e^ε Q is a lower bound of δ(ε), whatever the mechanism really does. It fails at most with the stated
+error probability, which the events share.
 """
 
 import math
@@ -19,21 +20,21 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.randomized_response import local_epsilon
 
 ERROR = 1e-9
-"""Largest probability that a test refuses a mechanism that keeps its bound."""
+"""Largest probability that a test rejects a mechanism that keeps its bound."""
 SHARES = (0.25, 0.5, 0.75)
 """Shares of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
 LARGEST_TEST_EPSILON = 4.0
-"""Stands for ε(δ = 1e-3) where that is larger."""
+"""Largest ε at which δ is tested by default; a larger ε(δ = 1e-3) is cut to this value."""
 _EVENTS = 24
-"""Number of thresholds ε' that are tried for the ε-test."""
+"""Number of thresholds ε' that are tried for the ε-test; see `AttackPlan`."""
 
 
 def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
     """Confidence bounds of a probability; each of the two fails with probability at most `error`.
 
     Args:
-        hits: of the trials, 0 to `trials`.
-        trials: independent ones, at least 1.
+        hits: how many trials the event occurred in, 0 to `trials`.
+        trials: how many independent trials there are, at least 1.
         error: in (0, 1).
 
     >>> bounds = clopper_pearson(0, 1000, 1e-9)
@@ -54,15 +55,17 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
     """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove; it fails with probability <= `error`.
 
-    hits, misses: occurrences in `trials` with the target's label for which the event speaks, and with the other label.
-    P and Q are confidence bounds of its probabilities there, from below and from above.
+    The event speaks for one label of the target. P bounds the event's probability with this label from below; Q bounds
+    its probability with the other label from above.
+
+    hits, misses: in how many of `trials` trials the event occurred, with this label and with the other one.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, hit.lower - math.exp(epsilon) * miss.upper)
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts prove; arguments, P and Q as of `delta_lower`."""
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts prove; arguments, P and Q as in `delta_lower`."""
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
 
@@ -71,13 +74,13 @@ def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: floa
 class AuditResult:
     """What an attack proved about ε and δ, beside their exact values.
 
-    observer: who attacked; ones: m, holders of label 1 among the others in the data set attacked.
-    epsilon: at which δ is tested; delta_exact: the exact δ there; delta_lower_confidence: what the attack proves.
-    delta: at which ε is tested; epsilon_exact, epsilon_lower_confidence: likewise.
-    trials: independent clusters in each of the two worlds; error: probability that a test fails a sound mechanism.
-    expected, expected_epsilon: the two lower bounds to expect if the mechanism is exactly right.
-    detectable: the δ at `epsilon` that one of the attack's events must reach for the δ-test to fail (about).
-    basis: where the exact figures come from.
+    observer: who attacked. ones: m, how many others hold label 1 in the data set that was attacked.
+    epsilon: ε of the δ-test. delta_exact: exact δ there. delta_lower_confidence: the bound that the attack proves.
+    delta: δ of the ε-test. epsilon_exact: exact ε there. epsilon_lower_confidence: the bound that the attack proves.
+    trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
+    expected, expected_epsilon: the lower bounds of δ and ε to expect if the mechanism is exactly right.
+    detectable: about the δ(`epsilon`) that one of the attack's events must reach for the δ-test to reject.
+    basis: how the exact figures were computed.
     """
 
     observer: str
@@ -97,7 +100,7 @@ class AuditResult:
 
     @property
     def passed(self) -> bool:
-        """Whether neither of the two proved lower bounds exceeds the exact upper bound: no leak is found."""
+        """Whether both proved lower bounds are at most the exact upper bounds: no leak is found."""
         return (
             self.delta_lower_confidence <= self.delta_exact.upper
             and self.epsilon_lower_confidence <= self.epsilon_exact.upper
@@ -105,21 +108,14 @@ class AuditResult:
 
 
 class EventPair(NamedTuple):
-    """Two events for one label, as masks over the J views: for the test of δ and for the test of ε."""
+    """Two events that speak for one label, as masks over the J views: for the test of δ and for the test of ε."""
 
     for_delta: NDArray[np.bool_]
     for_epsilon: NDArray[np.bool_]
 
 
-class EventCounts(NamedTuple):
-    """How often an event that speaks for a label occurred: where the target holds it, and where she does not."""
-
-    hits: int
-    misses: int
-
-
 class LowerBounds(NamedTuple):
-    """Lower bounds that counts prove: of δ at the tested ε, and of ε at the tested δ."""
+    """Lower bounds that counts prove: a bound of δ at the tested ε, and a bound of ε at the tested δ."""
 
     delta: float
     epsilon: float
@@ -129,8 +125,10 @@ class LowerBounds(NamedTuple):
 class AttackPlan:
     """An attack that is fixed before the first trial.
 
-    views: what the observer may see; ones: m, the data set; epsilon: ε of the δ-test; delta: δ of the ε-test.
-    epsilon_events: for evidence of label 0 and of label 1, the threshold ε' of the event that the ε-test uses.
+    views: what the observer may see. ones: m, the data set. epsilon: ε of the δ-test. delta: δ of the ε-test.
+    epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. Its event is all views that are more than
+    e^ε' times as likely with this label.
+    trials: how many there are in each world.
     """
 
     views: Views
@@ -142,16 +140,16 @@ class AttackPlan:
 
     @property
     def law(self) -> ViewLaw:
-        """The exact law of the view in the data set that is attacked."""
+        """The exact law of what the observer sees in the data set that is attacked."""
         return self.views.laws[self.ones]
 
     def judge(self, worlds: NDArray[np.int64], pilot: NDArray[np.int64] | None = None) -> AuditResult:
-        """What the trials prove about ε and δ, beside the exact values.
+        """The bounds of ε and δ that the trials prove, beside the exact values.
 
         Args:
             worlds: (2, J) how often each of the J views was seen with the target's label 0 and with 1; rows sum to
                 `trials`.
-            pilot: (2, J) the same in other trials, from which events are chosen too; None: from the exact laws alone.
+            pilot: (2, J) such counts of other trials, from which further events are chosen; None: no further events.
         """
         for counts in worlds:
             if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
@@ -163,7 +161,8 @@ class AttackPlan:
         events += [] if pilot is None else [self._pilot_events(pilot)]
         expected = self._bounds(self.law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
-        # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least that can be proved.
+        # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least share of hits that
+        # proves, without misses, a δ above the exact one.
         surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
         low, high = 0, self.trials
         while high - low > 1:
@@ -188,9 +187,9 @@ class AttackPlan:
         )
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
-        """For each label the events that proved most in the pilot.
+        """For each label the events that would prove most if the trials had the frequencies of the pilot.
 
-        The exact laws are added to its (2, J) counts with the weight of up to half a trial a view.
+        The exact laws are added to the pilot's (2, J) counts, with a weight of up to half a trial per view.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -208,7 +207,7 @@ class AttackPlan:
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
         """The largest lower bounds of δ and ε that (2, J) counts of views prove by any of the events.
 
-        events: for each source (exact laws, pilot) those for label 0 and for 1. They share each test's error.
+        events: for each source (exact laws, pilot) the events for label 0 and for label 1; all share a test's error.
         """
         deltas, epsilons, error = [], [], ERROR / (2 * len(events))
         for label, pair in (labelled for pairs in events for labelled in enumerate(pairs)):
@@ -218,7 +217,7 @@ class AttackPlan:
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
-    """A mask (J,) of the views that were seen more than e^ε times as often with this label as with the other.
+    """A mask (J,) of the views that were seen more than e^ε times as often with this label as with the other label.
 
     counts: (2, J) occurrences of each view with the target's label 0 and with 1.
     """
@@ -228,17 +227,18 @@ def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray
 def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
     """The attack with the best expected result if the mechanism is exactly right.
 
-    The data set is the worst over all m and both directions at the ε of the δ-test. That ε, unless given, is the one
-    among `SHARES` of ε(δ = 1e-3) at which the expected lower bound comes closest, relatively, to the exact δ.
+    The data set is the one with the largest δ(ε), over both directions, at the ε of the δ-test. An ε that is not given
+    is chosen among `SHARES` of ε(δ = 1e-3): where the expected lower bound is the largest part of the exact δ.
 
     Args:
+        views: what the observer may see.
         delta: δ of the ε-test, in (0, 1).
-        trials: in each world, at least 1.
+        trials: how many there are in each world, at least 1.
         epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
-    # For each ε the worst data set, and which part of its δ the attack is expected to prove.
+    # For each ε the data set with the largest δ, and the part of this δ that the attack is expected to prove.
     choices = []
     for tested in grid:
         worst = [float(law.deltas(tested).max()) for law in views.laws]
@@ -248,7 +248,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
         reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, ERROR / 2) for i in (0, 1))
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
-    # For each label the threshold ε' of the event from which the ε-test expects most.
+    # For each label the threshold ε' whose event is expected to prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
 
@@ -265,9 +265,9 @@ def _thresholds(law: ViewLaw) -> list[float]:
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
-def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> EventCounts:
-    """How often an event for `label` occurred with that label and with the other, from (2, J) counts of views.
+def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:
+    """How often an event occurred with the target's `label` (hits) and with the other label (misses).
 
-    event: (J,) mask of the views that belong to it.
+    event: (J,) mask of the views that belong to the event. counts: (2, J) occurrences of each view.
     """
-    return EventCounts(*(round(float(counts[world][event].sum())) for world in (label, 1 - label)))
+    return round(float(counts[label][event].sum())), round(float(counts[1 - label][event].sum()))

@@ -1,19 +1,19 @@
 """Exact laws of what an observer of one small cluster sees, tabulated view by view.
 
-Views are numbered; a *cell* is the number of a view. The view's probability with the target's noisy bit 0 or 1 is
-`weight * a` or `weight * b`, where the weight does not depend on labels. So the ratio of a and b decides which views
-are evidence, even where the weight is nearly zero.
+A *view* is one possible outcome of all that the observer sees; a *cell* is the number of a view. A view's probability
+is `weight * a` if the target's noisy bit is 0 and `weight * b` if it is 1. The weight does not depend on labels. So the
+ratio of a and b decides which views are evidence, even where the weight is nearly zero.
 
 **One user's submission beside the others'.** Given that t users submitted, k of them a 1, every assignment of these
-submissions to users is equally likely. So the law of (t, k) determines that of (what the target submitted, the number
-t' of the others' submissions, the number k' of ones among these).
+submissions to users is equally likely. So the law of (t, k) determines the law of (s, t', k'): s is what the target
+submitted, t' how many others submitted, and k' how many of these others submitted a 1.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +26,17 @@ from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficient
 
 
 def split_cells(users: int) -> int:
-    """How many views (s, t', k') of n `users` there are: 3 n². View (s, t', k') is cell (s n + t') n + k'.
+    """The number 3 n² of views (s, t', k') in a cluster of n `users`; view (s, t', k') is cell (s n + t') n + k'.
 
-    s: what the target submits, 0 for nothing, else 1 + the label. t', k': the others' submissions and ones among these.
+    s: what the target submits, 0 for nothing, else 1 + the label. t': how many others submit. k': how many of them a 1.
     """
     return 3 * users * users
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """For each view of `split_cells`, (3 n²,), the probability of who submits: the target or not, and t' of the others.
+    """For each view of `split_cells`, (3 n²,), the probability that t' others submit, and that the target does or not.
 
-    It does not depend on labels.
+    This probability does not depend on labels.
 
     Args:
         users: n. rate: probability with which each user submits, independently.
@@ -47,7 +47,7 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """For each view of `split_cells`, (..., 3 n²), its probability given t' and whether the target submits.
+    """For each view of `split_cells`, (..., 3 n²), the view's probability given t' and whether the target submits.
 
     counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions (axis before it).
     """
@@ -62,8 +62,9 @@ def split(counts: Floats) -> Floats:
 SLACK = 1e-11
 """Relative rounding error that is allowed for in a tabulated probability.
 
-Proved below 3e-12 up to 100 submissions: `VALUE_ERROR` of a column of 101 values, of X's and of t's, 1e-12 in all,
-and 2e-12 for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100."""
+The error is proved to be below 3e-12 up to 100 submissions. 1e-12 is for the laws of k, X and t, each by `VALUE_ERROR`
+with 101 values. 2e-12 is for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100.
+"""
 LARGEST_VIEW = 100
 """Most submissions for which views are tabulated."""
 LARGEST_COALITION = 5
@@ -73,8 +74,8 @@ LARGEST_COALITION = 5
 class ViewLaw:
     """The exact law of what an observer sees in one data set, with the target's label 0 and with 1.
 
-    flip_prob: α. weight, a, b: (J,), one entry a view: its probability is weight · a if the target's noisy bit is 0 and
-    weight · b if it is 1.
+    flip_prob: α. weight, a, b: (J,), one entry per view. A view's probability is weight · a if the target's noisy bit
+    is 0 and weight · b if it is 1.
     """
 
     flip_prob: float
@@ -90,13 +91,13 @@ class ViewLaw:
         return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """A mask (J,) of the views more than e^ε times as likely with this label of the target as with the other.
+        """A mask (J,) of the views more than e^ε times as likely with this label of the target as with the other label.
 
-        No event has a larger P - e^ε Q, its probabilities with this label and with the other, up to `SLACK`. At ε = 0
-        the views are those that are likelier with this label if the bit is not flipped, also for α = 1/2.
+        Let P and Q be an event's probabilities with this label and with the other. Up to `SLACK` no event has a larger
+        P - e^ε Q. At ε = 0, also for α = 1/2, the mask compares a and b, as if the noisy bit were the label.
 
         Args:
-            epsilon: ε, at least 0. No view is in the mask from ε₀ on, if ε₀ > 0.
+            epsilon: ε, at least 0. For ε at least ε₀ > 0 no view is in the mask.
             label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
@@ -108,8 +109,8 @@ class ViewLaw:
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
         """δ(ε) in this data set for evidence of label 0 and of label 1, (2,): Σ max(0, P - e^ε Q) over the views.
 
-        slack: relative error of P and Q; above 0 for an upper bound, below 0 for a lower one. Then underflow is allowed
-        for as well.
+        slack: relative error of P and Q; above 0 for an upper bound, below 0 for a lower bound. If it is not 0,
+        underflow is allowed for as well.
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
@@ -118,36 +119,6 @@ class ViewLaw:
         tiny = math.copysign(512.0 * SUBNORMAL * self.a.size * (1.0 + math.exp(epsilon)), slack) if slack else 0.0
         sums = [float(np.maximum(up * p - down * q, 0.0).sum()) for p, q in (laws, laws[::-1])]
         return np.array([max(0.0, value + tiny) for value in sums])
-
-
-class Views(Protocol):
-    """All that one observer may see of one small cluster: the laws of the view, with the exact ε and δ."""
-
-    @property
-    def observer(self) -> str:
-        """Name of the observer, for reports."""
-
-    @property
-    def basis(self) -> str:
-        """In words, where the exact ε and δ come from, for reports."""
-
-    @property
-    def cluster_size(self) -> int:
-        """n, users of the cluster."""
-
-    @property
-    def members(self) -> int:
-        """c, users of the cluster who collude with the learner; 0 for the learner alone."""
-
-    @property
-    def laws(self) -> Sequence[ViewLaw]:
-        """The law of the view for each data set m = 0 to (n-1)/2; m of the others have label 1."""
-
-    def delta(self, epsilon: float) -> Bracket:
-        """The observer's exact δ(ε), the largest over all data sets, as a bracket as wide as rounding requires."""
-
-    def epsilon(self, delta: float) -> Bracket:
-        """The observer's exact ε at δ, the largest over all data sets, between close bounds."""
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
@@ -163,7 +134,10 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class CountViews:
-    """What the learner sees: t submissions, k of them ones. View (t, k) is cell t (T+1) + k, T = n · rounds."""
+    """What the learner sees: t submissions, k of them ones. View (t, k) is cell t (T+1) + k, T = n · rounds.
+
+    members: c, users who collude with the learner. observer, basis: who sees this, and how ε and δ are computed.
+    """
 
     members = 0
 
@@ -187,22 +161,22 @@ class CountViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of the view for each data set m = 0 to (n-1)/2; m of the others have label 1."""
+        """The law of (t, k) in each data set m = 0 to (n-1)/2, in which m of the others hold label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
     def _counts(self) -> Floats:
-        """Pr[k ones | t submissions] by the target's noisy bit, m, t and k, (2, m, T+1, T+1); m up to half."""
+        """Pr[k ones | t submissions], (2, M, T+1, T+1), by the target's noisy bit, m = 0 to (n-1)/2, t and k."""
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The learner's exact δ(ε) by the accountant, the largest over all data sets."""
+        """The learner's exact δ(ε), the largest over all data sets, as the accountant bounds it."""
         return self.exchange.delta(epsilon)
 
     def epsilon(self, delta: float) -> Bracket:
-        """The learner's exact ε at δ by the accountant, the largest over all data sets."""
+        """The learner's exact ε at δ, the largest over all data sets, as the accountant bounds it."""
         bound = self.exchange.epsilon(delta)
         return Bracket(bound.epsilon_lower, bound.epsilon_upper)
 
@@ -218,14 +192,14 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of the view for each data set m = 0 to (n-1)/2; m of the others have label 1."""
+        """The law of (s, t', k') in each data set m = 0 to (n-1)/2, in which m of the others hold label 1."""
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
 
 
 class Pattern(NamedTuple):
-    """What a coalition knows of non-members: f₀ and f₁ noisy bits of holders of label 0 and 1, j of them ones."""
+    """What a coalition knows of non-members: the noisy bits of f₀ holders of label 0 and f₁ of label 1, j bits 1."""
 
     zeros: int
     ones: int
@@ -234,14 +208,14 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True)
 class CoalitionViews:
-    """What c passive users of the cluster and the learner see together.
+    """What c passive users of the cluster, the members, and the learner see together.
 
-    With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label: cells 0 and 1, its value. Otherwise the
-    members know the noisy bits of f of the other n-c-1 non-members; who fetched from a member is known and tells
-    nothing. What is left is an exchange among n-c sources, f of them known, with t ~ Bin(n-c, θ(n-c)/n) submissions by
-    non-members who fetched from non-members. All that is conditioned on is seen and independent of the target's label.
-    Cell of (f₀ known bits of holders of label 0, f₁ of label 1, j ones among these bits, and these submissions, the
-    target's apart): `cell_of_pattern` [f₀, f₁, j] + the cell of `split` among n-c users.
+    With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label; cells 0 and 1 are its two values.
+    Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). Who fetched
+    from a member is known and tells nothing. What is left is an exchange among n-c sources, f of them known, with
+    t ~ Bin(n-c, θ(n-c)/n) submissions by non-members who fetched from non-members. Everything that is conditioned on is
+    seen, and independent of the target's label. A pattern (f₀, f₁, j) with a view (s, t', k') of the exchange that is
+    left has the cell `cell_of_pattern` [f₀, f₁, j] + the cell of `split_cells` among n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -258,7 +232,7 @@ class CoalitionViews:
     basis: str = "exact, over all data sets, for passive members"
 
     def __post_init__(self) -> None:
-        LabelExchange(self.cluster_size, self.flip_prob, self.sampling_rate)  # checks their ranges
+        LabelExchange(self.cluster_size, self.flip_prob, self.sampling_rate)  # checks the ranges of all three
         if self.cluster_size > LARGEST_VIEW:
             raise ValueError(f"cluster_size = {self.cluster_size}: views are tabulated up to {LARGEST_VIEW}")
         if not 1 <= self.members <= min(LARGEST_COALITION, self.cluster_size - 1):
@@ -266,18 +240,18 @@ class CoalitionViews:
 
     @property
     def sources(self) -> int:
-        """n - c, the non-members, the target among them."""
+        """n - c, how many users are no members, the target included."""
         return self.cluster_size - self.members
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All (f₀, f₁, j) that members may know, in the order of their cells."""
+        """All patterns (f₀, f₁, j) that members may know, in the order of their cells."""
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """The first cell of each pattern, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where there is none."""
+        """The first cell of each pattern, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where no pattern exists."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
             first[pattern] = 2 + i * split_cells(self.sources)
@@ -285,17 +259,17 @@ class CoalitionViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of the view for each number of ones, 0 to (n-c-1)/2, among the non-members besides the target."""
+        """The law in each data set m = 0 to (n-c-1)/2, in which m non-members besides the target hold label 1."""
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
-        """The law of the view if `ones` of the non-members besides the target hold label 1."""
+        """The law of what the coalition sees if `ones` of the non-members besides the target hold label 1."""
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
         size = 2 + len(self.patterns) * cells
         weight, a, b = np.zeros(size), np.zeros(size), np.zeros(size)
-        # A member fetched the target's bit, or knows other bits; then an exchange among the rest, given these.
+        # Cells 0 and 1: a member fetched the target's bit. All others: the members know a pattern of other bits.
         weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [OtherUsers(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
@@ -308,7 +282,10 @@ class CoalitionViews:
         return ViewLaw(alpha, weight, a, b)
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
-        """Probability (c+1, c+1) that members know f₀ bits of `zeros` users and f₁ of `ones`, not the target's."""
+        """Probability (c+1, c+1) of each (f₀, f₁): members know the bits of f₀ of `zeros` users and f₁ of `ones` users.
+
+        In all these cases no member knows the target's bit; the probabilities sum to less than one.
+        """
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))
         now[0, 0] = 1.0
@@ -316,7 +293,7 @@ class CoalitionViews:
             then = np.zeros_like(now)
             for f0, f1 in zip(*np.nonzero(now), strict=True):
                 p = now[f0, f1] / n
-                then[f0, f1] += p * (c + f0 + f1)  # a member, or someone known already
+                then[f0, f1] += p * (c + f0 + f1)  # a member is asked, or a user whose bit is known already
                 if f0 < zeros:
                     then[f0 + 1, f1] += p * (zeros - f0)
                 if f1 < ones:
@@ -334,7 +311,7 @@ class CoalitionViews:
         return Bracket(self._cross(delta, "lower").lower, self._cross(delta, "upper").upper)
 
     def _cross(self, delta: float, side: str) -> Bracket:
-        """Two close ε between which the lower or the upper bound (`side`) of δ(ε) falls to `delta`."""
+        """Two close ε between which a bound of δ(ε) falls to `delta`; `side` is "lower" or "upper"."""
         local = local_epsilon(self.flip_prob)
         high = min(local, LARGEST_EPSILON)
 
@@ -344,3 +321,7 @@ class CoalitionViews:
         if not above(0.0):
             return Bracket(0.0, 0.0)
         return Bracket(local, local) if above(high) else Bracket(*bisect(above, 0.0, high, 1e-6))
+
+
+Views = CountViews | CoalitionViews
+"""All that one observer may see of one small cluster: the laws of the views, with the exact ε and δ."""

@@ -6,8 +6,9 @@ if not, 2 if the file cannot be read. What would take more than some minutes is 
 
 The claim. A cluster has n users, each with a binary label. A user draws one noisy label, which differs from her label
 with probability α. In each of R rounds she fetches, with probability θ, the noisy label of a member drawn uniformly
-from the n, and it reaches the learner. Let t be the number of labels that reach the learner, k the ones among them, m
-the number of users besides the target who hold 1. With X = Bin(m, 1-α) + Bin(n-1-m, α) noisy ones among those users,
+from the n, and it reaches the learner. Let t be the number of labels that reach the learner, k the number of ones among
+them, and m the number of users besides the target who hold 1. With X = Bin(m, 1-α) + Bin(n-1-m, α), the number of noisy
+ones among those users,
 
     A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
 
@@ -22,13 +23,13 @@ The proof, in whole numbers that stand for multiples of 2^-bits:
 1. e^ε is replaced by a smaller number, so that keep grows and lose shrinks.
 2. All probabilities are rounded down, and those below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left. As
    keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an
-   upper bound. So nothing has to be known of what is dropped. What is missing of the law of t costs all of itself.
+   upper bound. So nothing has to be known of what is dropped. What is missing of the law of t counts in full.
 3. The labels of t submissions are exchangeable. So if one of them is taken away at random,
    A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise: A and B are summed over X at the largest t only.
-4. Not every m is evaluated. Tell the learner the noisy labels of b of the others, and which submissions are fetched
-   from them. This only helps, and does not depend on the target's label. What is left is an exchange of n-b users with
-   t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b others hold 1. Since it can be chosen whose labels are told, one m'
-   serves every m from m' to m'+b. The certificate says which m' and b; they are checked to cover every m.
+4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched from
+   them. This only helps her, and does not depend on the target's label. What is left is an exchange of n-b users with
+   t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen, one m' proves the
+   claim for every m from m' to m'+b. The certificate states each m' and b; they are checked to reach every m.
 """
 
 import json
@@ -41,10 +42,10 @@ from typing import Any, NamedTuple, NoReturn
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
 LARGEST_WORK = 10**9
-"""Most numbers that are computed, some minutes' worth; a certificate that needs more is refused."""
+"""Most numbers that are computed, in some minutes; a certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
-"""A law on whole numbers: its first value, then the probabilities from there on, in units of 2^-bits, rounded down."""
+"""A law on whole numbers: the first value, and the probabilities from it on, in units of 2^-bits, rounded down."""
 Float = tuple[int, int]
 """A number as mantissa and exponent of 2, rounded down."""
 
@@ -66,14 +67,14 @@ class Unreadable(Exception):  # noqa: N818
 
 
 def verify(certificate: Any) -> str:
-    """Prove a certificate's claim, what `read` returns; returns in words what is proved.
+    """Prove the claim of a certificate, as `read` returns it; returns in words what is proved.
 
     Raises:
-        Refused: it does not prove its claim.
+        Refused: the certificate does not prove its claim.
     """
     fields(certificate, "the certificate", ("version", "claim", "bits", "drop", "cover"))
     if whole(certificate["version"], "version", 0, 10**6) != VERSION:
-        refuse(f"version: is {certificate['version']}, and {VERSION} is known here")
+        raise Refused(f"version: is {certificate['version']}, and {VERSION} is known here")
     claim = certificate["claim"]
     proof = Proof(claim, certificate["bits"], certificate["drop"])
     for part in covering(certificate["cover"], proof.n):
@@ -91,7 +92,7 @@ def verify(certificate: Any) -> str:
 
 
 class Proof:
-    """Checks one claim, data set by data set, in multiples of 2^-bits; drops probabilities below 2^-drop."""
+    """Checks one claim for one m after another, in multiples of 2^-bits; drops probabilities below 2^-drop."""
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -107,7 +108,7 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove the claimed δ for m = `first` to `last`, at most `first` + `revealed`; raise `Refused` if it fails."""
+        """Prove the claimed δ for m = `first` to `last` if `revealed` labels are told; raises `Refused` if not."""
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
         sources = self.n - revealed
@@ -127,7 +128,7 @@ class Proof:
                 t -= 1
         if max(bounds) > self.delta * self.unit**3:
             bound = float(Fraction(max(bounds), self.unit**3))
-            refuse(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
+            raise Refused(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
         """Upper bound of Σ max(0, keep P - lose Q), in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
@@ -135,7 +136,7 @@ class Proof:
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, the others' noisy labels that are 1, where `ones` of them hold 1 and `zeros` hold 0."""
+        """The law of X, how many of the other users' noisy labels are 1, if `ones` hold 1 and `zeros` hold 0."""
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -144,7 +145,7 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """A and B for t labels from n = `sources` users: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n."""
+        """A, Σ_x Pr[X = x] Bin(k; t, x/n), and B, with x+1 for x, for n = `sources`; `start`, `noisy`: the law of X."""
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
@@ -170,12 +171,9 @@ class Proof:
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
         """A and B from k = `low` on, less the values at both ends where both are below 2^-drop."""
-        end, first, cut = len(a), 0, self.cut
-        while end and a[end - 1] < cut and b[end - 1] < cut:
-            end -= 1
-        while first < end and a[first] < cut and b[first] < cut:
-            first += 1
-        return RoundedLaws(low + first, a[first:end], b[first:end])
+        large = [k for k, pair in enumerate(zip(a, b, strict=True)) if max(pair) >= self.cut]
+        inside = slice(large[0], large[-1] + 1) if large else slice(0, 0)
+        return RoundedLaws(low + inside.start, a[inside], b[inside])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
         """The law Bin(trials, p), less probabilities below 2^-drop."""
@@ -183,14 +181,14 @@ class Proof:
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient at `wanted`, from `ways`, that at k; `wanted` is at least k."""
+        """A lower bound of the binomial coefficient at `wanted`, at least k, from `ways`, the lower bound at k."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """Bin(trials, p) about its mode k, as far as it is at least `cut`; `ways`: the binomial coefficient at k."""
+        """The law Bin(trials, p) around its mode k, where it is at least `cut`; `ways`: binomial coefficient at k."""
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
@@ -211,10 +209,10 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Add to the count of computed numbers; raise `Refused` beyond `LARGEST_WORK`, so that no file takes hours."""
+        """Add to the count of computed numbers; raises `Refused` beyond `LARGEST_WORK`, so that no file takes hours."""
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
-            refuse(f"the certificate needs more work than is allowed, {LARGEST_WORK} numbers")
+            raise Refused(f"the certificate needs more work than is allowed, {LARGEST_WORK} numbers")
 
 
 def mode(trials: int, p: Fraction) -> int:
@@ -223,14 +221,14 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """mantissa · 2^exponent / divisor, rounded down to a mantissa of so many bits."""
+    """mantissa · 2^exponent / divisor, rounded down to a mantissa of `bits` bits."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
 
 
 def power(base: Fraction, exponent: int, bits: int) -> Float:
-    """A lower bound of base^exponent with a mantissa of so many bits, for a base from 0 to 1."""
+    """A lower bound of base^exponent with a mantissa of `bits` bits, for a base from 0 to 1."""
     scale = bits + base.denominator.bit_length()
     square = trimmed(base.numerator << scale, -scale, bits, base.denominator)
     bound: Float = (1, 0)
@@ -254,69 +252,66 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The certificate's intervals of m, each with its b; raises `Refused` unless they cover 0 to (n-1)/2."""
+    """The certificate's intervals of m, each with its b; raises `Refused` unless they hold 0 to (n-1)/2 in order."""
     if not isinstance(cover, list) or not cover:
-        refuse("cover: must be a list of intervals")
+        raise Refused("cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
     for part in cover:
         fields(part, "cover", ("from", "to", "revealed"))
         first, last = whole(part["from"], "from", 0, half), whole(part["to"], "to", 0, half)
         revealed = whole(part["revealed"], "revealed", 0, n - 1)
         if first != wanted:
-            refuse(f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
+            raise Refused(f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
         # m' = `first` among n-1-b others serves every m up to m' + b.
         if not first <= last <= first + revealed:
-            refuse(f"cover: m from {first} to {last} is not served by revealing {revealed}")
+            raise Refused(f"cover: m from {first} to {last} is not served by revealing {revealed}")
         if first > n - 1 - revealed:
-            refuse(f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
+            raise Refused(f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
         wanted = last + 1
     if wanted <= half:
-        refuse(f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
+        raise Refused(f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
     return cover
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
-    """Raise `Refused` unless the value is an object with exactly these keys; `where` names it in the message."""
+    """Raise `Refused` unless the value is an object with exactly the keys `names`; `where` names it in the message."""
     if not isinstance(value, dict) or set(value) != set(names):
-        refuse(f"{where}: must be an object with the keys {', '.join(names)}, each once")
+        raise Refused(f"{where}: must be an object with the keys {', '.join(names)}, each once")
 
 
 def whole(value: Any, name: str, least: int, largest: int) -> int:
     """The value if it is a whole number from `least` to `largest`; else raises `Refused`."""
     if type(value) is not int or not least <= value <= largest:
-        refuse(f"{name}: must be a whole number from {least} to {largest}")
+        raise Refused(f"{name}: must be a whole number from {least} to {largest}")
     return value
 
 
 def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
-    """The exact number that a string states as a decimal or a ratio; `Refused` unless it is from 0 to `largest`."""
+    """The exact number that a string states as a decimal or a ratio; raises `Refused` unless from 0 to `largest`."""
     if not isinstance(value, str) or not NUMBER.fullmatch(value):
-        refuse(f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"')
+        raise Refused(
+            f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"'
+        )
     number = Fraction(value)
     if number > largest:
-        refuse(f"{name}: must be at most {largest}")
+        raise Refused(f"{name}: must be at most {largest}")
     return number
-
-
-def refuse(why: str) -> NoReturn:
-    """End the proof by raising `Refused` with this reason."""
-    raise Refused(why)
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object as a dictionary; raises `Refused` if a key occurs twice."""
     if len(values := dict(pairs)) < len(pairs):
-        refuse("a key occurs twice in one object")
+        raise Refused("a key occurs twice in one object")
     return values
 
 
 def inexact(_: str) -> NoReturn:
-    """Raise `Refused`: JSON calls this for a number with a point or an exponent, and for infinities and NaN."""
-    refuse("numbers must be whole or in strings")
+    """Raise `Refused`; the JSON reader calls this for a number with a point or an exponent, infinities and NaN."""
+    raise Refused("numbers must be whole or in strings")
 
 
 def read(path: str) -> Any:
-    """The content of a certificate's file, as JSON has it, to be passed to `verify`.
+    """The JSON content of a certificate's file, for `verify`.
 
     Raises:
         Unreadable: there is no such file, or it is not JSON.
@@ -326,7 +321,7 @@ def read(path: str) -> Any:
         with open(path, "rb") as file:
             text = file.read(LARGEST_FILE + 1)
         if len(text) > LARGEST_FILE:
-            refuse(f"the file has more than {LARGEST_FILE} bytes")
+            raise Refused(f"the file has more than {LARGEST_FILE} bytes")
         return json.loads(text.decode(), object_pairs_hook=unique, parse_float=inexact, parse_constant=inexact)
     except (OSError, ValueError, RecursionError) as error:
         raise Unreadable(" ".join(str(error).split())[:200] or "nested too deeply") from None

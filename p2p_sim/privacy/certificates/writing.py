@@ -1,8 +1,8 @@
 """Writes certificates of the label exchange, which `verify_certificate.py` proves without this package.
 
-A certificate lists intervals of m, the others with label 1; one evaluation proves a whole interval. Floating-point
-numbers choose the intervals, and how many others' noisy labels are revealed for each. They prove nothing: a certificate
-is returned only if the verifier has proved it.
+A certificate lists intervals of m, the number of other users with label 1; one evaluation of δ proves a whole interval.
+Floating-point numbers choose the intervals, and how many other users' noisy labels are revealed for each. They prove
+nothing: a certificate is returned only if the verifier has proved it.
 """
 
 import json
@@ -26,16 +26,16 @@ from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32
-"""Bits: the verifier drops probabilities below δ · 2^-DROPPED and computes with SPARE more binary digits."""
+"""In bits: the verifier drops probabilities below δ · 2^-DROPPED, and computes with SPARE more binary digits."""
 MARGIN = 1e-7
-"""Relative margin by which a δ computed in floating point must be below the claimed one."""
+"""Relative margin by which a δ computed in floating point must be below the claimed δ."""
 
 
 def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = None) -> str:
     """A certificate of (ε, δ) for the learner, as JSON; proved by the verifier before it is returned.
 
     Args:
-        exchange: of at most 65,536 users, and 262,144 users times rounds.
+        exchange: at most 65,536 users, and at most 262,144 users times rounds.
         delta: δ, in (0, 1).
         epsilon: ε in [0, 1000]; default: the exchange's `epsilon_upper` at δ.
 
@@ -64,7 +64,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
         "epsilon": repr(float(epsilon)),
         "delta": repr(float(delta)),
     }
-    # Why it holds: which m share one m'. Written only if the verifier proves it.
+    # Why it holds: which m are proved together. Returned only if the verifier proves it.
     cover = _covering(exchange, epsilon, delta)
     content = {"version": VERSION, "claim": claim, "bits": drop + SPARE, "drop": drop, "cover": cover}
     try:
@@ -75,16 +75,16 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The certificate's intervals of m, from 0 to half: a list of {"from", "to", "revealed"}.
+    """The certificate's intervals of m, from 0 to (n-1)/2: a list of {"from", "to", "revealed"}.
 
-    "revealed" is how many others' noisy labels the learner is told, nearly as many as δ allows: hardly any near m = 0,
-    where δ is usually largest, then more and more, so that few intervals are needed.
+    "revealed" is how many other users' noisy labels the learner is told, nearly as many as δ allows. Hardly any can be
+    near m = 0, where δ is usually largest, then more and more, so that few intervals are needed.
     """
     n = exchange.cluster_size
     half, first, revealed = (n - 1) // 2, 0, 0
     intervals = []
     while first <= half:
-        # The largest b, to 1/16 of it, at which δ still holds: doubled from twice the last one, then bisected.
+        # The largest number to reveal, to 1/16, at which δ still holds: doubled from twice the last, then bisected.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0, `high` is not or is too much
         probe = min(max(2 * revealed, 1), most)
@@ -108,10 +108,10 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
-    """δ(ε) in floating point if `revealed` others' noisy labels are known and `ones` of the rest hold label 1.
+    """δ(ε) in floating point if `revealed` other users' noisy labels are known and `ones` of the rest hold label 1.
 
     Args:
-        delta: the claimed δ: probabilities far below it are left out.
+        delta: the claimed δ; probabilities far below it are left out.
     """
     tail = math.log(delta) - 25.0  # 1e-11 of δ
     # The laws of t and of X.

@@ -1,4 +1,4 @@
-"""The papers' numbered claims, each evaluated over a grid and judged: it holds, or here is a counter-example."""
+"""The papers' numbered claims, each evaluated over a grid of parameters: whether it holds, else a counter-example."""
 
 from p2p_sim.privacy.claims import (
     bag_counts,
@@ -14,7 +14,7 @@ __all__ = ["Claim", "ClaimCase", "Verdict", "all_claims"]
 
 
 def all_claims() -> tuple[Claim, ...]:
-    """Every claim that is checked, paper by paper; `check()` evaluates one."""
+    """Every claim that is checked, paper by paper; `Claim.check` evaluates one."""
     return (
         *clustering_matrices.CLAIMS,
         *centralised_utility.CLAIMS[:2],

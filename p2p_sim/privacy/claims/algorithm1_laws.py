@@ -1,20 +1,18 @@
-"""Algorithm 1 of the clustering paper on tiny clusters: laws of noisy labels by quadrature."""
+"""Probabilities of the noisy labels of the clustering paper's Algorithm 1 in tiny clusters, by quadrature."""
 
 import itertools
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
-
-Floats = NDArray[np.float64]
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """A quadrature of Laplace noise: (count^K, K) equally likely noise vectors for K classes.
+    """Equally likely noise vectors (count^K, K) for K classes: a quadrature of Laplace noise of this scale.
 
-    They are all combinations of the quantiles of the law at `count` midpoints.
+    The vectors are all combinations of `count` quantiles of the Laplace law.
     """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
@@ -29,7 +27,7 @@ def shares(labels: tuple[int, ...], classes: int) -> Floats:
 def noisy_label_law(
     labels: tuple[int, ...], classes: int, threshold: float, noise: Floats, resampling_prob: float
 ) -> Floats:
-    """Probability (K^n,) of each vector of the noisy labels of a cluster's n users, averaged over the noise.
+    """Probability of each of the K^n vectors of noisy labels of a cluster's n users, averaged over the noise.
 
     Args:
         labels: the users' true labels. classes, threshold, resampling_prob: K, τ, λ.
@@ -45,15 +43,11 @@ def noisy_label_law(
 
 
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
-    """ε of the noisy labels of a cluster of n users alone (β = 0), exact for this noise, by enumeration.
+    """Pure ε of the noisy labels of a cluster of n users where nothing else is released, exact for this noise.
 
-    It is the largest log-ratio over neighbouring data sets and outputs. Arguments as of `noisy_label_law`.
+    It is the largest log-ratio over all neighbouring data sets and outputs. Arguments as of `noisy_label_law`.
     """
-
-    @cache
-    def law(labels: tuple[int, ...]) -> Floats:
-        return noisy_label_law(labels, classes, threshold, noise, resampling_prob)
-
+    law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
     worst = 0.0
     # for all labels of the other users, up to their order, and for each change of the target's label
     for rest in itertools.combinations_with_replacement(range(classes), n - 1):

@@ -1,24 +1,24 @@
-"""Claims about class counts of bags (groups) of users: without noise they hide nothing; with noise they are private."""
+"""Claims about the class counts of bags (groups) of users: plain counts hide no label, noisy counts are private."""
 
 import itertools
 import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.claims.claim import AGGREGATION, Claim, ClaimCase, at_most
 from p2p_sim.privacy.rivals.noisy_counts import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
-"""How many values of a noisy count below 0, and above the bag's size, are distinguished."""
+"""How many values below 0, and how many above the bag's size, a noisy count can have; farther values are merged."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Yield pairs of class counts of a bag of `size` users before and after one label changes, for all labels.
+    """Yield the released class counts of a bag before and after one label changes, for all labels of its users.
 
-    With two classes only the count of class 1 is given.
+    Of two classes only the count of class 1 is released.
     """
     for others in itertools.combinations_with_replacement(range(classes), size - 1):
         for pair in itertools.permutations(range(classes), 2):
@@ -26,25 +26,25 @@ def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
             yield [tuple(of_classes if classes > 2 else of_classes[1:]) for of_classes in counts]
 
 
-def noisy_law(counts: Counts, noise_scale: float, size: int) -> NDArray[np.float64]:
-    """Joint law of class counts with two-sided geometric noise, one axis a class with values from -6 to size + 6.
+def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
+    """Joint probabilities of class counts with two-sided geometric noise: an axis for each count, from -6 to size + 6.
 
-    The first and last value of an axis stand for all beyond as well.
+    The first and the last entry of an axis also hold the probability of all smaller or larger values.
     """
     t, law = math.exp(-1.0 / noise_scale), np.ones(())
     for count in counts:
         z = np.arange(-_SPAN, size + _SPAN + 1.0) - count
         of_count = (1.0 - t) / (1.0 + t) * t ** np.abs(z)
-        of_count[[0, -1]] = t ** np.abs(z[[0, -1]]) / (1.0 + t)  # with all values beyond
+        of_count[[0, -1]] = t ** np.abs(z[[0, -1]]) / (1.0 + t)  # and all values beyond
         law = np.multiply.outer(law, of_count)
     return law
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases: δ at ε = 10 of the noiseless counts of a bag, for who knows the bag's other labels.
+    """Yield cases: δ(10) of a bag's plain counts for an observer who knows all but one of its labels.
 
     Args:
-        claimed: δ that the claim allows.
+        claimed: the largest δ that the claim allows.
     """
     for size, classes in itertools.product((2, 3, 5), (2, 3)):
         worst = 0.0
@@ -56,16 +56,16 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """Cases: ε of noisy counts over all outputs and all neighbouring bags of two or three users.
+    """Yield cases: pure ε of noisy counts over all outputs and all neighbouring bags of two or three users.
 
     Args:
-        moved: how many counts a changed label is taken to move, from which the noise scale follows; None: as it does.
+        moved: how many counts one changed label moves, which sets the noise scale; None: the true number.
     """
     for size, classes, epsilon in itertools.product((2, 3), (2, 3), (0.1, 1.0, 3.0)):
         scale, worst = (moved or moved_counts(classes)) / epsilon, 0.0
         for first, second in neighbours(size, classes):
-            laws = (noisy_law(counts, scale, size) for counts in (first, second))
-            worst = max(worst, float(np.log(np.divide(*laws)).max()))
+            ratios = noisy_law(first, scale, size) / noisy_law(second, scale, size)
+            worst = max(worst, float(np.log(ratios).max()))
         yield at_most(epsilon, worst, None, size * classes, users=size, K=classes, epsilon=epsilon)
 
 

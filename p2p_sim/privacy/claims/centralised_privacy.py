@@ -1,15 +1,15 @@
-"""Clustering paper, Theorems 1 and 6 and Corollaries 1 and 2: the centralised mechanism's privacy.
+"""Claims on the privacy of the centralised mechanism: Theorems 1 and 6, Corollaries 1 and 2 of the clustering paper.
 
-Theorem 1 is tested by events whose probabilities have a closed form. Let user 1's label be a in D and b in D'. Let the
-noisy label distribution q̃ be released, as it is by the modified loss for β > 0.
+Theorem 1 is tested by events whose probabilities have a closed form. D and D' are neighbouring data sets, in which user
+1's label is a and b. The noisy label distribution q̃ is released, since the modified loss needs it for β > 0.
 
 The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share is
 clipped to τ". If in D the share of a is at most 1-(K-1)τ and that of b at least τ, both noises are in their exponential
 tails, and the event is e^(2/σ) times as likely under D: one changed label moves two shares.
 
 For K >= 3, if the share of a is at most τ and that of b at least τ, the same holds of the event "q̃(b) = τ and
-τ < q̃(a) <= τ + x", since it implies that b was clipped to τ and that a's noisy share is above τ. Together with "the
-noisy label of user 1 is a" its log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
+τ < q̃(a) <= τ + x". This event implies that b was clipped to τ and that a's noisy share is above τ. Together with "the
+noisy label of user 1 is a" the event's log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
 """
 
 import itertools
@@ -51,9 +51,12 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
 
 
 def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
-    """Cases of Theorem 1: log-ratios of two events under neighbouring data sets against a claimed ε of (σ, λ, τ).
+    """Yield cases of Theorem 1: log-ratios of events under neighbouring data sets against a claimed ε.
 
     The log-ratios are lower bounds of the true ε. So the cases can refute the claim; they cannot prove it.
+
+    Args:
+        bound: the claimed ε as a function of σ, λ and τ.
     """
     # the corner event: the users' labels all differ, and τ is below all shares
     for classes, scale, lam in itertools.product((2, 3, 4), SCALES, RESAMPLING):
@@ -75,7 +78,7 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 6: least and largest q̃, its sum and the least singular value of Q, for noise of many scales.
+    """Yield cases of Theorem 6: bounds of q̃, of its sum and of the least singular value of Q, for many noise scales.
 
     Args:
         offset: added to the claimed lower bound τ of q̃, for a control.
@@ -98,9 +101,9 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Corollary 1: ε of K-ary randomised response with its λ, from the exact law, against factor · ε.
+    """Yield cases of Corollary 1: the exact ε of its mechanism against factor · ε.
 
-    q̃ is uniform, as τ = 1/K.
+    At τ = 1/K the distribution q̃ is uniform, so that the mechanism is K-ary randomised response.
     """
     for classes in (2, 3, 5, 10, 100):
         noise = np.array([1e300] + [-1e300] * (classes - 1))
@@ -112,22 +115,22 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Cases of Corollary 1: Theorem 2's factor K/(1-β) of √(dim/n) against 4 K/ε, the corollary's up to a constant.
+    """Yield cases of Corollary 1: Theorem 2's factor K/(1-β) of √(dim/n) against the corollary's, taken as 4K/ε.
 
     Args:
-        leading: a function of K in place of the K in Theorem 2's numerator; 1 for the sharp form of Lemma 2.
+        leading: the numerator of Theorem 2's factor as a function of K; 1 by the sharp form of Lemma 2.
     """
     for classes in (2, 5, 10, 20, 50, 100):
         for epsilon in (0.01, 0.1, 0.5, 0.99):
             beta = classes / (classes - 1 + math.exp(epsilon))
-            derived = leading(classes) / (1.0 - beta)
-            yield at_most(4.0 * classes / epsilon, derived, None, classes, K=classes, epsilon=epsilon, beta=beta)
+            factor = leading(classes) / (1.0 - beta)
+            yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Corollary 2: ε of tiny clusters' noisy labels, all that is released for β = 0, against constant · ε.
+    """Yield cases of Corollary 2: ε of the noisy labels of tiny clusters, nothing else released, against constant · ε.
 
-    The error of the quadrature is taken as three times its change from a coarser one.
+    The error of the quadrature is taken as three times the difference from a coarser quadrature.
     """
     for classes, n, fine, coarse in ((2, 2, 200, 140), (2, 4, 120, 80), (3, 2, 32, 22), (3, 3, 28, 20)):
         for phi in (0.01, 0.1, 0.3):

@@ -1,4 +1,4 @@
-"""Clustering paper, Lemmas 5 and 6 and Theorem 5: distortion, excess risk and the lower bound, on small cases."""
+"""Claims on the utility of the centralised mechanism: Lemmas 5 and 6 and Theorem 5 of the clustering paper."""
 
 import itertools
 import math
@@ -8,27 +8,31 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from p2p_sim.privacy.claims.algorithm1_laws import Floats, laplace_nodes
+from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes, shares
 from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
-    """The bound of the cluster distortion ψ that Lemma 5 prints for s = `size` users: 2Kτ + 2√2 Kσ/s."""
+    """The bound of a cluster's distortion ψ = E Σ_y |q̃(y) - p̂(y)| that Lemma 5 prints: 2Kτ + 2√2 Kσ/s, s users."""
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 5: E Σ_y |q̃(y) - p̂(y)| over the noise against a claimed bound of (K, τ, σ, s).
+    """Yield cases of Lemma 5: the mean distortion of each label distribution p̂ of a small cluster against a bound.
 
-    The lemma bounds a mean over data sets; here each label distribution of a small cluster is compared. The error of
-    the quadrature is taken as three times its change from a coarser one.
+    The lemma is about the mean over data sets; here each one is compared. The error of the quadrature is taken as three
+    times the difference from a coarser quadrature.
+
+    Args:
+        bound: the claimed bound as a function of K, τ, σ and s.
     """
     for classes, size, fine, coarse in ((2, 1, 200, 140), (2, 10, 200, 140), (3, 1, 30, 21), (3, 6, 30, 21)):
         for fraction, scale in itertools.product((0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)):
             tau = fraction / classes
             for counts in itertools.combinations_with_replacement(range(classes), size):
-                share = np.bincount(counts, minlength=classes) / size
+                share = shares(counts, classes)
                 if np.any(np.diff(share) > 0):  # up to the order of the labels
                     continue
                 values = []
@@ -43,7 +47,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """A hypothesis's risk R_{β,λ}(h) by the modified loss, the distortion ψ and the largest modified loss L̃."""
+    """The risk R_{β,λ}(h) of a hypothesis h by the modified loss, the distortion ψ, and the largest modified loss L̃."""
 
     risk: float
     distortion: float
@@ -53,10 +57,10 @@ class ModifiedRisk(NamedTuple):
 def modified_risk(
     n: int, positive: tuple[float, float], loss: Floats, *, beta: float, lam: float, threshold: float, noise: Floats
 ) -> ModifiedRisk:
-    """The modified risk of a hypothesis h, by enumeration for this noise, with two points x, one cluster and K = 2.
+    """The modified risk of a hypothesis h where x is one of two equally likely points and y one of two classes.
 
     Args:
-        n: users, all in one cluster. positive: p(1|x) at two equally likely points x. loss: (2, 2) ℓ(h, x, y).
+        n: users, all in one cluster. positive: p(1|x) of each point. loss: (2, 2) the loss ℓ(h, x, y), by x and y.
         beta, lam, threshold: β, λ, τ. noise: (M, 2) equally likely noise vectors.
     """
     hits = binom.pmf(np.arange(n), n - 1, sum(positive) / 2.0)
@@ -78,9 +82,9 @@ def modified_risk(
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 6: |R_{β,β} - R_{β,λ}| against factor · L̃ |β-λ| (φ + ψ), φ the full L1 distance of two points.
+    """Yield cases of Lemma 6: |R_{β,β} - R_{β,λ}| against factor · L̃ |β-λ| (φ + ψ), with a quadrature of the noise.
 
-    The lemma holds for any noise; here it is a quadrature of Laplace noise.
+    φ is the L1 distance between the label distributions of two points.
     """
     rng = np.random.default_rng(66)
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
@@ -104,10 +108,10 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
     """Upper bound of precision times recall over all ε-label private mechanisms for the association problem.
 
-    Such a mechanism reports labels that occur in a cluster of `size` users. Averaged over permutations of labels and
-    clusters a mechanism has two numbers: the probability that it reports a label of the cluster, `held`, and one that
-    is not, `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is `held`;
-    precision follows from the two.
+    The problem: report which of K labels occur in a cluster of `size` users. Averaged over permutations of labels and
+    clusters, a mechanism reports each label of the cluster with a probability `held`, each other with a probability
+    `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is `held`; precision
+    follows from both.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
     # below it the product increases in `held`; above it, it is a square over a linear function, hence convex
@@ -115,16 +119,13 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
 
 
 def subset_selection(classes: int, epsilon: float) -> float:
-    """Precision times recall that subset selection, ε-private for one label, attains with its best subset size."""
-    best = 0.0
-    for d in range(1, classes):
-        weight = d * math.exp(epsilon) + classes - d
-        best = max(best, (d * math.exp(epsilon) / weight) ** 2 / d)  # recall² / d: precision is recall / d
-    return best
+    """Precision times recall of subset selection with the best subset size, where a cluster has one label."""
+    grow, sizes = math.exp(epsilon), range(1, classes)
+    return max((d * grow / (d * grow + classes - d)) ** 2 / d for d in sizes)  # recall² / d: precision is recall / d
 
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 5: precision times recall against factor · e^ε s/(K-s), up to K = 10,000 times s."""
+    """Yield cases of Theorem 5: precision times recall against factor · e^ε s/(K-s), with K up to 10,000 times s."""
     for size, multiple, epsilon in itertools.product((1, 4, 20), (3, 10, 100, 10_000), (0.1, 1.0, 3.0)):
         classes = size * multiple
         upper = precision_times_recall(classes, size, epsilon)
@@ -134,11 +135,7 @@ def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 CLAIMS = (
-    clustering(
-        "Lemma 5",
-        "the cluster distortion ψ is at most 2Kτ + 2√2 Kσ/s",
-        lambda: lemma5_cases(printed_lemma5),
-    ),
+    clustering("Lemma 5", "the cluster distortion ψ is at most 2Kτ + 2√2 Kσ/s", lambda: lemma5_cases(printed_lemma5)),
     clustering(
         "Lemma 6",
         "the risks at λ = β and at λ differ by at most L̃ |β-λ| (φ + ψ)",
@@ -146,8 +143,6 @@ CLAIMS = (
         "sharp: approached with τ near 1/2 and β near 1",
     ),
     clustering(
-        "Theorem 5",
-        "precision times recall of an ε-label private mechanism is at most e^ε s/(K-s)",
-        theorem5_cases,
+        "Theorem 5", "precision times recall of an ε-label private mechanism is at most e^ε s/(K-s)", theorem5_cases
     ),
 )

@@ -1,11 +1,11 @@
-"""What a checked claim is: a statement, the cases it was evaluated on, and the verdict they give."""
+"""A claim of a paper: its statement, the cases on which it is evaluated, and the verdict on it."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOLERANCE = 1e-9
-"""Relative allowance for rounding: where a claim is attained exactly the ratio is one up to rounding."""
+"""How far below 1 rounding may bring the ratio of a claim that is attained exactly."""
 
 CLUSTERING = "Label differential privacy via clustering"
 VECTOR = "Vector approximation"
@@ -18,14 +18,14 @@ Where = Mapping[str, float]
 
 @dataclass(frozen=True)
 class ClaimCase:
-    """One evaluation of a claim: by what factor the claimed value and the true one differ.
+    """One evaluation of a claim, at one choice of parameters: how much slack the claim has.
 
-    A ratio is claimed over true for an upper bound, true over claimed for a lower one; above 1 the claim has slack.
+    The slack is a ratio: claimed over true value for an upper bound, true over claimed value for a lower bound.
     claimed: the printed figure.
     ratio_low: the ratio with a certified bound of the true value: at least 1 shows that the claim holds here.
     ratio_high: the ratio with an attained value: below 1 refutes the claim.
     where: parameters and values, the true one among them.
-    size: rank among counter-examples; the smallest is reported.
+    size: how large the case is; of all counter-examples the smallest is reported.
     """
 
     claimed: float
@@ -39,16 +39,16 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
     """The case of a claim that a value is at most `claimed`.
 
     Args:
-        true: attained value, a lower bound of what the claim speaks of.
-        upper: certified upper bound of it; None: the attained value is exact.
-        size: rank among counter-examples. where: parameters of the case.
+        true: an attained value, which bounds the value from below.
+        upper: a certified upper bound of the value; None: `true` is exact.
+        size: how large the case is. where: the parameters of the case.
     """
     low, high = (_ratio(claimed, value) for value in (true if upper is None else upper, true))
     return ClaimCase(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
 
 
 def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> ClaimCase:
-    """The case of a claim that a value, whose exact value is `true`, is at least `claimed`; others as of `at_most`."""
+    """The case of a claim that a value is at least `claimed`, and is exactly `true`; size, where: as of `at_most`."""
     ratio = _ratio(true, claimed)
     return ClaimCase(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
 
@@ -60,13 +60,12 @@ def _ratio(larger: float, smaller: float) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the cases of a claim show: whether it holds, with how much slack, and a counter-example if not.
+    """The outcome of checking a claim: whether it holds in all cases, with how much slack, else a counter-example.
 
-    tightest, loosest: smallest and largest finite slack (claimed over true for an upper bound, the inverse for a lower
-    one); below 1 where the claim fails. where: parameters of the tightest and of the loosest case. counterexample:
-    parameters and values of the smallest case that refutes the claim; None if it holds. corrected: the statement that
-    holds instead, or a sharper one. cases: number of cases evaluated. belief: a common belief that the paper denies,
-    and no claim of the paper.
+    name, paper, statement, corrected, belief: those of the claim. tightest, loosest: the smallest and the largest
+    finite slack, below 1 where the claim fails. where: parameters of the "tightest" and of the "loosest" case.
+    counterexample: parameters and values of the smallest case that refutes the claim; None if the claim holds.
+    cases: how many cases were evaluated.
     """
 
     name: str
@@ -84,9 +83,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A printed statement and the cases on which it is evaluated.
+    """A printed statement, and a function that gives the cases on which it is evaluated.
 
-    belief: a common belief that the paper denies, and no claim of the paper.
+    corrected: a statement that holds instead, or a sharper one. belief: whether the statement is a common belief that
+    the paper denies, rather than a claim of the paper.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Claim:
         cases = list(self.cases())
         if not cases:
             raise ArithmeticError(f"{self.name}: no case meets its conditions")
-        # an attained value refutes the claim, a certified one shows that it holds; a case between the two is open
+        # an attained value refutes the claim, a certified one proves it; a case with neither is open
         refuting = [case for case in cases if not case.ratio_high >= 1.0 - TOLERANCE]
         open_cases = [case for case in cases if not case.ratio_low >= 1.0 - TOLERANCE]
         if open_cases and not refuting:

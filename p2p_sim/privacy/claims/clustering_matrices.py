@@ -1,4 +1,4 @@
-"""Clustering paper, Lemmas 1, 2 and 4: the label randomisation matrix Q = (1-β)I + β q 1ᵀ and its inverse.
+"""Claims on the label randomisation matrix Q = (1-β)I + β q 1ᵀ: Lemmas 1, 2 and 4 of the clustering paper.
 
 Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1; entries [y', y] as in line 29 of Algorithm 1.
 """
@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.claims.claim import ClaimCase, at_least, at_most, clustering
 
-Floats = NDArray[np.float64]
 CLASSES = (2, 3, 5, 10, 20, 50)
 BIASES = (0.0, 0.1, 0.5, 0.9, 0.99, 0.999)
 SEED = 20
@@ -29,7 +28,7 @@ def inverse_matrix(q: Floats, beta: float) -> Floats:
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Label distributions (K,) on which claims are evaluated: uniform, certain, half and half, and random ones."""
+    """Label distributions (K,) on which claims are evaluated: uniform, one class, two halves, and 8 random ones."""
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
     certain[0], halves[:2] = 1.0, 0.5
@@ -38,7 +37,7 @@ def distributions(classes: int) -> list[Floats]:
 
 
 class Randomisation(NamedTuple):
-    """Parameters of a label randomisation matrix Q: K classes, β and the label distribution q (K,)."""
+    """Parameters of a label randomisation matrix Q: the number of classes K, β, and the label distribution q (K,)."""
 
     classes: int
     beta: float
@@ -54,26 +53,23 @@ def _randomisations() -> Iterator[Randomisation]:
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 1: the least singular value of Q against a claimed lower bound, a function of K and β."""
+    """Yield cases of Lemma 1: the least singular value of Q against a claimed lower bound, a function of K and β."""
     for classes, beta, q in _randomisations():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of the clustering paper's Lemma 2: the largest absolute column sum of Q⁻¹ against a bound in K and β.
-
-    Q is the matrix by which Algorithm 1 resamples labels, K the number of classes, β the bias correction.
-    """
+    """Yield cases of Lemma 2: the largest absolute column sum of Q⁻¹ against an upper bound, a function of K and β."""
     for classes, beta, q in _randomisations():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 4: the largest modified loss against a claimed upper bound in K and β.
+    """Yield cases of Lemma 4: the largest modified loss against an upper bound, a function of K and β.
 
-    The largest is over all losses in [0, 1], and is attained with losses of 0 and 1.
+    It is the largest for all losses in [0, 1], and attained with losses of 0 and 1.
     """
     for classes, beta, q in _randomisations():
         inverse = inverse_matrix(q, beta)

@@ -1,4 +1,4 @@
-"""Clustering paper, Lemmas 8 and 9, Theorem 3, Table 1 and Section 5.1: the peer-to-peer mechanism."""
+"""Claims on the label exchange: Lemmas 8 and 9, Theorem 3, Table 1 and Section 5.1 of the clustering paper."""
 
 import itertools
 import math
@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theorem3
-from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
+from p2p_sim.privacy.claims.claim import ClaimCase, at_least, at_most, clustering
 
 Law = dict[tuple[int, int], float]
+"""The probability of each of an observer's outcomes."""
 SMALL = tuple(itertools.product((5, 10, 20, 50, 100), (0.05, 0.2, 0.4, 0.45), (0.1, 0.5, 1.0), (0.5, 0.1, 0.01)))
 LARGE = tuple(
     (n, alpha, theta, 1.0 / n**2)
@@ -18,11 +19,11 @@ LARGE = tuple(
         (12_000, 0.3, 1.0), (100_000, 0.02, 1.0), (100_000, 0.3, 1.0), (1_000_000, 0.1, 1.0), (1_000_000, 0.4, 1.0),
     )
 )  # fmt: skip
-"""(n, α, θ, δ)."""
+"""Values of (n, α, θ, δ) in small and in large clusters."""
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + constant/x^a on a grid of x from 2 to 10⁸."""
+    """Yield cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + constant/x^a on a grid of x from 2 to 10⁸."""
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
             value = math.exp(sign * x**power * math.log1p(sign / x))
@@ -31,7 +32,7 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
 
 def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 9: the learner's exact ε against a claimed bound of (n, α, θ, δ), where that is not None."""
+    """Yield cases of Lemma 9: the learner's exact ε against a bound, a function of n, α, θ and δ that may be None."""
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
         if claimed is not None:
@@ -42,7 +43,7 @@ def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> I
 
 
 def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 3: the learner's exact ε with its α and δ against `factor` times its ε, n up to a million."""
+    """Yield cases of Theorem 3: the learner's exact ε at the theorem's α and δ against factor · the theorem's ε."""
     for n, theta in ((12_000, 1.0), (30_000, 0.5), (100_000, 1.0), (1_000_000, 1.0)):
         claimed = theorem3(n, theta)
         if claimed is not None:
@@ -54,7 +55,7 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 3's proof: Lemma 9's ε at ξ = 4√ln s against line (32), derived from it; its δ against 1/s²."""
+    """Yield cases of Theorem 3's proof: Lemma 9's ε and δ at ξ = 4√ln s against line (32) of the proof and 1/s²."""
     for n, theta in itertools.product((12_000, 10**5, 10**6, 10**8, 10**12), (1.0, 0.3, 0.1, 0.01)):
         claimed = theorem3(n, theta)
         if claimed is not None:
@@ -70,10 +71,10 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Table 1: Theorem 3's α at θ = ε and s = 1/(φε²) against 10 ln²(s) φ, which Õ(φ) would allow.
+    """Yield cases of Table 1: Theorem 3's α at θ = ε and s = 1/(φε²) against the table's Õ(φ), taken as 10 φ ln² s.
 
     Args:
-        power: exponent of φ in what is allowed; 1/2 for a control.
+        power: exponent of φ in the claimed value; 1/2 for a control.
     """
     for phi, epsilon in itertools.product((1e-5, 1e-8, 1e-12), (0.1, 0.5)):
         size = 1.0 / (phi * epsilon**2)
@@ -84,7 +85,7 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Cases of Table 1: the exact ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = constant · φ ln s, against ε."""
+    """Yield cases of Table 1: the exact ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = constant · φ ln s, against ε."""
     for phi, epsilon in ((1e-2, 0.5), (1e-3, 0.9), (1e-3, 0.25), (1e-4, 0.5), (1e-5, 0.5)):
         size = math.ceil(1.0 / (phi * epsilon**2))
         alpha = constant * phi * math.log(size)
@@ -95,68 +96,62 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """The law of what a peer sees: {(user whom she asks, noisy label): probability}.
+    """The probability of each pair (user whom a peer asks, noisy label that she gets).
 
-    label: of the target, user 0; the other n - 1 users hold label 0.
+    label: the label of the target, user 0; the other n - 1 users hold label 0.
     """
-    law = {}
-    for source, bit in itertools.product(range(n), range(2)):
-        own = label if source == 0 else 0
-        law[source, bit] = (1.0 - alpha if bit == own else alpha) / n
-    return law
+    keys = itertools.product(range(n), range(2))
+    return {(source, bit): (1.0 - alpha if bit == label * (source == 0) else alpha) / n for source, bit in keys}
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
-    """The law of what a learner sees of the target if users submit their own noisy labels, without an exchange.
+    """Probability of each pair (whether the target submits, noisy label) where users submit their own noisy labels.
 
-    {(whether she submits, noisy label): probability}; label: the target's.
+    label: the target's label. A target who does not submit counts as (0, 0).
     """
     return {(0, 0): 1.0 - theta, (1, label): theta * (1.0 - alpha), (1, 1 - label): theta * alpha}
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε): the hockey-stick divergence of two tabulated laws with the same keys, in the larger direction."""
+    """δ(ε): the larger hockey-stick divergence, of both directions, of two laws with the same outcomes."""
     growth = math.exp(epsilon)
-    forth = sum(max(0.0, value - growth * second[key]) for key, value in first.items())
-    return max(forth, sum(max(0.0, value - growth * first[key]) for key, value in second.items()))
+    return max(
+        sum(max(0.0, value - growth * other[key]) for key, value in law.items())
+        for law, other in ((first, second), (second, first))
+    )
 
 
 def pure_epsilon(first: Law, second: Law) -> float:
-    """The pure ε of two tabulated laws: the largest absolute log-ratio; both must have the same zeros."""
+    """The pure ε of two laws: the largest absolute log-ratio; both must have the same outcomes and zeros."""
     return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
 
 
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1: δ(0) of a peer's view against factor/s, s users in the cluster."""
+    """Yield cases of Section 5.1: δ(0) of all that a peer sees against factor/s, with s users in the cluster."""
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
         true = hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0)
         yield at_most(factor / n, true, None, n, s=n, alpha=alpha)
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1: the pure ε of a peer's view against factor · ln((1-α)/α)."""
+    """Yield cases of Section 5.1: the pure ε of all that a peer sees against factor · ln((1-α)/α)."""
     for n, alpha in itertools.product((2, 3, 10, 100), (0.01, 0.1, 0.4)):
         true = pure_epsilon(peer_law(n, alpha, 0), peer_law(n, alpha, 1))
         yield at_most(factor * math.log((1.0 - alpha) / alpha), true, None, n, s=n, alpha=alpha)
 
 
 def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1: without an exchange, ε at sampling rate θ is claimed to be at least that at θ = 1.
+    """Yield cases of Section 5.1: the claim is that without an exchange ε at rate θ is at least ε at θ = 1.
 
     Args:
-        pure: compare the pure ε; otherwise, as a control, δ(ε₀/2), which does fall with θ.
+        pure: whether the pure ε are compared; else, as a control, δ(ε₀/2), which does fall with θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
-        values = []
-        for rate in (theta, 1.0):
-            first, second = (silent_law(rate, alpha, label) for label in (0, 1))
-            values.append(
-                pure_epsilon(first, second) if pure else hockey_stick(first, second, local_epsilon(alpha) / 2.0)
-            )
         # "does not lower": refuted by a value below the one without subsampling
-        true, claimed = values
-        where = {"theta": theta, "alpha": alpha, "claimed": claimed, "true": true}
-        yield ClaimCase(claimed, true / claimed, true / claimed, where, 1 / theta)
+        laws = [(silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)) for rate in (theta, 1.0)]
+        half = local_epsilon(alpha) / 2.0
+        true, claimed = (pure_epsilon(p, q) if pure else hockey_stick(p, q, half) for p, q in laws)
+        yield at_least(claimed, true, 1 / theta, theta=theta, alpha=alpha)
 
 
 CLAIMS = (
@@ -191,10 +186,7 @@ CLAIMS = (
         "so the row's rate holds up to logarithms, though not by Theorem 3",
     ),
     clustering(
-        "Section 5.1, peer's δ",
-        "a peer's view is (0, 1/s)-label private",
-        peer_delta_cases,
-        "exact: (0, (1-2α)/s)",
+        "Section 5.1, peer's δ", "a peer's view is (0, 1/s)-label private", peer_delta_cases, "exact: (0, (1-2α)/s)"
     ),
     clustering(
         "Section 5.1, peer's ε",

@@ -1,4 +1,4 @@
-"""Claims of other papers: vector approximation, PLR (objective perturbation), two kinds of private histograms."""
+"""Claims of other papers: on vector approximation, objective perturbation (PLR) and two kinds of histograms."""
 
 import itertools
 import math
@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.claims.claim import CONSISTENCY, STACKING, VECTOR, Claim, ClaimCase, at_most
 from p2p_sim.privacy.rivals.centralised import laplace_tail
 
-Floats = NDArray[np.float64]
-
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases: ε of a label that is released as K noisy bits, over all 2^K outputs and all pairs of labels.
+    """Yield cases: pure ε of a label that is released as K noisy bits, over all 2^K outputs and all pairs of labels.
 
     Args:
         budget_share: the share of ε that each bit gets; 1/2 in the paper.
@@ -30,7 +28,7 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
 
 
 class PlrParameters(NamedTuple):
-    """Parameters of objective perturbation, lines 1 to 6 of the stacking paper's Algorithm 1.
+    """Parameters of objective perturbation, by lines 1 to 6 of the stacking paper's Algorithm 1.
 
     noise_epsilon: ε', which sets the noise. extra_l2: Δ, the additional regularisation.
     """
@@ -40,10 +38,10 @@ class PlrParameters(NamedTuple):
 
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
-    """The noise parameter ε' and the additional regularisation Δ as the stacking paper prints them.
+    """The noise parameter ε' and the additional regularisation Δ that the stacking paper prints.
 
     Args:
-        epsilon: ε. n: examples. strength: λ, above 0.
+        epsilon: ε. n: number of examples. strength: λ, above 0, the regularisation.
     """
     inner = epsilon - math.log(1.0 + 1.0 / (2.0 * n * strength) + 1.0 / (16.0 * n**2 * strength**2))
     if inner > 0.0:
@@ -52,9 +50,9 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
 
 
 def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise_epsilon: float) -> Floats:
-    """Log-density of the model that objective perturbation releases, (W,), at W models and up to a constant.
+    """Log-density (W,), up to a constant, of the model that objective perturbation releases, at W models w.
 
-    b(w) is the noise for which w is the minimiser, a bijection. The log-density is -ε'|b|/2 plus ln det db/dw. The
+    The noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw. The
     regulariser is |w|²/2.
 
     Args:
@@ -66,15 +64,14 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
     n, margins = len(y), w @ (x * y[:, None]).T
     noise = -(-expit(-margins) @ (x * y[:, None]) + n * strength * w)
     curvature = np.einsum("wi,ij,ik->wjk", expit(margins) * expit(-margins), x, x) + n * strength * np.eye(x.shape[1])
-    log_density = -0.5 * noise_epsilon * np.linalg.norm(noise, axis=1) + np.log(np.linalg.det(curvature))
-    return np.asarray(log_density)
+    return np.asarray(-0.5 * noise_epsilon * np.linalg.norm(noise, axis=1) + np.log(np.linalg.det(curvature)))
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases: the largest log-density ratio of the released model for data that differ in one example, against ε.
+    """Yield cases: the largest ratio of the released model's log-densities, for data that differ in one example.
 
-    The largest is over a grid of models: a lower bound of the true one. So the cases can refute the claim; that it
-    holds beyond the grid rests on the paper's proof.
+    The ratio is the largest on a grid of models, a lower bound of the true one. So the cases can refute the claim; that
+    the claim holds beyond the grid rests on the paper's proof.
 
     Args:
         budget: factor of ε', for a control.
@@ -88,7 +85,7 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
     points = {1: np.array([[-1.0], [1.0], [0.5]]), 2: np.c_[np.cos(angles), np.sin(angles)]}
     for d, n, strength, epsilon in itertools.product((1, 2), (1, 2), (0.01, 1.0), (0.1, 1.0, 4.0)):
         noise_epsilon, extra_l2 = plr_parameters(epsilon, n, strength)
-        # log-densities at all models, for each first example; the others are the first of all
+        # log-densities at all models, for each choice of the first example
         log_densities = []
         for point, label in itertools.product(points[d], (-1.0, 1.0)):
             x, y = np.array([point, *[points[d][0]] * (n - 1)]), np.array([label, *[-1.0] * (n - 1)])
@@ -100,9 +97,9 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> float:
-    """Probability that a stability-based histogram reports a cell with this count; 0 if the cell is empty.
+    """Probability that a stability-based histogram reports a cell with this true count.
 
-    It is reported if its noisy count reaches the threshold (2/ε) ln(2/δ) + shift.
+    A cell is reported if it is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
     if count == 0:
         return 0.0
@@ -110,10 +107,10 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases: exact δ(ε) of a stability-based histogram of two cells when one example moves between them.
+    """Yield cases: exact δ(ε) of a stability-based histogram of two cells when one example moves between them.
 
-    Counts stay below the threshold. Above it both densities of a noisy count are exponential, so that only whether a
-    cell is reported matters. At larger counts each cell's loss is at most ε/2: only a cell that becomes empty costs δ.
+    Counts stay below the threshold. There a reported count says no more than that its cell is reported, because its
+    density is exponential. At larger counts each cell's loss is at most ε/2: only a cell that becomes empty costs δ.
 
     Args:
         shift: the last term of the threshold, 1 in the paper.
@@ -134,12 +131,10 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases: ε of the histogram rule's decisions in two cells when one example moves or changes its label.
-
-    Each cell's vote has its own Laplace noise.
+    """Yield cases: pure ε of the histogram rule's decisions in two cells when one example moves or changes its label.
 
     Args:
-        noise: scale of the Laplace noise times ε, 1 in the paper.
+        noise: the scale, times ε, of the Laplace noise on each cell's vote; 1 in the paper.
     """
     for epsilon in (0.1, 1.0, 3.0):
         for votes in itertools.product(np.arange(-2.0, 2.5, 0.5), repeat=2):

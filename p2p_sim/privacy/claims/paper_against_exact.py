@@ -1,4 +1,4 @@
-"""The learner's ε against the cluster size: the paper's bound, the exact value, the Gaussian limit, a shuffler."""
+"""Bounds of the learner's ε by cluster size: the paper's, the exact one, the Gaussian limit, and a shuffler's."""
 
 import itertools
 import math
@@ -23,11 +23,11 @@ class BoundsRow:
     """Several bounds of the learner's ε at one cluster size and δ, for comparison.
 
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
-    epsilon_paper: Lemma 9; None where it does not apply.
+    epsilon_paper: the bound of Lemma 9; None where the lemma does not apply.
     epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
-    epsilon_closed_form: the least ε for which `sufficient_flip_prob` promises that α suffices; at most ε₀.
+    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; at most ε₀.
     epsilon_gaussian: the limit for large n.
-    epsilon_shuffled_lower: ε of the noisy labels of all users, shuffled, if all others hold the same label.
+    epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all others hold the same label.
     """
 
     cluster_size: int
@@ -45,7 +45,7 @@ class BoundsRow:
 def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
-    """One row for each cluster size and sampling rate, at δ = 1/n²; takes about 10 s for the default sizes."""
+    """A row of bounds for each sampling rate and cluster size n, at δ = 1/n²; the default sizes take about 10 s."""
     rows = []
     for rate, n in itertools.product(rates, sizes):
         delta = 1.0 / n**2  # as small as Theorem 3 has it
@@ -68,16 +68,17 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε, by bisection up to ε₀, at which `sufficient_flip_prob` is at most α: the closed form's own bound."""
-
-    def short(epsilon: float) -> bool:
-        return sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob
-
-    return bisect(short, 0.0, local_epsilon(flip_prob), 1e-6)[1]
+    """The least ε, by bisection up to ε₀, at which the closed form `sufficient_flip_prob` is at most α."""
+    return bisect(
+        lambda epsilon: sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob,
+        0.0,
+        local_epsilon(flip_prob),
+        1e-6,
+    ).below
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """μ = (1-2α) √(θ / ((1+θ) n α(1-α))), which the learner's view approaches as a Gaussian mechanism for large n."""
+    """μ = (1-2α) √(θ / ((1+θ) n α(1-α))) of the Gaussian mechanism that the exchange approaches for large n."""
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 
@@ -96,13 +97,13 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float:
-    """ε at δ of all n noisy labels, shuffled, if all others hold label 0: a lower bound over data sets.
+    """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound over data sets.
 
-    The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α); both directions.
+    The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α). The larger ε of both directions is taken.
     """
     log_tail = math.log(delta) - 20.0
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail).probabilities
-    # the noisy ones if the target's noisy bit is 0, and if it is 1; then the laws under her two labels
+    # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1
     same, more = np.append(others, 0.0), np.insert(others, 0, 0.0)
     first, second = (1.0 - flip_prob) * same + flip_prob * more, flip_prob * same + (1.0 - flip_prob) * more
 

@@ -1,11 +1,12 @@
-"""How many peers to ask: which number, or mixture of two, passes a cluster's majority on most often at the same ε.
+"""How many peers to ask: the number, or mixture of two numbers, whose submissions show a cluster's majority most often.
 
-All that is compared is public: sizes, θ, ε, δ, and how large a majority one wants to see.
+All choices keep to the same (ε, δ). The comparison uses public values only: cluster size, θ, ε, δ and the share of the
+majority.
 """
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +20,17 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
 NUMBERS = (1, 3, 5, 7, 9)
 """Numbers of peers that are compared by default."""
 PARTS = (0.25, 0.5, 0.75)
-"""Parts of a mixture of two numbers that ask the smaller one."""
+"""Shares of users who ask the smaller number of peers, in the mixtures of two numbers that are compared."""
 NO_ERROR = 1e-12
-"""Numbers of submissions less likely than this, together, are left out of an error, which then counts as none."""
+"""Probability of the smallest, and of the largest, numbers of submissions that are left out of an error."""
 
 
 @dataclass(frozen=True)
 class PeersChoice:
-    """One way to ask peers, the noise that it needs, and how well it serves.
+    """One law of how many peers a user asks, the noise that this law needs, and the error of the submissions.
 
-    peers: (k, probability) for each number of peers that a user may ask. flip_prob: the least α of three digits that
-    keeps to the target ε. error: the probability of `missed`.
+    peers: (k, probability) for each number k of peers that a user may ask. flip_prob: the smallest α of three digits
+    that meets the target (ε, δ). error: the result of `missed`.
     """
 
     peers: tuple[tuple[int, float], ...]
@@ -38,7 +39,7 @@ class PeersChoice:
 
     @property
     def requests(self) -> float:
-        """How many peers a user asks, on average."""
+        """The mean number of peers that a user asks."""
         return sum(k * weight for k, weight in self.peers)
 
 
@@ -52,18 +53,20 @@ def best_peers(
     majority: float = 0.6,
     numbers: Iterable[int] = NUMBERS,
 ) -> list[PeersChoice]:
-    """Compares numbers of peers, and mixtures of two of them, at the same (ε, δ) at the learner; the one with the least
-    error comes first.
+    """Compare numbers of peers, and mixtures of two numbers, at the same (ε, δ); the smallest error comes first.
 
     Args:
-        cluster_size: n. sampling_rate: θ. epsilon, delta: the target.
-        majority: share of the users of a mixed cluster who hold its commoner label, above 1/2 and at most 1.
-        numbers: of peers, odd.
+        cluster_size: n. sampling_rate: θ. epsilon, delta: the target against the learner.
+        majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
+        numbers: numbers of peers to compare, each odd.
     """
     if not 0.5 < majority <= 1.0:
         raise ValueError(f"majority = {majority}: must be above 0.5 and at most 1")
-    choices = []
-    for peers in _candidates(tuple(numbers)):
+    single, choices = tuple(numbers), []
+    pairs = itertools.product(itertools.combinations(single, 2), PARTS)
+    mixtures = [{few: part, many: 1.0 - part} for (few, many), part in pairs]
+    candidates: list[Peers] = [*single, *mixtures]
+    for peers in candidates:
         alpha = calibrate_majority(
             [cluster_size], sampling_rate=sampling_rate, peers=peers, epsilon=epsilon, delta=delta
         )
@@ -73,19 +76,11 @@ def best_peers(
     return sorted(choices, key=lambda choice: choice.error)
 
 
-def _candidates(numbers: tuple[int, ...]) -> Iterator[Peers]:
-    yield from numbers
-    for pair in itertools.combinations(numbers, 2):
-        for part in PARTS:
-            yield dict(zip(pair, (part, 1.0 - part), strict=True))
-
-
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that most submissions of a cluster of `size` users are not its commoner label, a tie counting one
-    half.
+    """Probability that most submissions of a cluster are not its commoner label; a tie counts one half.
 
-    Given N noisy ones each submission is a one with probability g(N/n); there are Bin(n, θ) submissions. majority: the
-    share of users who hold the commoner label.
+    Let N of the n = `size` noisy labels be ones. Each of Bin(n, θ) submissions is a one with probability g(N/n), which
+    `kernel` gives. majority: the share of users who hold the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
@@ -99,10 +94,9 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 
 
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
-    """The law of how many of a cluster's n noisy labels are ones if a share `majority` of its users hold label 1,
-    (n+1,).
+    """The law (n+1,) of the number of ones among a cluster's n noisy labels, if a share `majority` hold label 1.
 
-    With m such users it is Bin(m, 1-α) + Bin(n-m, α).
+    With m such users the number is Bin(m, 1-α) + Bin(n-m, α).
     """
     ones = round(majority * size)
     return np.convolve(

@@ -1,27 +1,28 @@
 """Upper bounds of δ from a *blanket*: messages that are drawn independently of their owner's label (Balle et al. 2019).
 
 There are n users and t submissions, each with the message of an independent uniform user. A message belongs to the
-blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of two kinds, which speak
-for one or the other label of the target, or of a kind that speaks for neither. Tell the learner
+blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of three kinds: it speaks
+for the target's one label, for her other label, or for neither. Tell the learner
 
 - which submissions carry the same user's message: V different users are *visited*;
-- whose messages among the others' are not of the blanket, and which submissions carry them.
+- which users other than the target have a message outside the blanket, and which submissions carry these messages.
 
-Of D visited users the learner now knows neither who they are nor whether the target is among them. Given V, the odds
-that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be her. So the
-likelihoods of the D messages under the target's two labels, beside those of D messages of the blanket, give
+Let D visited users remain, of whom the learner knows neither who they are nor whether the target is among them. Given
+V, the odds that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be
+her. Compare the likelihoods of the D messages under the target's two labels with those of D messages of the blanket:
 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
-where Y is `kinds`/γ times a message's worth if it belongs to the blanket, else 0, and has mean 1 - e^ε. A message of
-the blanket is worth `keep` with probability 1/kinds, `-lose` with 1/kinds, else `-rest`. How often each of the D
-messages is repeated says nothing more. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages, shuffled.
+where Y is `kinds`/γ times a message's *worth* if the message belongs to the blanket, else 0; Y has mean 1 - e^ε. A
+message of the blanket is worth `keep` with probability 1/kinds, `-lose` with 1/kinds, else `-rest`. How often each of
+the D messages is repeated says nothing more. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages,
+shuffled.
 
 The bound grows with V: by Jensen's inequality Y_V is worth no less than its mean.
 
 **The law of V** (`visited`). t ~ Bin(n, θ) submissions carry the noisy label of an independent, uniform user each. V
-counts the users whose label comes at least once. As the bound grows with V, a block of values of V is charged at its
-last, and any law that lies above V in the stochastic order serves.
+counts the users whose label is submitted at least once. As the bound grows with V, a block of values of V is charged as
+its largest value, and any law that lies above V in the stochastic order serves.
 """
 
 import math
@@ -36,17 +37,17 @@ from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Float
 EXACT = 4096
 """Most users for whom the law of V is computed one submitter after another."""
 LOG_TAIL = -60.0
-"""ln of the probability that either side of a window leaves out."""
+"""ln of the probability that a window of values leaves out on either side."""
 Blocks = tuple[tuple[int, float], ...]
-"""(V, probability) with V ascending."""
+"""Pairs (V, probability) with V ascending; each stands for a block of values of which V is the largest."""
 
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """A law that is stochastically at least that of V, how many users' labels are submitted, in few values of V.
+    """A law on few values that lies stochastically above V, the number of users whose label is submitted.
 
     Args:
-        users: how many users are counted by V; at most `sources`.
+        users: how many users V counts; at most `sources`.
         sampling_rate: θ in (0, 1]. blocks: most values of V about its mean.
         sources: how many users a submission's label may come from, each equally likely.
         trials: how many users submit, with probability θ each; None: as many as `sources`.
@@ -59,13 +60,13 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
             return float(_upper_tails(users, sampling_rate, trials)[v])
         return _bounded_tail(v, users, sampling_rate, hit, trials)
 
-    # blocks lie about the mean, within e^(-60) on either side by Bernstein; the probability of more is charged apart
+    # blocks lie about the mean, and leave out e^(-60) on either side by Bernstein; a last block reaches up to all users
     mean = users * some(hit, trials)
     reach = math.sqrt(2.0 * mean * -LOG_TAIL) + -LOG_TAIL / 3.0
     low, high = max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
     between = np.linspace(low, high, min(blocks, high - low + 1)).round().astype(int).tolist()
     tops = [*dict.fromkeys([*between, users])]
-    # a block has Pr[V > the last top] - Pr[V > its own], bounds of tails made to fall
+    # a block gets Pr[V > the top before] - Pr[V > its own top], with bounds of these tails that are made to fall
     above = np.array([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
     above = np.minimum.accumulate(above)
     weights = above[:-1] - above[1:] + 2.0 * UNIT * above[:-1]
@@ -74,12 +75,12 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
 
 @lru_cache(maxsize=16)
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
-    """Pr[V >= v] for v = 0..users + 1, rounded up, V how many of `users` have their label submitted.
+    """Pr[V >= v] for v = 0..users + 1, rounded up, where V of the `users` users have their label submitted.
 
-    Computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user.
+    The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user.
 
-    All terms are positive and each step is off by less than 6u; the sums of the tails add (n+1)u, underflow at most
-    the smallest positive number a step and value.
+    All terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
+    most the smallest positive number per step and value.
     """
     steps = max(users, trials) + 1
     law, v = np.zeros(users + 1), np.arange(users + 1)
@@ -94,11 +95,11 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v], V how many of `users` have their label submitted: V <= t, and Chernoff's bound.
+    """Upper bound of Pr[V >= v], by V <= t and by Chernoff's bound; V of `users` users have their label submitted.
 
-    hit: probability that one of the `trials` users submits a given user's label. rate: that she submits at all.
-    Whether one user's label is submitted and whether another one's is are negatively associated (Dubhashi and Ranjan
-    1998), so E e^(sV) <= (1 - q + q e^s)^users for s >= 0, q the probability of one: any s gives a bound.
+    hit: probability that one of the `trials` users submits a given user's label. rate: probability that she submits.
+    The events that different users' labels are submitted are negatively associated (Dubhashi and Ranjan 1998). So
+    E e^(sV) <= (1 - q + q e^s)^users for s >= 0, where q is the probability of one such event: any s gives a bound.
     """
     q, x = some(hit, trials) * (1.0 + 2.0**-47), v / users
     if v > trials:
@@ -107,16 +108,16 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
     by_submissions = submitted * (1.0 + 1e-11) + 1e-300
     if x <= q:
         return min(1.0, by_submissions)
-    # Chernoff: the best s is ln of the ratio of odds; any other would do, as 40 where all are visited
+    # Chernoff: the best s is ln of the ratio of odds; any other s gives a bound too, as 40 does where all are visited
     s = math.log(x / q) + (math.log1p(-q) - math.log1p(-x) if x < 1.0 else 40.0)
     exponent = users * math.log1p(q * math.expm1(s)) - s * v
     return min(1.0, by_submissions, math.exp(min(0.0, exponent + 1e-12 * (1.0 + s * v))))
 
 
 MOST = 400_000
-"""About how many terms a sum may have; limits the blocks into which the number of blanket messages is cut."""
+"""About how many terms a sum may have; limits the blocks into which b, the number of blanket messages, is cut."""
 BLOCKS = 6, 48
-"""Default for the fewest and the most of these blocks for each V."""
+"""The fewest and the most blocks of b for each V, by default."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,9 @@ class Blanket:
     Args:
         users: n, at least 1, the target among them.
         share: γ in [0, 1], the probability that another user's message belongs to the blanket.
-        kinds: k, at least 2, one over the probability of each of the two kinds that count; no whole number is needed.
-        keep, lose, rest: a message of the three kinds is worth keep, -lose and -rest; lose and rest are at least 0.
+        kinds: k, at least 2; 1/k is the probability of each of the two kinds that speak for a label. k may be a
+            fraction.
+        keep, lose, rest: messages of the three kinds are worth keep, -lose and -rest; lose and rest are at least 0.
         growth: e^ε - 1, rounded down, in units in which E Y = 1 - e^ε.
     """
 
@@ -143,20 +145,20 @@ class Blanket:
         """The upper bound of δ(ε).
 
         Args:
-            visited: (V, probability) of the number of visited users; None: all users.
+            visited: the law of the number V of visited users; None: V = n.
             blocks: fewest and most blocks into which the number of blanket messages is cut.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
             return 2.0 * math.exp(LOG_TAIL)
         walk = _walk(self.users, self.share, self.kinds, visited or ((self.users, 1.0),), blocks)
-        # of s messages Bin(s, 1/2) are of the first kind, and the excess is (keep + lose)·first - due
+        # Bin(s, 1/2) of s messages are of the first kind; the sum of worths is (keep + lose)·(this number) - due
         due = (lose * walk.both + rest * (walk.total - walk.both) + self.growth * walk.unseen) * (1.0 - 1e-14)
         cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
         gain = (keep + lose) * walk.both / 2.0 * _at_least(cut - 1.0, walk.both - 1.0)
         loss = due * _at_least(cut, walk.both)
         excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)
-        lost = walk.lost * min(1.0, keep)  # the expectation is at most that of what is kept
+        lost = walk.lost * min(1.0, keep)  # k E[worth]_+ is at most keep
         return min(1.0, float(walk.weights @ excess) * walk.slack + lost + (keep + lose + rest) * walk.tiny)
 
 
@@ -164,9 +166,10 @@ class Blanket:
 class _Walk:
     """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
 
-    both: s, the messages of the two kinds that speak for a label. total: b + 1, all messages of the blanket.
-    unseen: what is due for unseen users, in units of e^ε - 1. weights: the probability times k/(b+1).
-    slack: factor for the rounding of the whole sum. lost: probability left out of the laws of V and b.
+    both: s, how many messages speak for a label. total: b + 1, how many messages belong to the blanket.
+    unseen: the charge (n - V)γ/k for users who are not visited, in units of e^ε - 1.
+    weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
+    lost: probability left out of the laws of V and b.
     tiny: probability left out of the law of s, times the largest weight of a message, about k = `kinds`.
     """
 
@@ -183,9 +186,10 @@ class _Walk:
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
     """The terms of the sum over V (`visited`), b and s for n = `users`, γ = `share` and k = `kinds`.
 
-    Let b of the other V - 1 visited users belong to the blanket. With the due for unseen users, (n - V)(e^ε-1)γ/k in
-    these units, the sum over b is E [ mean of b+1 worths - due/(b+1) ]_+ . The mean falls with b (in the convex order)
-    and due/(b+1) falls too: a block of b is charged the mean of its first and the due of its last.
+    Let the messages of b of the other V - 1 visited users belong to the blanket. With due = (n - V)(e^ε-1)γ/k, the
+    charge for users who are not visited, the sum over b is E [ mean of b+1 worths - due/(b+1) ]_+ . The mean falls with
+    b (in the convex order), and due/(b+1) falls too. So a block of values of b is charged the mean at its first b and
+    due/(b+1) at its last.
     """
     # as many blocks of b for each V as make about `MOST` terms: s has some 2√(2·60·(its variance + 1)) + 60 values
     likely = visited[0 if len(visited) == 1 else len(visited) // 2][0]
@@ -208,7 +212,7 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
             spread = 2.0 * total / kinds
             low, high = bernstein_window(spread, spread * (1.0 - 2.0 / kinds), total, LOG_TAIL)
             s = np.arange(low, high + 1, dtype=np.float64)
-            # what is due for unseen users, with b the last of the block
+            # the charge for users who are not visited, with b the last of the block
             unseen = (users - top) * share / kinds * (total / (first + end)) * (1.0 - 1e-14)
             scale = weight * float(chance) * kinds / total
             columns = np.full((2, s.size), [[total], [unseen]])

@@ -17,12 +17,12 @@ def calibrate_flip_prob(
 ) -> float:
     """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
-    The maximum over data sets of δ at fixed ε does not increase in α (more flips are post-processing of the target's
-    bit and a mixture over the others' labels), so bisection is correct. Every distinct cluster size is evaluated. α is
-    0 or at least about 1e-6.
+    Bisection is correct, since the largest δ over data sets at fixed ε does not increase in α: more flips are a
+    post-processing of the target's bit and a mixture over the others' labels. Every distinct cluster size is evaluated.
+    α is 0 or at least about 1e-6.
 
     Args:
-        sizes: of the clusters, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
+        sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
         epsilon, delta: the target, ε above 0 and δ in (0, 1).
     """
     check_delta(delta)
@@ -43,34 +43,38 @@ def smallest_flip_prob(
 
     Args:
         certified: whether the target is certified at (α, cluster size); must stay true as α grows.
-        sizes, num_classes: of the clusters, and K.
-        epsilon: ε, which randomised response alone meets at (K-1)/(K-1+e^ε).
+        sizes: cluster sizes. num_classes: K.
+        epsilon: ε of the target, which randomised response alone meets at α = (K-1)/(K-1+e^ε).
     """
     local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
     for size in sorted({int(size) for size in sizes}):
         if not certified(flip_prob, size):
-            flip_prob = smallest_of_three_digits(_at(certified, size), flip_prob, local)
+
+            def met(alpha: float, n: int = size) -> bool:
+                return certified(alpha, n)
+
+            flip_prob = smallest_of_three_digits(met, flip_prob, local)
     return flip_prob
-
-
-def _at(certified: Callable[[float, int], bool], size: int) -> Callable[[float], bool]:
-    """`certified` at one cluster size, as a function of the noise alone."""
-    return lambda noise: certified(noise, size)
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
     """The largest ε₀ of the noisy labels, to three digits, at which a privacy target is certified in every cluster.
 
-    At least ε and at most max(ε, 100). It is certified; it is the largest only if every larger ε₀ misses the target.
+    The result is at least ε and at most max(ε, 100), and is certified. It is the largest such ε₀ only if every larger
+    ε₀ misses the target.
 
     Args:
         certified: whether the target is certified at (ε₀, cluster size); must be true at every ε₀ up to ε.
-        sizes: of the clusters.
+        sizes: cluster sizes. epsilon: ε of the target.
     """
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
         if local > epsilon and not certified(local, size):
-            local = _of_three_digits(_at(certified, size), epsilon, local).above
+
+            def met(noise: float, n: int = size) -> bool:
+                return certified(noise, n)
+
+            local = _of_three_digits(met, epsilon, local).above
     return local
 
 
@@ -81,7 +85,7 @@ def calibrate_each(
     """The smallest certified α of three digits for each distinct cluster size: larger clusters need less noise.
 
     Args:
-        sizes, num_classes, sampling_rate, epsilon, delta: as of `calibrate_flip_prob`.
+        sizes, num_classes, sampling_rate, epsilon, delta: as in `calibrate_flip_prob`.
     """
     return {
         size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)
@@ -91,9 +95,7 @@ def calibrate_each(
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A sampling rate θ, the smallest flip probability that it needs for a target (ε, δ), and the utility bound at
-    both.
-    """
+    """A sampling rate θ, the smallest α that meets a target (ε, δ) there, and the utility bound at this θ and α."""
 
     sampling_rate: float
     flip_prob: float
@@ -108,12 +110,12 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """The θ among `rates` with the smallest utility bound, each at the smallest α certified for (ε, δ) (two classes).
+    """The θ among `rates` with the smallest utility bound, with the smallest α certified for (ε, δ), for two classes.
 
     Args:
         sizes: cluster sizes, each at least 2.
         epsilon, delta: the target.
-        utility_bound: a function of (θ, α); Theorem 4 has the form a/√(θn) + φ + α.
+        utility_bound: a function of (θ, α), to be minimised; Theorem 4 has the form a/√(θn) + φ + α.
         rates: sampling rates to try, each in (0, 1].
     """
     distinct, tried = sorted({int(size) for size in sizes}), []
@@ -132,12 +134,12 @@ def smallest_of_three_digits(certified: Callable[[float], bool], low: float, hig
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Two neighbouring values of three digits between which `goes_up` changes: `above` is true, `below` is false.
+    """Two neighbouring values of three digits between which `goes_up` changes: true at `above`, false at `below`.
 
-    goes_up: true at `low` and false at `high`, which need no check; says where the search goes on.
+    goes_up: whether the search goes on above a value; taken to be true at `low` and false at `high` without a call.
     """
     while True:
-        # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit is rounding
+        # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit counts as rounding error
         middle = math.sqrt(low * high)
         unit = 10.0 ** (math.floor(math.log10(middle)) - 2)
         middle = float(f"{math.ceil(middle / unit - 1e-9) * unit:.3g}")

@@ -1,8 +1,9 @@
-"""What a coalition and the learner find out about a target whom no member asked.
+"""Bounds of δ for a coalition with the learner, about a target whom no member of the coalition asked.
 
-Of the n users, c are members of the coalition. Of the N = n-c-1 others they know the noisy bits of K, whom they asked.
-The coalition recognises submissions that carry a member's label, and these say nothing. What remains is an exchange
-among n-c sources with Bin(n-c, θ(n-c)/n) submissions.
+Of the n users, c are members of the coalition. They asked K of the N = n-c-1 users who are neither members nor the
+target, and know the noisy bits of these K. The coalition recognises submissions that carry a member's label; such
+submissions say nothing. What remains is an exchange among n-c sources (users whose noisy bits submissions may carry)
+with Bin(n-c, θ(n-c)/n) submissions.
 """
 
 import math
@@ -17,14 +18,14 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
-"""Most non-members for which δ is computed from all data sets and all that members can know; up to 4 members."""
+"""Most non-members for whom δ is computed from all data sets and all that members can know; up to 4 members."""
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
     """Bounds of the coalition's δ(ε) if no member asked the target, the largest over all data sets.
 
-    Small clusters are enumerated. In large ones the lower bound ignores what the members fetched. The upper bound lets
-    them know the noisy bits of c others, and which submissions carry these.
+    In small clusters all that members can know is enumerated. In large clusters the lower bound ignores what the
+    members fetched; for the upper bound they know the noisy bits of c others and which submissions carry these bits.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c.
@@ -37,15 +38,15 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
-    """Whether the cluster is small enough to enumerate all that c members can know: δ is then exact to rounding."""
+    """Whether the cluster is small enough to enumerate all that c members can know; δ is then exact to rounding."""
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
 class CoalitionExchanges(NamedTuple):
-    """Two exchanges, as a learner sees them, whose δ bracket a coalition's in a large cluster.
+    """Two exchanges, as a learner sees them, whose δ are bounds of a coalition's δ in a large cluster.
 
-    forgotten: members forget what they fetched; its δ is a lower bound. revealed: they know the noisy bits of c others;
-    its δ is an upper bound. None if nobody else remains.
+    forgotten: gives the lower bound; the members forget what they fetched.
+    revealed: gives the upper bound; the members know the noisy bits of c others. None if no other user remains.
     """
 
     forgotten: ClusterExchange
@@ -53,7 +54,7 @@ class CoalitionExchanges(NamedTuple):
 
 
 def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
-    """The exchanges whose δ bracket that of c `members` of a large cluster, given that none asked the target.
+    """The exchanges whose δ are bounds for c `members` of a large cluster, if no member asked the target.
 
     flip_prob: α. sampling_rate: θ, rounded down for the lower bound and up for the upper one.
     """
@@ -68,8 +69,8 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
     """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
-    The members are told the noisy bits of c others and which submissions carry these; by asking they learn at most as
-    many. The bound is ε₀ if no other user remains.
+    For the bound, the members are told the noisy bits of c others and which submissions carry these bits; by asking
+    they learn c bits at most. The bound is ε₀ if no other user remains.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -79,14 +80,14 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k] for k = 0..min(members, others), K how many non-members the members asked, none the target.
+    """Pr[K = k] for k = 0..min(members, others), where the members asked K different non-members, not the target.
 
-    others: non-members besides the target.
+    others: how many non-members there are besides the target.
     """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
     law[0] = 1.0
-    # each member asks somebody whose bit is known already, or a member, or else one more of the others
+    # each member asks a member, or somebody whose bit is known already, or one more of the others
     for _ in range(members):
         repeated = law * ((cluster_size - 1 - others + fetched) / (cluster_size - 1))
         repeated[1:] += (law * ((others - fetched) / (cluster_size - 1)))[:-1]
@@ -97,9 +98,10 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
     """Bounds of δ(ε) that differ by rounding alone, from all data sets and all that the members can know.
 
-    n, alpha, theta: cluster size, flip probability, sampling rate. A weight is a product of a known law (4u a member),
-    a ratio of whole numbers and two binomial probabilities on at most 5 values each. Up to 75 of them are summed: 2e-13
-    is more than their relative error.
+    A weight is a product of an entry of `known_law` (4u a member), a ratio of whole numbers and two binomial
+    probabilities on at most 5 values each. Up to 75 weights are summed: 2e-13 is more than their relative error.
+
+    n, alpha, theta: cluster size, flip probability, sampling rate.
     """
     sources, others = n - members, n - members - 1
     rates = (share_of(theta, sources, n, up=up) for up in (False, True))
@@ -118,9 +120,9 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
 
 
 class Knowledge(NamedTuple):
-    """What members may know of the other users in one data set.
+    """All cases of what members may know of the other users in one data set.
 
-    worlds: the other users as members then know them. weights: (len(worlds),) probability of each.
+    worlds: for each case, the other users as the members know them. weights: (len(worlds),) probability of each case.
     """
 
     worlds: list[OtherUsers]
@@ -128,14 +130,13 @@ class Knowledge(NamedTuple):
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """All that c members may learn of the other users by asking them, with probabilities, if no member asked the
-    target.
+    """All that c members may learn of the other users by asking them, with probabilities, if none asked the target.
 
-    ones: how many of the n-c-1 others, who are neither members nor the target, hold label 1.
+    ones: how many of the n-c-1 users who are neither members nor the target hold label 1.
     """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
-    # K others are fetched by members, among them some with label 1, and some of their noisy bits are one
+    # members know the bits of K = `fetched` others, of whom `label_ones` hold label 1; `known_ones` of the bits are one
     for fetched, chance in enumerate(known_law(others, n, members)):
         for label_ones in range(max(0, fetched - (others - ones)), min(fetched, ones) + 1):
             label_zeros = fetched - label_ones

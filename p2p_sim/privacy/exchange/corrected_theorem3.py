@@ -1,4 +1,4 @@
-"""A flip probability that suffices, in closed form: a corrected Theorem 3."""
+"""A corrected Theorem 3: a flip probability, in closed form, that suffices for a target (ε, δ)."""
 
 import math
 
@@ -7,16 +7,16 @@ from p2p_sim.privacy.bound import plain_arguments
 
 @plain_arguments
 def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float, delta: float) -> float:
-    """α* such that the exchange is (ε, δ)-label-private against the learner for every α in [α*, 1/2] and all labels.
+    """An α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2] and all labels.
 
     With s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε, the first condition is
 
         q ((1-q) Γ + e^(-sq) η) >= Λ/n,
 
-    of which α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), A = Γ + η, B = Γ + sη, is a solution. To leading order in ε that
-    is 2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. The remaining conditions are for mixed labels and for the
-    other direction; `docs/theorem.md` has them with the proof. If they fail, the local value 1/(1+e^ε) is returned; if
-    δ >= θ, 0 is returned, since the target's label is seen with probability at most θ.
+    which α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), A = Γ + η, B = Γ + sη, solves. To leading order in ε this α is
+    2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. The remaining conditions, for mixed labels and for the other
+    direction of δ, stand in `docs/theorem.md` with the proof. If a condition fails, the local value 1/(1+e^ε) is
+    returned. If δ >= θ, 0 is returned, since the target's label is seen with probability at most θ.
 
     Args:
         cluster_size: n, at least 1.
@@ -33,7 +33,7 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
         return 0.0
     local = math.exp(-epsilon) / (1.0 + math.exp(-epsilon)) * (1.0 + 1e-14 * (1.0 + epsilon))
     local = min(max(local, 1e-300), 0.5)
-    # beyond these, local noise is small anyway or rounding would spoil the differences below
+    # here the local α is small anyway, or rounding would spoil the differences below
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
         return local
     target = _Target(cluster_size, sampling_rate, epsilon, math.log(1.0 / delta))
@@ -41,22 +41,22 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
 
 
 class _Target:
-    """The conditions of the corrected Theorem 3 for one cluster and target; names as in `sufficient_flip_prob`."""
+    """The conditions of the corrected Theorem 3 for one cluster and target; symbols as in `sufficient_flip_prob`."""
 
     def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
         self.n, self.theta, self.epsilon, self.log_inverse_delta = n, theta, epsilon, log_inverse_delta
         self.s = math.log1p(epsilon / theta)
         # Γ: what sampling contributes for each expected noisy one
         self.gamma = (theta + epsilon) * self.s - epsilon
-        # η: what the flips contribute; a = 1 - e^-b - b e^-ε with b = θε/(θ+ε): the same for the other direction
+        # η: what the flips contribute; in the other direction a = 1 - e^-b - b e^-ε with b = θε/(θ+ε)
         self.eta = epsilon + math.expm1(-epsilon)
         b = theta * epsilon / (theta + epsilon)
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities to try, ascending: the solution of (U0), and the larger of those of (U0) and (D0).
+        """Two flip probabilities to try, ascending: that which solves (U0), and the larger solution of (U0) and (D0).
 
-        Infinite if there is no solution.
+        An entry is infinite if there is no solution.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
@@ -86,9 +86,9 @@ class _Target:
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
     def starved(self, alpha: float) -> bool:
-        """Whether condition (S) holds at α, which proves the other direction in place of (D0) and (D1).
+        """Whether condition (S) of `docs/theorem.md` holds at α: it can replace (D0) and (D1).
 
-        That direction then needs more submissions than arrive, unless many labels are mixed.
+        If (S) holds, evidence in that direction takes more submissions than arrive, unless many labels are mixed.
         """
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon

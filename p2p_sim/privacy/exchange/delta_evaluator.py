@@ -1,8 +1,8 @@
 """δ at given data sets of one cluster, and the ε at which it crosses a given δ.
 
 Words of this and the neighbouring modules: *sources* are the users whose noisy bits submissions may carry. *ones* of a
-data set is m, how many users besides the target hold label 1; *noisy ones* (X) are those among them, with either label,
-whose noisy bit is 1. A *direction* is which label of the target the event speaks for.
+data set is m, how many users besides the target hold label 1. *Noisy ones* (X) are the users besides the target, with
+either label, whose noisy bit is 1. A *direction* is the label of the target for which an event speaks.
 """
 
 import math
@@ -29,20 +29,20 @@ from p2p_sim.privacy.randomized_response import (
 TABULATED = 4096
 """Most possible submissions (trials) for which sums are taken in full."""
 SUMMED_IN_FULL = 64
-"""Most sources for which sums are taken in full; they also need at most `TABULATED` trials."""
+"""Most sources for which sums are taken in full; full sums also need at most `TABULATED` trials."""
 LARGEST_TABLE = 1_000_000
-"""Most values of a table of the views for one number of submissions; above it δ is a difference of two tails."""
+"""Most entries of a table for one number of submissions; where more are needed, δ is a difference of two tails."""
 _LEAST_TAIL = -740.0
 """Smallest ln of a truncated probability; e^-740 is nearly the smallest positive number."""
 _PRECISION = 4e-10
-"""Relative precision of an ε that is found from tables; it is 1e-5 from tails."""
+"""Relative precision of an ε that is found from tables; an ε that is found from tails has a precision of 1e-5."""
 Views = DirectViews | CutOffViews
 
 
 class Variances(NamedTuple):
     """Variance that hides a user's noisy bit: from the random choice of peers (drawn) and from others' flips (flipped).
 
-    Both are per source; S times their sum is V, which the search for ε uses.
+    Both values are per source; S times their sum is V, which the search for ε uses.
     """
 
     drawn: float
@@ -53,7 +53,7 @@ class Variances(NamedTuple):
 class Sources:
     """The users whose noisy bits can be submitted, and the law of the number of submissions.
 
-    sources, flip_prob, trials, rate: as of `ClusterExchange`.
+    sources, flip_prob, trials, rate: as in `ClusterExchange`.
     """
 
     sources: int
@@ -74,7 +74,7 @@ class Sources:
     def variances(self, ones: int) -> Variances:
         """p(1-p) S/t and α(1-α), with p = α + (1-2α) m/S for m = `ones`: an estimate that only guides searches.
 
-        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V being S times the sum of the two.
+        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of both values.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -86,8 +86,8 @@ class DeltaEvaluator:
     """Computes a lower and an upper bound of δ(ε) at given data sets, by a sum over the learner's views.
 
     setting: the exchange.
-    log_delta: ln of the δ of interest: sums are cut a small part below it, and what is cut widens the bounds.
-    change: by what share δ may change among numbers of submissions that are summed as one; larger is faster, coarser.
+    log_delta: ln of the δ of interest: sums are truncated far below this δ, and what is left out widens the bounds.
+    change: share by which δ may change among numbers of submissions that are summed as one; larger is faster, coarser.
     """
 
     setting: Sources
@@ -97,8 +97,8 @@ class DeltaEvaluator:
     def views(self, ones: Sequence[int]) -> Views:
         """What the learner may see in data sets with m others of label 1, for each m in `ones`.
 
-        If δ is summed from tables (`direct`), there is a column for each m; else the first m alone counts. The result
-        is passed to `bounds`, for as many ε as are wanted.
+        If δ is summed from tables (`direct`), the result has a column for each m; else only the first m counts. Pass
+        the result to `bounds`, for as many ε as are wanted.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
@@ -109,12 +109,12 @@ class DeltaEvaluator:
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns of a table: values of X near its mean, taken at m = 0, or at half for a kernel other than g(p) = p
+        # columns of a table: values of X near the mean of X, at m = 0, or at half for a kernel other than g(p) = p
         most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
         mean = others * s.flip_prob if world.kernel is None else others / 2.0
         low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
         columns = 2 * (high - low + 1) // spacing(world, most, tail).step
-        # rows: numbers of ones among the most submissions, from the smallest X to the largest
+        # rows: numbers of ones among the largest t submissions, from the smallest X to the largest X
         least, largest = world.shares(np.array([low, high + 1], dtype=np.float64)).ones.tolist()
         first = bernstein_window(most * least, most * least * (1.0 - least), most, tail).first
         last = bernstein_window(most * largest, most * largest * (1.0 - largest), most, tail).last
@@ -122,10 +122,10 @@ class DeltaEvaluator:
 
     @cached_property
     def submissions(self) -> SubmissionCounts:
-        """The numbers t of submissions at which δ is evaluated, with their weights; all t where sums are in full."""
+        """The numbers t of submissions at which δ is evaluated, with their weights; every t if sums are in full."""
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
-            # δ may gain e^ε₀ times what is truncated; e^-14 = 1e-6 of δ is left for it
+            # truncation may add e^ε₀ times the truncated probability to δ: allow it e^-14 = 1e-6 of δ
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
@@ -135,7 +135,7 @@ class DeltaEvaluator:
         """Bounds of δ(ε), each of shape (data sets, 2 directions); one array for each entry of `ends`.
 
         Args:
-            views: from `views`. ends: which bounds, in order: False for the lower one, True for the upper one.
+            views: the result of the method `views`. ends: which bounds, in order: False is the lower, True the upper.
         """
         coefficients = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
         if coefficients.keep == 0.0:
@@ -154,11 +154,11 @@ class DeltaEvaluator:
         return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
 
     def at(self, ones: int, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of the data set m = `ones`, in the direction that has the larger δ."""
+        """Bounds of δ(ε) in the data set m = `ones`, for the direction with the larger δ."""
         return self.deltas(self.views([ones]), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
-        """Which of the data sets m in `ones` has the largest δ just below ε; at ε itself all may be 0."""
+        """The m in `ones` whose data set has the largest δ just below ε; at ε itself every δ may be 0."""
         [upper] = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6), (True,))
         return ones[int(upper.max(axis=1).argmax())]
 
@@ -166,11 +166,11 @@ class DeltaEvaluator:
         """Two neighbouring ε between which the largest δ of the data sets m in `ones` falls to `delta`.
 
         Args:
-            low: smallest ε that is looked at. upper: whether the upper bound of δ is followed, else the lower one.
+            low: smallest ε that is looked at. upper: whether the upper bound of δ is followed, else the lower bound.
 
         Returns:
-            `above`, where the bound is above `delta`, and `below`, where it is not. Both are `low` if it is not above
-            `delta` at `low`; both are infinite if it is above at every ε.
+            `above`, where the bound is above `delta`, and `below`, where the bound is at most `delta`. Both are `low`
+            if the bound is at most `delta` at `low`; both are infinite if the bound is above `delta` at every ε.
         """
         if math.isinf(low):
             return Crossing(low, low)
@@ -201,10 +201,10 @@ class DeltaEvaluator:
     def _cross_tails(
         self, largest: Callable[..., float], delta: float, ones: Sequence[int], *, low: float, high: float
     ) -> Crossing:
-        """As `cross`, for tails, where an evaluation is expensive: a search on a rough curve narrows [low, high] first.
+        """The result of `cross` for tails, where an evaluation is expensive: a rough curve narrows [low, high] first.
 
         Args:
-            largest: the bound of δ that is followed, as a function of ε (and, optionally, of other views).
+            largest: the bound of δ that is followed, as a function of ε and, optionally, of what the learner may see.
         """
         if largest(low) <= delta:
             return Crossing(low, low)
@@ -221,7 +221,7 @@ class DeltaEvaluator:
 
 
 def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
-    """What the learner may see in the data sets with these m: of all of them from tables, of the first from tails."""
+    """What the learner may see in the data sets with these m: tables for all m, or tails for the first m alone."""
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
         return DirectViews.of(worlds, evaluator.submissions, sparse=True)
@@ -229,14 +229,14 @@ def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
 
 
 _single_views = lru_cache(maxsize=16)(_views)
-"""`_views` of one data set, cached for the next ε; at most some 10 MB each."""
+"""`_views` of one data set, cached for the next ε; each entry takes at most some 10 MB."""
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """ln of a rough δ, rounded down to a multiple of 8: sums may then be cut a small part below it.
+    """ln of a rough δ, rounded down to a multiple of 8, for which sums may then be truncated.
 
     Args:
-        attained: computes a lower bound of δ with sums cut for the δ whose ln is its argument.
+        attained: a function of ln δ': a lower bound of δ from sums that are truncated for δ'.
     """
     guess = -36.0
     for _ in range(6):

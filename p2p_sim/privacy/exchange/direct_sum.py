@@ -1,18 +1,21 @@
 """δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once.
 
+*Sources* are the users whose noisy bits submissions may carry. A *view* is what the learner sees: t submissions, k of
+them ones.
+
 **Sums over some X only.** How far apart may the values of X be at which a sum over X is evaluated? Let X be the
 number of noisy ones among N others. Let E be an event of the learner's view given t submissions; its probability is
 Σ_x f(x), f(x) = Pr[X = x and E]. Summing h f(x) over multiples x of h only is off by Σ φ(2πj/h), j = 1..h-1, where
 φ(w) = E[e^(iwX); E]: the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
 
-A user is *fetched* if a submission carries her label. Given who is fetched, E depends on the noisy bits of these users
-alone. A user is not fetched with probability q = (1-1/S)^t; she then multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw),
-of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], U being how many are not fetched. r^U is the probability
-that all members of a random set, which holds each user with probability 1-r, are fetched. A set of j users is fetched
-with probability at most (1-q)^j. If a further user is not fetched, each submission falls on the set with the larger
-probability j/(S-1), so the set is fetched no less often. Therefore the set is fetched no more often together with her
-than independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest
-of the h-1 terms has w = 2π/h.
+A user is *fetched* if a submission carries her label. Given who is fetched, E depends on the noisy bits of the fetched
+users alone. A user is not fetched with probability q = (1-1/S)^t; she then multiplies φ by 1-α + αe^(iw) or
+α + (1-α)e^(iw), of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U users are not fetched. r^U is the
+probability that all members of a random set, which holds each user with probability 1-r, are fetched. A set of j users
+is fetched with probability at most (1-q)^j. If a further user is not fetched, each submission falls on the set with the
+larger probability j/(S-1), so the set is fetched no less often. Therefore the set is fetched no more often together
+with her than independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The
+largest of the h-1 terms has w = 2π/h.
 """
 
 import math
@@ -39,26 +42,26 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
 from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
-"""By how much less ln of what the windows of k miss is than of what others miss, as their columns are normalised."""
+"""How far ln of the probability left out by windows of k lies below `log_tail`, since their columns are normalised."""
 _CELLS = 1_000_000
 """About how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""Largest column sum, over the number of its values k, up to which the weights are divided by it and not the column.
+"""Largest column sum, as a multiple of the column's number of values, by which the weights may be divided instead.
 
-Underflow of the weights grows by this factor."""
+Beyond it the column is divided. Underflow of the weights grows by this factor."""
 _TOGETHER = 150_000
 """Number of values below which all t are computed in one array, however different their windows are."""
 _BELOW = 16.0
-"""By how much less ln of the error of summing some X only must be than ln of a truncated probability."""
+"""How far ln of the error of summing some X only must lie below ln of a truncated probability."""
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class OtherUsers:
-    """The sources besides the target, as an observer knows them: the unknown bits that hide hers.
+    """The sources besides the target, as an observer knows them: their unknown bits hide the target's bit.
 
-    A submission carries the noisy bit of one of the S sources, each with probability 1/S. Of `zeros` others with label
-    0 and `ones` with label 1 the observer does not know the noisy bits; of the rest she does.
+    A submission carries the noisy bit of one of the S sources, each with probability 1/S. The observer does not know
+    the noisy bits of `zeros` others with label 0 and `ones` others with label 1; all further bits are known.
 
     Args:
         sources: S, at least 1 + zeros + ones + known_ones.
@@ -82,7 +85,7 @@ class OtherUsers:
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, the noisy ones among all sources but the target, at the multiples of `step` near its mean.
+        """The law of X, the noisy ones among all sources but the target, at multiples of `step` near the mean.
 
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values left out have a probability of at most
         6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
@@ -94,14 +97,14 @@ class OtherUsers:
         2L + 2L' + min(L, L') times 2^-1074.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
-        # flips among the ones, and among the zeros, with the relative error of either
+        # the laws of the flips among the ones and among the zeros, with their relative errors
         for users in (self.ones, self.zeros):
             mean, variance = users * alpha, users * alpha * (1.0 - alpha)
             low, high = bernstein_window(mean, variance, users, log_tail)
             reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
             error += (6.1 * reach + (high - low + 3)) * UNIT
             laws.append((low, binomial_pmf(low, high, users, alpha)))
-        # what the convolution of both adds to the error, and the values that it covers
+        # the error that the convolution of both laws adds, and the values of X that it covers
         (first, flipped), (low, risen) = laws
         shorter, longer = sorted((flipped[::-1], risen), key=len)
         error, tiny = error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
@@ -115,7 +118,7 @@ class OtherUsers:
         chosen = slice(low - start, high + 1 - start, step)
         if step == 1 or len(shorter) == 1:
             return NoisyOnes(low, np.convolve(flipped[::-1], risen)[chosen], error, tiny)
-        # the same sums as of the convolution, for the chosen values alone
+        # the convolution's sums, for the chosen values alone
         windows = sliding_window_view(np.pad(longer, len(shorter) - 1), len(shorter))
         return NoisyOnes(low, windows[chosen] @ shorter[::-1], error, tiny)
 
@@ -124,8 +127,8 @@ class OtherUsers:
 class NoisyOnes:
     """The law of X, the number of noisy ones among the sources but the target, on values a fixed step apart.
 
-    first: the smallest value. probabilities: (J,) of it and of the next ones, a step apart.
-    error: relative error of each. tiny: its absolute error by underflow, in units of 2^-1074.
+    first: the smallest value. probabilities: (J,) probabilities of this value and of the next values, a step apart.
+    error: relative error of each probability. tiny: its absolute error by underflow, in units of 2^-1074.
     """
 
     first: int
@@ -135,7 +138,7 @@ class NoisyOnes:
 
 
 class Spacing(NamedTuple):
-    """How far apart the values of X are at which a sum over X is evaluated, and the error of doing so.
+    """How far apart the values of X are at which a sum over X is evaluated, and the error of leaving out the rest.
 
     step: h, at least 1. skipped: largest absolute error of the probability of any event at this step.
     """
@@ -159,12 +162,12 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     decay = 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
     if decay <= 0.0:
         return Spacing(1, 0.0)
-    # h of ln h - decay sin²(π/h) = log_tail - 16: at first without ln h, then with that of the h before
+    # solve ln h - decay sin²(π/h) = log_tail - 16 for h: at first without ln h, then with ln of the previous h
     larger = math.pi * math.sqrt(decay / (_BELOW - log_tail))
     for _ in range(3):
         budget = _BELOW - log_tail + math.log(max(larger, 1.0))
         larger = math.pi / math.asin(math.sqrt(budget / decay)) if budget < decay else 1.0
-    # the h - 1 terms, rounded up
+    # the largest h at which the sum of the h - 1 terms, rounded up, is small enough
     for step in range(int(larger), 1, -1):
         exponent = decay * math.sin(math.pi / step) ** 2
         skipped = math.exp(math.log(step - 1.0) - exponent * (1.0 - 1e-9)) * (1.0 + 1e-9)
@@ -177,11 +180,11 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
 class DirectViews:
     """Tables of all that the learner may see, from which δ is summed: a row for each view, a column for each data set.
 
-    A view is (t submissions, k ones among them). a, b: (R, M) its probability given t, if the target's noisy bit is 0
-    and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ.
+    A view is (t submissions, k ones among them). a, b: (R, M) the view's probability given t, if the target's noisy bit
+    is 0 and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ.
     slack: relative error of a and b. tiny: their absolute error by underflow.
     lost: probability of views left out, added to the upper bound of δ.
-    missed: error of a sum of a or of b as values of X are left out; widens both bounds.
+    missed: error of a sum of a or of b because values of X are left out; widens both bounds.
     """
 
     a: Floats
@@ -198,14 +201,14 @@ class DirectViews:
         """Tabulate the views of these data sets, all with the same number of sources, for every t of `submissions`.
 
         There is no row for t = 0, where nothing is seen. The window of k leaves out less than 2 exp(log_tail), which is
-        `lost`. That of X leaves out `missed`, by which normalising makes the rest too large. A row is
-        Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j its relative error is at most that of the binomials,
-        (K+1) `VALUE_ERROR`, that of X, and (J+1)u for the sum. Underflow adds K + J times that of X, and 4JK times it
-        where weights are divided by sums of up to 4K.
+        `lost`. The window of X leaves out `missed`, by which normalising makes the rest too large. A row is
+        Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J values of j, the row's relative error has three parts:
+        (K+1) `VALUE_ERROR` of the binomials, the error of Pr[X = j], and (J+1)u for the sum. Underflow adds K + J times
+        the underflow of X, and 4JK times it where weights are divided by sums of up to 4K.
 
-        sparse: sum X at multiples of h only, h times each; all data sets must have as many users with unknown bits. A
-        probability is then off by what is skipped and by h times what the window of X leaves out. The window is
-        therefore chosen to leave out 1/h of the above.
+        sparse: sum over multiples of h only, h times each; all data sets must have equally many users with unknown
+        bits. A probability is then off by what is skipped and by h times what the window of X leaves out. The window is
+        therefore chosen to leave out 1/h of `missed`.
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -241,8 +244,8 @@ class DirectViews:
         Args:
             coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
             ends: which bounds: False for the lower one, True for the upper one.
-            starts: (G,) first rows of groups that are summed separately, with weight one; starts at 0. None: all rows
-                are one sum, with their weights.
+            starts: (G,) first rows of groups that are summed separately, with weight one; the first entry is 0. None:
+                all rows are one sum, with their weights.
 
         Returns:
             One array (M data sets, 2 directions) for each entry of `ends`, or (G, M, 2) with `starts`.
@@ -277,14 +280,14 @@ class TableRows(NamedTuple):
 
 
 def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
-    """For each t in `counts`, an array (2, t + 1, worlds): the probability of k = 0..t ones among t submissions.
+    """Yield for each t in `counts` an array (2, t + 1, worlds): the probability of k = 0..t ones among t submissions.
 
     The first axis is the target's noisy bit, 0 or 1. worlds: the other users of each data set.
     """
     laws = [world.noisy_ones(-math.inf) for world in worlds]
     for t in counts:
-        for table in _tables(worlds[0], [t], laws, -math.inf, 1):
-            yield np.stack([table.a, table.b])
+        [table] = _tables(worlds[0], [t], laws, -math.inf, 1)
+        yield np.stack([table.a, table.b])
 
 
 def _tables(
@@ -295,7 +298,7 @@ def _tables(
     A row of A is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; B has j + 1 in
     place of j. k runs over all values that matter for any t of the group; above t the probability is 0.
 
-    laws: the law of X for each data set, at multiples of `step`. world: gives S and the kernel, the same for all.
+    laws: the law of X for each data set, at multiples of `step`. world: gives S and the kernel of all data sets.
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(laws, key=lambda law: law.first).first

@@ -1,4 +1,4 @@
-"""The exchange with K-ary randomised response, for the learner.
+"""The learner's accountant for the exchange with K-ary randomised response.
 
 A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise. The uniform
 ones hide the target's label whatever the others' labels are (`blanket`): δ(ε) is at most
@@ -8,12 +8,11 @@ ones hide the target's label whatever the others' labels are (`blanket`): δ(ε)
 with V the number of users whose label is submitted. Y is keep/α' or -lose/α' with probability α' = α/(K-1) each,
 1 - e^ε with probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
 
-The lower end is that of one data set and of statistics that the learner can compute (`kary_lower_end`).
+The lower bound of δ(ε) comes from one data set and from statistics that the learner can compute (`kary_lower_end`).
 """
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, share_of, some
@@ -34,10 +33,10 @@ from p2p_sim.privacy.randomized_response import (
 from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
 
 VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
-"""Blocks into which the law of V is cut; fewer blocks (of V, and of uniform labels) for a first search; how many of the
-likeliest blocks of V are summed first to see whether δ is too large."""
+"""VISITED: blocks into which the law of V is cut. COARSE: fewer blocks, of V and of uniform labels, for a first search.
+LIKELIEST: how many of the likeliest blocks of V are summed first to see whether δ is too large."""
 ENUMERATED = 2_000_000
-"""Most pairs of noisy and released class counts, and most noisy class counts, for which δ is enumerated exactly."""
+"""Most pairs of class counts (noisy, submitted), and most noisy class counts, for which δ is enumerated exactly."""
 LARGEST_CLUSTER = 1_000_000
 
 
@@ -47,7 +46,7 @@ class KaryExchange(Accountant):
 
     Args:
         cluster_size: n, at least 2.
-        flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K]; a flipped label is each of the K-1 other classes equally likely.
         sampling_rate: θ in [1e-300, 1].
         num_classes: K, at least 2.
     """
@@ -75,19 +74,20 @@ class KaryExchange(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀: ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the learner's δ(ε), the largest over all data sets and directions.
 
-        Small clusters are summed exactly. In others one data set attains the lower end; the upper end is proved.
+        In small clusters δ(ε) is summed exactly. In larger ones the lower bound is attained by one data set, and the
+        upper bound is proved.
         """
         check_epsilon(epsilon)
-        if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
+        if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         capped = self._capped(epsilon)
-        if self.flip_prob == 0.0:  # whether anybody submits the target's label, as for two classes
+        if self.flip_prob == 0.0:  # δ is the probability that anybody submits the target's label, as for two classes
             return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
         if self.enumerable:
             summed = delta_by_summation(
@@ -97,7 +97,7 @@ class KaryExchange(Accountant):
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper bound of `delta(epsilon)` alone, which is faster: the lower one is not computed."""
+        """The upper bound of `delta(epsilon)`, computed without the lower one, which takes longer."""
         check_epsilon(epsilon)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
             return self.delta(epsilon).upper
@@ -110,10 +110,9 @@ class KaryExchange(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of the smallest ε at which the learner's (ε, δ) holds for all data sets; at most ε₀."""
         check_delta(delta)
-        local = local_epsilon(self.flip_prob, self.num_classes)
-        # ε₀ where the noise alone is all that is known, 0 where δ(0) is small enough, else by search
-        bracket, basis = Bracket(0.0, local), self.basis
-        if self.certified_delta(min(local, LARGEST_EPSILON)) > delta:
+        # ε₀ where only the noise is known to protect, 0 where δ(0) is small enough, else by search
+        bracket, basis = Bracket(0.0, self.pure_epsilon), self.basis
+        if self.certified_delta(min(self.pure_epsilon, LARGEST_EPSILON)) > delta:
             basis = "local randomizer alone"
         else:
             bracket = Bracket(0.0, 0.0) if self.certified_delta(0.0) <= delta else _epsilon(self, delta)
@@ -130,7 +129,7 @@ class KaryExchange(Accountant):
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
 
-        A coarser upper bound, or a part of the sum, is computed first, as it often decides.
+        A coarser upper bound and a part of the sum are computed first, since they often decide.
         """
         check_epsilon(epsilon)
         check_delta(delta)
@@ -154,11 +153,11 @@ class KaryExchange(Accountant):
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) for any number of submissions: that of all n noisy labels, shuffled."""
+        """Upper bound of δ(ε) for any number of submissions: δ(ε) of all n noisy labels, shuffled."""
         return self._walk(epsilon).delta()
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε) from the uniform noisy labels that hide the target's.
+        """Upper bound of δ(ε) from the uniform noisy labels that hide the target's label.
 
         Args:
             values: most blocks into which V, the number of users whose label is submitted, is cut.
@@ -167,16 +166,19 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """The part of the sum `_blanket(epsilon)` over the likeliest values of V: never above the whole sum."""
+        """A part of the sum `_blanket(epsilon)`, over the likeliest values of V; never above the whole sum."""
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
-        """(V, probability), V how many users' labels are submitted, in at most about `values` blocks, rounded up."""
+        """Pairs (V, probability) for V, the number of users whose label is submitted; about `values` pairs at most.
+
+        Each pair stands for a block of values of V and counts as its largest V; probabilities are rounded up.
+        """
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
-        """The bound of `blanket` for this exchange at ε; γ, the share of uniform labels, is rounded down."""
+        """The bound of `blanket` for this exchange at ε; γ, the probability of a uniform label, is rounded down."""
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
         growth = math.expm1(min(epsilon, LARGEST_EPSILON))
@@ -193,27 +195,27 @@ class KaryExchange(Accountant):
         )
 
     def _attained(self, epsilon: float) -> float:
-        """A lower bound of δ(ε): that of one data set in which the learner sees only a statistic of her view."""
-        laws = _statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
+        """A lower bound of δ(ε), from one data set and a learner who sees only a statistic of the submissions."""
+        laws = statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)
 
 
 class ShuffledLabels(KaryExchange):
-    """Privacy of a label among K classes for any number of submissions: the upper bound for all noisy labels, shuffled.
+    """Privacy of a label among K classes for any number of submissions: the bound for all noisy labels, shuffled.
 
     The lower bound is 0.
     """
 
     basis = "bound for shuffled labels, every data set"
-    enumerable = False  # the exact figure is that of at most one submission a user
-    _exposure = 1.0  # somebody may well submit the target's label
+    enumerable = False  # the exact sum is for at most one submission per user
+    _exposure = 1.0  # somebody may submit the target's label with any probability
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε), whatever `values` and `blocks` are: that of all noisy labels, shuffled."""
+        """Upper bound of δ(ε), whatever `values` and `blocks` are: δ(ε) of all noisy labels, shuffled."""
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:
-        """0: there is no sum of which a part could be taken."""
+        """0, since no part of a sum is quicker than the whole bound."""
         return 0.0
 
     def _attained(self, epsilon: float) -> float:
@@ -224,13 +226,13 @@ class ShuffledLabels(KaryExchange):
 class FetchedLabels(KaryExchange):
     """Privacy of a label among K classes where exactly t submissions each carry the noisy label of a uniform user.
 
-    An upper bound; the lower one is 0.
+    The lower bound of δ(ε) is 0.
 
     submissions: t, at least 0; may be more than n.
     """
 
     submissions: int = 0
-    enumerable = False  # the exact figure is that of t ~ Bin(n, θ)
+    enumerable = False  # the exact sum is for t ~ Bin(n, θ)
 
     @property
     def _exposure(self) -> float:
@@ -243,13 +245,10 @@ class FetchedLabels(KaryExchange):
         return 0.0
 
 
-_statistics = lru_cache(maxsize=64)(statistics)
-
-
 @disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
-    """Bounds of ε at `delta`, by bisection; δ(0) must be above `delta`, and δ of the largest ε must not."""
-    high = min(local_epsilon(exchange.flip_prob, exchange.num_classes), LARGEST_EPSILON)
+    """Bounds of ε at `delta`, by bisection; δ(0) must be above `delta`, and δ at the largest ε at most `delta`."""
+    high = min(exchange.pure_epsilon, LARGEST_EPSILON)
     if exchange.enumerable:
         low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)
         lower = low * (1.0 - 1e-6)

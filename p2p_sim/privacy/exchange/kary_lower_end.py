@@ -1,9 +1,9 @@
-"""Lower bounds of δ for the exchange with K classes: one data set and a statistic of the view, by Fourier series.
+"""Lower bounds of δ for the exchange with K classes: the law of a statistic in one data set, by Fourier series.
 
-All others hold a third class z; the target's label changes from x to x'. Of the t ~ Bin(n, θ) submissions let k say x
-and k' say x'. Any statistic d = w k - w' k' is a post-processing of the view, so its hockey-stick
-divergence is a lower bound. Given the noisy labels, of which N are x and N' are x', each user adds independently w with
-probability θN/n, -w' with θN'/n, else 0:
+In this data set all others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ)
+submissions let k be x and k' be x'. Any statistic d = w k - w' k' is a post-processing of the submissions, so its
+hockey-stick divergence is a lower bound of δ. Given the noisy labels, of which N are x and N' are x', each user adds
+independently w with probability θN/n, -w' with θN'/n, else 0:
 
     E e^(iud) = (1 + θ N/n (e^(iwu) - 1) + θ N'/n (e^(-iw'u) - 1))^n.
 
@@ -18,6 +18,7 @@ are averaged); `_DOUBT` charges four times that for each of the M probabilities.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,25 +27,26 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.binomial_windows import UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf
 
 LOG_TAIL = -42.0
-"""ln of the probability that either side of a window leaves out."""
+"""ln of the probability that a window of values leaves out on either side."""
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
-"""(w, w') of the statistics that are tried."""
+"""The pairs (w, w') of the statistics that are tried."""
 MOST = 40_000_000
-"""Most products of noisy counts and frequencies for one statistic; one that needs more is not computed."""
+"""Most products of a pair (N, N') and a frequency for one statistic; a statistic that needs more is not computed."""
 LOG_NOTHING = -50.0
 """ln of the size below which a term of the series is left out. Each such term adds to the stated error.
 
 If |1 + z| < 1/2, the term is below (0.51)^200."""
 _DOUBT = 4.0
-"""Factor of the stated error of a value of the series over what was measured and proved."""
+"""Factor by which the stated error of a value of the series exceeds the measured and proved error."""
 Complex = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """The law of a statistic of the learner's view under the target's two labels.
+    """The law of a statistic of the submissions under each of the target's two labels.
 
-    first, second: (M,) probabilities of its values under either label. error: largest error of a sum of some of them.
+    first, second: (M,) probabilities of the statistic's values if the target's label is x, and if it is x'.
+    error: largest error of a sum of any of these probabilities.
     """
 
     first: Floats
@@ -61,10 +63,11 @@ class Statistic:
         return max(0.0, max(sums) * (1.0 - 1e-12) - (1.0 + grow) * self.error)
 
 
+@lru_cache(maxsize=64)
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
     """The laws of the statistics w k - w' k', (w, w') in `WEIGHTS`, for lower bounds of δ in a cluster of `users`.
 
-    Those that take too long are left out; the list is empty for two classes.
+    Statistics that take too long are left out; the list is empty for two classes.
     """
     if num_classes < 3:
         return []
@@ -73,10 +76,10 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of d = up·k - down·k', k and k' being how many submissions say x and x'; None if it takes too long."""
+    """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long."""
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
-    # M values, the statistic modulo M, that hardly any fall together; those that do lower the bound only
+    # M = `width` values of the statistic modulo M; hardly any two values fall together, and if so the bound only falls
     reach = 9.0 * math.sqrt((up + down) * 2.0 * (users * flipped * rate)) + 24.0
     width = 1 << math.ceil(math.log2(min(2.0 * reach, (up + down) * users + 2.0)))
     frequencies = width // 2 + 1
@@ -93,7 +96,7 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
             continue
         for kind, own in (("up", rise), ("down", fall), ("none", 0.0)):
             series[kind][index] = weights @ _power(1.0 + (moved + own), users)
-    # back to probabilities; the target's label x shows as x with 1 - α, and as each other class with α'
+    # back to probabilities; label x becomes the noisy label x with 1 - α, and each other class with α'
     laws = {kind: np.fft.irfft(np.conj(values), width) for kind, values in series.items()}
     true, rest = 1.0 - flip_prob, (classes - 2) * flipped
     first = true * laws["up"] + flipped * laws["down"] + rest * laws["none"]
@@ -113,9 +116,9 @@ def _power(base: Complex, n: int) -> Complex:
 
 
 class CountPairs(NamedTuple):
-    """The joint law of (N, N'), how many of the others' noisy labels are x and x'.
+    """The joint law of (N, N'), where N of the others' noisy labels are x and N' are x'.
 
-    counts: (2, pairs) values. probabilities: (pairs,). missing: probability of the pairs left out.
+    counts: (2, pairs) values of N and N'. probabilities: (pairs,). missing: probability of the pairs left out.
     """
 
     counts: Floats
@@ -126,14 +129,14 @@ class CountPairs(NamedTuple):
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
     """The law of (N, N') among the others, each of whose noisy labels is x or x' with probability α' = `flipped`.
 
-    A class whose weight (`up` for x, `down` for x') is 0 does not matter: its count is set to 0.
+    The count of a class whose weight (`up` for x, `down` for x') is 0 is set to 0.
     """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)
         alone = np.arange(low, high + 1.0)
         pair = (alone, np.zeros(alone.size)) if up else (np.zeros(alone.size), alone)
         return CountPairs(np.array(pair), binomial_pmf(low, high, others, flipped), 2.0 * math.exp(LOG_TAIL))
-    # s of both classes, each of which is of the first with probability 1/2
+    # s noisy labels are x or x', each of them x with probability 1/2
     both = 2.0 * flipped
     low, high = bernstein_window(others * both, others * both * (1.0 - both), others, LOG_TAIL)
     parts: list[Floats] = []

@@ -9,7 +9,7 @@ True
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,30 +19,23 @@ from p2p_sim.privacy.bound import LARGEST_CLUSTER, Bracket, PrivacyBound, check_
 from p2p_sim.privacy.composition_lower_end import AttainedPair
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
+from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import LEARNER
 
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
-"""Most submissions for which `privacy_loss_pmfs` tabulates the view."""
+"""Most submissions for which `privacy_loss_pmfs` tabulates what the learner may see."""
 LARGEST_PAIR = 2048
-"""Most submissions for which `attained_pair` computes the laws of one data set's view."""
+"""Most submissions for which `attained_pair` computes the laws of what the learner sees in one data set."""
 _PAIR_TAIL = -50.0
-"""ln of the probability that those laws may leave out."""
-
-
-class DataSets(Protocol):
-    """The exchange in one cluster as the learner sees it: bounds of its ε and δ over all data sets."""
-
-    def epsilon(self, delta: float) -> Bracket: ...
-    def profile(self, epsilons: Sequence[float]) -> list[Bracket]: ...
-    def satisfies(self, epsilon: float, delta: float) -> bool: ...
+"""ln of the probability that the laws of `attained_pair` may leave out."""
 
 
 @dataclass(frozen=True)
 class OneCluster(Accountant):
-    """Base of accountants that state bounds of the learner's ε and δ over all data sets of one cluster.
+    """Base of the learner's accountants for one cluster: ε and δ hold for all data sets.
 
     cluster_size: n. flip_prob: α. sampling_rate: θ.
     """
@@ -55,8 +48,12 @@ class OneCluster(Accountant):
 
     @property
     @abstractmethod
-    def setting(self) -> "DataSets":
-        """The exchange as the learner sees it, which computes the bounds."""
+    def setting(self) -> ClusterExchange | MajorityCluster:
+        """The model of the exchange, with all rounds together, that computes the bounds."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Lower and upper bound of δ(ε), the largest hockey-stick divergence over all neighbouring data sets."""
+        return self.profile([epsilon])[0]
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of the smallest ε at which (ε, δ) holds for all pairs of neighbouring data sets; δ in (0, 1)."""
@@ -73,7 +70,7 @@ class OneCluster(Accountant):
         )
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """For each ε, lower and upper bound of the learner's δ(ε) over all data sets; faster than one by one."""
+        """Lower and upper bound of the learner's δ(ε) over all data sets, for each ε; faster than one call per ε."""
         for epsilon in epsilons:
             check_epsilon(epsilon)
         return self.setting.profile(epsilons)
@@ -86,14 +83,14 @@ class OneCluster(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀: ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
         return local_epsilon(self.flip_prob)
 
 
 class ViewLaws(NamedTuple):
-    """Two laws of the learner's view in one data set: if the target's label is 0, and if it is 1.
+    """Two laws of what the learner sees in one data set: if the target's label is 0, and if it is 1.
 
-    Each is {(submissions t, ones among them k): probability}.
+    Each law is {(t submissions, k ones among them): probability}.
     """
 
     label_zero: dict[tuple[int, int], float]
@@ -108,8 +105,9 @@ class LabelExchange(OneCluster):
         cluster_size: n, users in the cluster, at least 2.
         flip_prob: α, 0 or in [1e-300, 1/2].
         sampling_rate: θ in [1e-300, 1].
-        rounds: R, exchanges with the same noisy labels and fresh peers, at least 1. Together they are one exchange with
-            t ~ Bin(Rn, θ) submissions. They must not be composed as independent mechanisms: noise is not fresh.
+        rounds: R, how many exchanges with the same noisy labels and fresh peers take place, at least 1. All R together
+            are one exchange with t ~ Bin(Rn, θ) submissions. Never compose rounds as independent mechanisms: their
+            noise is not fresh.
     """
 
     requires = LEARNER
@@ -124,25 +122,20 @@ class LabelExchange(OneCluster):
 
     @property
     def setting(self) -> ClusterExchange:
-        """The exchange as the learner sees it, all rounds together, which computes the bounds."""
+        """The model of the exchange, with all rounds together, that computes the bounds."""
         n = self.cluster_size
         return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
-
-    def delta(self, epsilon: float) -> Bracket:
-        """Lower and upper bound of δ(ε): the largest hockey-stick divergence over all neighbouring data sets."""
-        check_epsilon(epsilon)
-        return self.setting.delta(epsilon)
 
     @property
     def basis(self) -> str:
         """In words, how the bounds of this cluster are computed, for reports."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
-    def privacy_loss_pmfs(self, ones: int) -> "ViewLaws":
-        """The laws of the learner's view under either label of the target, in one data set.
+    def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
+        """The laws of what the learner sees under either label of the target, in one data set.
 
-        The two tables determine δ(ε) there; dp-accounting takes the logarithms of their probabilities. Its default
-        `symmetric=True` looks at one direction only, and both directions matter here.
+        The two tables determine δ(ε) of this data set. The library dp-accounting takes the logarithms of the
+        probabilities. Its default `symmetric=True` looks at one direction only, and both directions matter here.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.
@@ -162,10 +155,10 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of (submissions t, ones among them) if all others hold label 0, for lower bounds of compositions.
+        """The laws of (t submissions, ones among them) if all others hold label 0, for lower bounds of compositions.
 
-        None above `LARGEST_PAIR` submissions or without flips. Neighbouring t are merged: the learner is taken to see
-        only as many submissions as the smallest t of a block.
+        None above `LARGEST_PAIR` submissions, and for α = 0. Neighbouring values of t form a block: the learner is
+        taken to see only as many submissions as the smallest t of the block.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:
@@ -174,11 +167,11 @@ class LabelExchange(OneCluster):
         submissions = SubmissionCounts.of(
             trials, self.sampling_rate, self.cluster_size, log_tail=_PAIR_TAIL, log_delta=_PAIR_TAIL
         )
-        # probabilities of (t, k) given the target's noisy bit; where t = 0 nothing is seen
+        # probabilities of (t, k) given the target's noisy bit; t = 0, where nothing is seen, has no row in `views`
         views = DirectViews.of([world], submissions)
         a, b = views.a[:, 0] * views.lower, views.b[:, 0] * views.lower
         nothing = submissions.lower[np.array(submissions.counts) == 0]
-        # her bit is her label with probability 1 - α
+        # the target's noisy bit is her label with probability 1 - α
         label_zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])
         label_one = np.concatenate([nothing, alpha * a + (1.0 - alpha) * b])
         return AttainedPair(label_zero, label_one, views.slack + views.missed + views.lost + 1e-14)

@@ -1,9 +1,9 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
 A data set is m, how many of the other S - 1 users hold label 1; m up to half suffices. δ of any m is a lower bound. For
-the upper bound tell the learner the noisy bits of b others. We choose which. So for every data set from m' to m' + b an
-exchange remains in which m' of the other S - 1 - b hold label 1. A kernel gives the probability that a submission is a
-1; those of all these data sets are dominated by one `dominating_kernel`, p̃:
+the upper bound tell the learner the noisy bits of b others: we *reveal* b bits, and choose whose. So for every data set
+from m' to m' + b an exchange remains in which m' of the other S - 1 - b hold label 1. A *kernel* gives the probability
+that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels of all these exchanges:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
@@ -24,15 +24,11 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, Variances, Views, rough_log_delta
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.exchange.majority_kernel import (
-    Kernel,
-    SmoothKernel,
-    dominating_kernel,
-)
+from p2p_sim.privacy.exchange.majority_kernel import Kernel, SmoothKernel, dominating_kernel
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
-"""Relative increase of ε above that of the worst data set, so that fewer data sets need an evaluation."""
+"""Relative increase of ε above the ε of the worst data set, so that fewer data sets need an evaluation."""
 EXHAUSTIVE = 256
 """Most sources for which every data set is evaluated."""
 _BATCH = 24
@@ -42,13 +38,13 @@ _LOOKS = 9
 _WIDEST = 0.05
 """Largest share of the sources whose noisy bits are revealed."""
 _SMALLEST = 2000
-"""At least one in so many sources is revealed, so that no more data sets than this are evaluated."""
+"""The bits of at least one in this many sources are revealed, so that at most this many data sets are evaluated."""
 _COARSE = 0.25
-"""By what share δ may change among numbers of submissions that are summed as one, for upper bounds with room."""
+"""Share by which δ may change among numbers of submissions that are summed as one, for upper bounds with room."""
 
 
 class BlockEvaluator(DeltaEvaluator):
-    """An evaluator of δ that always uses tail probabilities: faster than tables for one data set at few ε."""
+    """An evaluator of δ that always uses tail probabilities, which are faster than tables for one data set at few ε."""
 
     direct = False
 
@@ -71,7 +67,7 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """What the learner may see in the data sets `ones`, computed once."""
+        """What the learner may see in the data sets `ones`, for the evaluator."""
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
@@ -82,12 +78,12 @@ class DataSetBlock:
 
 @dataclass(frozen=True)
 class MajoritySources(Sources):
-    """An exchange in which a submission is a 1 with a probability that the `kernel` gives by the number of noisy ones.
+    """An exchange in which a `kernel` gives the probability that a submission is a 1, by the number of noisy ones.
 
     Args:
-        sources, flip_prob, trials, rate: as of `ClusterExchange`.
-        kernel: of the submissions.
-        requests: most peers whom a submitter asks; None: any number. Bounds the chance that somebody asks the target.
+        sources, flip_prob, trials, rate: as in `ClusterExchange`.
+        kernel: the kernel.
+        requests: most peers whom a submitter asks, to bound the probability that somebody asks the target; None: any.
     """
 
     kernel: Kernel
@@ -99,7 +95,7 @@ class MajoritySources(Sources):
 
     @property
     def exposed(self) -> Bracket:
-        """Bounds of the probability that some submission depends on the target; the lower one is 0."""
+        """Bounds of the probability that some submission depends on the target's bit; the lower bound is 0."""
         asks = 1.0
         if self.sources > 1 and self.requests is not None:
             asks = some(1.0 / self.sources, self.requests)
@@ -113,7 +109,7 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """D S/t and α(1-α), D = g(1-g)/g'² at the mean share of noisy ones for m = `ones`; only guides searches."""
+        """D S/t and α(1-α), D = g(1-g)/g'² at the mean share of noisy ones for m = `ones`; they only guide searches."""
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
@@ -125,7 +121,7 @@ class MajorityCluster(MajoritySources):
         local, log_delta = local_epsilon(self.flip_prob), math.log(delta)
         if local == 0.0:
             return Bracket(0.0, 0.0)
-        # ε of the worst data set that was looked at, raised where others shall need fewer looks
+        # ε of the worst data set that was looked at, in large clusters raised so that others need fewer evaluations
         exact = DeltaEvaluator(self, log_delta)
         worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False).above)
         lower = exact.cross([worst], delta, 0.0, upper=False).above
@@ -150,7 +146,7 @@ class MajorityCluster(MajoritySources):
         return Bracket(min(lower, local), min(upper, local))
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """For each ε, bounds of the learner's δ(ε), the largest over all data sets and both directions."""
+        """For each ε, bounds of the learner's largest δ(ε) over all data sets and both directions."""
         local = local_epsilon(self.flip_prob)
         inside = [epsilon for epsilon in epsilons if epsilon < local]
         if not inside:
@@ -163,7 +159,7 @@ class MajorityCluster(MajoritySources):
         def holds(block: DataSetBlock) -> bool:
             if not block.smallest:
                 return all(block.delta(epsilon) <= bracket.upper for epsilon, bracket in brackets.items())
-            # nothing smaller can be tried: δ is raised to that of the block
+            # no smaller block can be tried: δ is raised to the δ of this block
             for epsilon, bracket in brackets.items():
                 own = block.evaluator.deltas(block.views, epsilon)
                 lower = 0.0 if block.revealed else own.lower
@@ -188,7 +184,7 @@ class MajorityCluster(MajoritySources):
     def raised(self, delta: Bracket) -> Bracket:
         """δ with its upper bound raised in large clusters, so that fewer other data sets need an evaluation.
 
-        Raised about as much as δ falls if ε grows by `ROOM`, since ln δ is about -ε² V/2.
+        The bound is raised by about as much as δ falls if ε grows by `ROOM`, since ln δ is about -ε² V/2.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -205,7 +201,7 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m with the largest δ just below ε: of all in a small cluster, of `_LOOKS` of them in a large one."""
+        """The m with the largest δ just below ε: among all m in a small cluster, among `_LOOKS` m in a large one."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
@@ -215,10 +211,10 @@ class MajorityCluster(MajoritySources):
         """Whether all data sets up to half are certified, block by block; False if a smallest block is not.
 
         Args:
-            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: the V that blocks need, as a share of the smallest V of a data set.
+            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller block is tried.
+            share: the V (see the module) that blocks need, as a share of the smallest V of a data set.
         """
-        # all data sets before `first` are certified; `trust` is the part of b that is tried
+        # all data sets before `first` are certified; `trust` is the part of the `revealable` bits that is tried as b
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
         needed = share * min(sum(self.variances(m)) for m in {0, *np.linspace(0, self._half, 64).astype(int).tolist()})
         while first <= self._half:
@@ -250,7 +246,7 @@ class MajorityCluster(MajoritySources):
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
         """The block of m = `first` to `first` + b, b = `revealed`; None if b is too small or no kernel dominates.
 
-        log_delta: ln of the δ of interest. smallest: as of `DataSetBlock`.
+        log_delta: ln of the δ of interest. smallest: as in `DataSetBlock`.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
@@ -276,16 +272,11 @@ class MajorityCluster(MajoritySources):
         )
         evaluator = BlockEvaluator(sources, log_delta, _COARSE)
         return DataSetBlock(
-            first=first,
-            last=first + revealed,
-            ones=(first,),
-            evaluator=evaluator,
-            revealed=revealed,
-            smallest=smallest,
+            first=first, last=first + revealed, ones=(first,), evaluator=evaluator, revealed=revealed, smallest=smallest
         )
 
     def _log_delta(self, epsilon: float) -> float:
-        """ln of a rough δ(ε) of the worst data set: sums may be cut a small part below it."""
+        """ln of a rough δ(ε) of the worst data set, for which sums may be truncated."""
 
         def attained(guess: float) -> float:
             exact = DeltaEvaluator(self, guess)

@@ -1,11 +1,12 @@
 """The accountant of an exchange in which users submit the majority of several peers' noisy labels.
 
-Each user asks k peers, k odd and perhaps drawn, and submits the majority of their noisy labels with probability θ. The
-mathematics is in `majority_kernel` (how it differs from the label exchange) and `majority_cluster` (all data sets).
+Each user asks k peers and submits the majority of their noisy labels with probability θ; k is odd, and fixed or drawn.
+`majority_kernel` proves what differs from the label exchange, `majority_cluster` bounds δ over all data sets.
 
-**Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀ holds for
-every observer; for an eavesdropper it is exact (`Eavesdropper`). A peer who does not see the release knows the target's
-noisy label if she asked for it (`Peer`). For a coalition see `rivals.majority_coalition`.
+**Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀, the ε of the
+noisy label alone, holds for every observer; for an eavesdropper it is exact (`Eavesdropper`). A peer who does not see
+the release knows the target's noisy label only if she asked for it (`Peer`). For a coalition see
+`rivals.majority_coalition`.
 
 >>> from p2p_sim.privacy import MajorityExchange
 >>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from p2p_sim.privacy.binomial_windows import LEAST
-from p2p_sim.privacy.bound import Bracket, check_delta, check_positive_epsilon, check_range, plain_arguments
+from p2p_sim.privacy.bound import check_delta, check_positive_epsilon, check_range, plain_arguments
 from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
 from p2p_sim.privacy.exchange.label_exchange import LARGEST_ROUNDS, OneCluster
@@ -28,7 +29,7 @@ from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
 ELSEWHERE = "users submit the majority of several labels"
-"""Why only the noise on a label is accounted for where anything can fail."""
+"""The reason, for reports, why with faults only the noise on a label protects."""
 PeerWeights = tuple[tuple[int, float], ...]
 """(k, probability) for each number k of peers that a user may ask."""
 Peers = int | Mapping[int, float] | PeerWeights
@@ -44,9 +45,10 @@ class MajorityExchange(OneCluster):
         cluster_size: n, users in the cluster, 2 to 1,000,000.
         flip_prob: α in [1e-300, 1/2].
         sampling_rate: θ in [1e-300, 1].
-        peers: k, odd, up to 41; or the probability of each k, of which every user draws her own. 1 is the label
+        peers: k, odd, up to 41; or the probability of each k, from which every user draws her own k. k = 1 is the label
             exchange.
-        rounds: R, exchanges with memoised noisy labels and fresh peers: one with t ~ Bin(Rn, θ) submissions.
+        rounds: R, how many exchanges with the same noisy labels and fresh peers take place. All R together are one
+            exchange with t ~ Bin(Rn, θ) submissions.
     """
 
     requires = MAJORITY
@@ -64,7 +66,7 @@ class MajorityExchange(OneCluster):
 
     @property
     def setting(self) -> MajorityCluster | ClusterExchange:
-        """The exchange as the learner sees it, which computes the bounds; for k = 1 that of the label exchange."""
+        """The model of the exchange that computes the bounds; for k = 1 the model of the label exchange."""
         n, weights = self.cluster_size, peer_weights(self.peers)
         if weights == ((1, 1.0),):
             return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
@@ -78,10 +80,6 @@ class MajorityExchange(OneCluster):
             requests=kernel.requests,
         )
 
-    def delta(self, epsilon: float) -> Bracket:
-        """Lower and upper bound of δ(ε): the largest hockey-stick divergence over all neighbouring data sets."""
-        return self.profile([epsilon])[0]
-
     @property
     def basis(self) -> str:
         """In words, how the bounds of this cluster are computed, for reports."""
@@ -91,9 +89,9 @@ class MajorityExchange(OneCluster):
 class PluralityExchange(ShuffledLabels):
     """Privacy of one user's label among K classes where users submit the plurality of peers' noisy labels.
 
-    The learner sees a post-processing of all noisy labels, shuffled: peers are drawn uniformly, and a coin breaks ties.
-    So the bound is that of shuffled labels, at most ε₀, for any numbers of peers and of submissions; the sampling rate
-    does not matter.
+    What the learner sees can be computed from all noisy labels, shuffled: peers are drawn uniformly, and a coin breaks
+    ties. So the bound for shuffled labels holds, at most ε₀, for any numbers of peers and of submissions and for any
+    sampling rate.
     """
 
     requires = PLURALITY
@@ -104,7 +102,7 @@ def peer_weights(peers: Peers) -> PeerWeights:
     """`peers` as (k, probability) pairs, k ascending, without those of probability 0.
 
     Raises:
-        ValueError: some k is even or too large, or the probabilities do not sum to one.
+        ValueError: some k is even or too large, a probability lies outside [0, 1], or they do not sum to one.
     """
     pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
     for k, weight in pairs:
@@ -124,11 +122,12 @@ def calibrate_majority(
 ) -> float:
     """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
-    δ does not increase in α, as for the label exchange: more flips are a post-processing of the target's bit and a
+    Bisection is correct, since δ does not increase in α: more flips are a post-processing of the target's bit and a
     mixture over the others' labels.
 
     Args:
-        sizes: of the clusters, each at least 2. sampling_rate: θ. peers: k or its law. epsilon, delta: the target.
+        sizes: cluster sizes, each at least 2. sampling_rate: θ. peers: k, or the probability of each k.
+        epsilon, delta: the target.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)

@@ -1,17 +1,19 @@
 """Kernels: the probability that a submission is a 1, as a function of how many of all users' noisy labels are 1.
 
 A user asks k peers, k odd, uniformly with replacement, herself included. If N of the n noisy labels are ones, her
-submission is a one with probability g_k(N/n), g_k(p) = Pr[Bin(k, p) > k/2]; if k is drawn first, with a mixture g of
-these. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p), and given N submissions are independent. The label exchange is
-k = 1, where g(p) = p.
+submission is a one with probability g_k(N/n), g_k(p) = Pr[Bin(k, p) > k/2]. If k is drawn first, the probability is
+g(N/n), where g is a mixture of the g_k. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p). Given N, submissions are
+independent. The label exchange is k = 1, where g(p) = p.
 
-**What needs no more than that g increases.** The number of ones among t submissions is sufficient; the binomial kernel
-is totally positive in (ones, N), so that B/A is monotone and the best event of the learner is "fewer than so many
-ones" or its complement; δ given t does not decrease in t; fresh peers in further rounds are further submissions. By
-g(1-p) = 1 - g(p) data sets mirror. A sum over some X only (`direct_sum`) asks whose bits a view depends on: k t peers.
+**Most facts of the label exchange need only that g increases.** Let A and B be the laws of the number of ones among t
+submissions if the target's noisy bit is 0 and 1. This number is a sufficient statistic. The binomial kernel is totally
+positive in (ones, N), so that B/A is monotone, and the learner's best event is "fewer than so many ones" or its
+complement. δ given t does not decrease in t. Fresh peers in further rounds are further submissions. By
+g(1-p) = 1 - g(p), swapping the labels maps data sets onto each other. A sum over some X only (`direct_sum`) uses how
+many users' bits the submissions depend on: those of k t peers.
 
-**What needs that g is linear** is only that a submission fetched from a revealed source can be told apart and leaves a
-smaller exchange. In its place:
+**One fact needs a linear g:** a submission fetched from a source whose bit is revealed can be told apart, and leaves a
+smaller exchange. For other g, the following comparison replaces this fact:
 
 *Comparison.* Let X be log-concave, and let submissions be ones with probability p(x), or p̃(x), both increasing. If
 
@@ -57,7 +59,7 @@ class Shares(NamedTuple):
 class Kernel(ABC):
     """The probability that a submission is a 1, as a function of how many of the sources' noisy labels are 1.
 
-    requests: most peers whose labels a submission depends on; None for a kernel that stands for no choice of peers.
+    requests: most peers whose labels a submission depends on; None if unknown or if the kernel is no choice of peers.
     error: relative error of the kernel's values.
     """
 
@@ -79,7 +81,7 @@ class SmoothKernel(Kernel):
 
     @abstractmethod
     def slope(self, p: float) -> float:
-        """The derivative g'(p) at a share p of noisy ones; only guides searches."""
+        """The derivative g'(p) at a share p of noisy ones; it only guides searches."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class MajorityKernel(SmoothKernel):
     def error(self) -> float:
         """Upper bound of the relative error of `shares`.
 
-        It adds u for p or q, k times; 2u for each of two powers; products and weights; u for each term of the sum.
+        The parts are u for p or q, k times; 2u for each of two powers; products and weights; u for each term summed.
         """
         terms = sum((k + 1) // 2 for k, _ in self.weights)
         return (self.requests + terms + 16.0) * UNIT
@@ -112,7 +114,7 @@ class MajorityKernel(SmoothKernel):
         return Shares(self.majority(p, q), self.majority(q, p))
 
     def majority(self, p: Floats, q: Floats) -> Floats:
-        """g(p), the probability that the majority of a user's peers submit 1; q = 1-p. Elementwise."""
+        """g(p), elementwise: the probability that most of a user's peers have the noisy label 1. q is 1-p."""
         total = np.zeros_like(p)
         for k, weight in self.weights:
             for ones in range((k + 1) // 2, k + 1):
@@ -126,9 +128,9 @@ class MajorityKernel(SmoothKernel):
 
 @dataclass(frozen=True, eq=False)
 class TabulatedKernel(Kernel):
-    """A kernel by its values at x = first, first + 1, ... noisy ones, which count as exact.
+    """A kernel given by its values at x = first, first + 1, ... noisy ones, which count as exact.
 
-    table: the probability that a submission is a 1 at each of these x.
+    table: for each of these x, the probability that a submission is a 1.
     """
 
     first: int
@@ -148,7 +150,7 @@ class TabulatedKernel(Kernel):
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
     """A kernel p̃ whose δ is at least that of p(x) = g((r + x)/S) for every r = 0..b; None if none is found.
 
-    r: how many of b revealed noisy bits are 1. x: noisy ones among the sources that are not revealed.
+    r of the b revealed noisy bits are 1, and x of the noisy bits that are not revealed.
 
     Args:
         kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.

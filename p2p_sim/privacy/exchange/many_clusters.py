@@ -1,12 +1,12 @@
 """Upper bounds of δ that hold for many clusters at once, from the smallest of them.
 
-The smallest cluster has S users. In a larger one, of n users, tell the learner the noisy bits of all but S of them, and
-which submissions carry these. What remains is the exchange of the smallest cluster with another number of submissions,
-t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t is the largest δ over data sets for t submissions from S
-sources. The table of δ_t is all that is needed, whatever θ and the sizes are.
+The smallest cluster has S users. In a larger cluster, of n users, tell the learner the noisy bits of all but S users,
+and which submissions carry these bits. What remains is the exchange of the smallest cluster with another number of
+submissions, t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t is the largest δ over data sets for t
+submissions from S sources (users whose noisy bits submissions may carry). One table of δ_t serves all θ and sizes.
 
-Where that table is too large, clusters of similar sizes are taken together. δ_t does not decrease in t. So the exchange
-of the smallest of them with t ~ Bin(n, θ), n and θ the largest among them, has a δ at least as large as each.
+Where the table is too large, clusters of similar sizes form a group. δ_t does not decrease in t. So the exchange of the
+group's smallest cluster with t ~ Bin(n, θ), n and θ the largest in the group, has a δ at least that of each cluster.
 """
 
 import math
@@ -29,13 +29,13 @@ _MOST = 256
 _STEP = 32
 """The largest t of a table is rounded up to a multiple of this, so that cached tables are reused."""
 _TAIL = -36.0
-"""ln of the probability of improbable t that may be left out; it is added to δ."""
+"""ln of the probability of numbers t that may be left out; this probability is added to δ."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
-    """For each ε a certified δ that holds in every one of these clusters, from one table of the smallest.
+    """For each ε a certified δ that holds in each of these clusters, from one table for the smallest cluster.
 
-    None if the table would be too large, if α is 0 or if the clusters differ in α.
+    None if the table would be too large, if α is 0, or if the clusters differ in α.
 
     Args:
         settings: the clusters, at least one. epsilons: at least 0.
@@ -57,7 +57,7 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
 
 
 def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ) is certified for all of these clusters; False may mean that it holds but could not be certified.
+    """Whether (ε, δ) is certified for all these clusters; False may mean that (ε, δ) holds but could not be certified.
 
     Args:
         settings: the clusters, of any sizes. epsilon, delta: ε at least 0, δ in (0, 1).
@@ -79,7 +79,7 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
 
 
 class SubmissionLaws(NamedTuple):
-    """Laws of the number t of submissions that remain, one for each cluster.
+    """Laws of the number t of submissions from the S sources, one law for each cluster.
 
     weights: (clusters, most + 1) Pr[t] for t = 0..most. lost: (clusters,) probability left out. Both are rounded up.
     """
@@ -89,7 +89,7 @@ class SubmissionLaws(NamedTuple):
 
 
 def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> SubmissionLaws | None:
-    """For each cluster, the law of t once all users but `sources` are revealed; None if some t exceeds `_MOST`."""
+    """The law of t from `sources` sources, with all other bits revealed, by cluster; None if t may exceed `_MOST`."""
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -116,9 +116,10 @@ def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -
 
 @lru_cache(maxsize=8)
 def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
-    """Tables of the views of t = 1..most submissions, rows sorted by t, with a column for each m from 0 to half.
+    """Tables of what the learner may see for t = 1..most submissions: rows sorted by t, a column for each m up to half.
 
-    The weights are replaced: `lower` holds the row's t - 1, by which rows are grouped, and `upper` is one.
+    m is how many others hold label 1. In place of weights, `lower` holds t - 1, by which rows are grouped, and `upper`
+    is 1.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     index = np.arange(most, dtype=np.float64)

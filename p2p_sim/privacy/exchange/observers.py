@@ -1,11 +1,11 @@
-"""Accountants of other observers than the learner, each with what it sees and the conditions of its bounds.
+"""Accountants of observers other than the learner, each with what the observer sees and when its bounds hold.
 
-Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
+Each has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner's own is `LabelExchange`.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from p2p_sim.privacy.exchange.coalition import bracketing_exchanges, coalition_d
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.privacy.exchange.majority_exchange import Peers, peer_weights
-from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import bisect, cross, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import INSIDERS, REALISED
 
@@ -38,8 +37,8 @@ class Eavesdropper(Accountant):
     Args:
         flip_prob: α in [0, (K-1)/K].
         num_classes: K, at least 2.
-        observer: name of whom the bounds are about: the eavesdropper, or another observer, who sees no more. For
-            another one the lower bounds are 0.
+        observer: whom the bounds are about: "eavesdropper", or the name of another observer, who sees no more. For
+            another observer the lower bounds are 0.
     """
 
     requires = REALISED
@@ -56,16 +55,16 @@ class Eavesdropper(Accountant):
 
     @property
     def _reads_all(self) -> bool:
-        """Whether the bounds are about the eavesdropper herself, for whom they are exact."""
+        """Whether the bounds are about the eavesdropper, for whom they are exact."""
         return self.observer == "eavesdropper"
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds for every observer."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of the noisy label itself; equal up to rounding for an eavesdropper."""
+        """Bounds of δ(ε) of the noisy label itself; for an eavesdropper the two bounds are equal up to rounding."""
         check_epsilon(epsilon)
         bracket = local_delta(self.flip_prob, epsilon, self.num_classes)
         return bracket if self._reads_all else Bracket(0.0, bracket.upper)
@@ -73,7 +72,7 @@ class Eavesdropper(Accountant):
     def attained_pair(self) -> AttainedPair | None:
         """The laws of the target's noisy label under either true label, for lower bounds of compositions.
 
-        None for more than two classes, without flips, or for another observer than the eavesdropper.
+        None for more than two classes, for α = 0, and for observers other than the eavesdropper.
         """
         alpha = self.flip_prob
         if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
@@ -98,8 +97,9 @@ class Eavesdropper(Accountant):
 class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
-    If latencies depend on the link (distance, retries, load), times may reveal whom a user asked, and only ε₀ holds.
-    If start times and latencies are independent of the peers asked, times reveal nothing more.
+    If latencies depend on the link (distance, retries, load), times may reveal whom a user asked; then only ε₀, the ε
+    of the noisy label alone, holds. If start times and latencies do not depend on the peers asked, the learner's bounds
+    hold.
 
     Args:
         exchange: the exchange in one cluster.
@@ -113,18 +113,18 @@ class TimedLearner(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds for every observer."""
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): the learner's if latencies are independent; else that of the noisy label, from 0."""
+        """Bounds of δ(ε): the learner's bounds if latencies are independent, else from 0 to δ(ε) of the noisy label."""
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
         check_epsilon(epsilon)
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ: the learner's if latencies are independent; else that of the noisy label."""
+        """Bounds of ε at δ: the learner's bounds if latencies are independent, else from 0 to ε of the noisy label."""
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
         return invert(
@@ -170,19 +170,18 @@ class Peer(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the figure was computed."""
+        """In words, how the bounds are computed, for reports."""
         return "exact: one noisy label" if self.peers == ((1, 1.0),) else "exact: the noisy labels that she got"
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds for every observer."""
         return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding: she asks the target with probability q = E
-        1-(1-1/n)^k.
+        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding.
 
-        For k = 1 it is 1/n.
+        q = E[1-(1-1/n)^k] is the probability that the peer asks the target; for k = 1 it is 1/n.
         """
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
@@ -190,11 +189,11 @@ class Peer(Accountant):
             return local
         if self.peers == ((1, 1.0),):
             return outward(local.lower / n, local.upper / n)
-        meeting = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
-        return outward(local.lower * meeting * (1.0 - 2.0**-45), local.upper * meeting * (1.0 + 2.0**-45))
+        asked = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
+        return outward(local.lower * asked * (1.0 - 2.0**-45), local.upper * asked * (1.0 + 2.0**-45))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of the smallest ε at which the peer's (ε, δ) holds, by inverting δ(ε)."""
+        """Bounds of the smallest ε at which (ε, δ) holds against the peer, by inverting δ(ε)."""
         return invert(self.delta, delta, self.flip_prob, observer="peer", basis=self.basis, conditions=self.conditions)
 
 
@@ -206,7 +205,7 @@ class Coalition(Accountant):
 
     Args:
         exchange: the exchange in one cluster, of a single round.
-        members: c, from 1 to n-1.
+        members: c, from 1 to n-1; the target is no member.
     """
 
     requires = INSIDERS
@@ -225,7 +224,7 @@ class Coalition(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀: ε of the noisy label alone at δ = 0, which holds for every observer."""
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds for every observer."""
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
@@ -235,11 +234,12 @@ class Coalition(Accountant):
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
+        # with probability `met` a member knows the noisy label itself; δ never exceeds `direct`, with its owner known
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
         upper = min((met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48), direct.upper)
-        return outward(lower, upper)  # never more than if the message's owner is known
+        return outward(lower, upper)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified."""
@@ -248,7 +248,7 @@ class Coalition(Accountant):
         return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of the smallest ε at which the coalition's (ε, δ) holds for all data sets."""
+        """Bounds of the smallest ε at which (ε, δ) holds against the coalition for all data sets."""
         check_delta(delta)
         bracket = _coalition_epsilon(self, delta)
         return PrivacyBound(
@@ -269,7 +269,7 @@ class Coalition(Accountant):
     def _met_exceeds(self, epsilon: float, delta: float) -> bool:
         """Whether Pr[a member asks the target] times δ(ε) of her noisy label exceeds `delta`: then (ε, δ) fails.
 
-        A quick test, which often decides without `delta(epsilon)`.
+        This quick test often decides without `delta(epsilon)`.
         """
         direct = local_delta(self.exchange.flip_prob, epsilon).lower
         return self._met * direct * (1.0 - 2.0**-40) > delta
@@ -277,22 +277,17 @@ class Coalition(Accountant):
 
 @disk_cached
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """Bounds of a coalition's ε at δ: by inverting δ(ε) in small clusters, from two bracketing exchanges in others."""
+    """Bounds of a coalition's ε at δ: by inverting δ(ε) in small clusters, else from two bracketing exchanges."""
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
         return _large_coalition_epsilon(coalition, delta)
 
-    # where the members who asked the target already exceed δ, the curve counts as 1 and nothing is enumerated
+    # where `_met_exceeds` shows that (ε, δ) fails, the curve counts as 1, and nothing is enumerated
     def curve(epsilon: float) -> Bracket:
         return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
 
     bound = invert(
-        curve,
-        delta,
-        exchange.flip_prob,
-        observer="coalition",
-        basis=coalition.basis,
-        conditions=coalition.conditions,
+        curve, delta, exchange.flip_prob, observer="coalition", basis=coalition.basis, conditions=coalition.conditions
     )
     return Bracket(bound.epsilon_lower, bound.epsilon_upper)
 
@@ -300,35 +295,30 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of a coalition's ε at δ in a large cluster.
 
-    δ(ε) is Pr[a member asked the target] times δ(ε) of her noisy label, plus Pr[none did] times δ(ε) given that.
+    δ(ε) is Pr[a member asked the target] times δ(ε) of her noisy label, plus Pr[no member did] times δ(ε) in this case.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
     forgotten, revealed = bracketing_exchanges(exchange.cluster_size, alpha, exchange.sampling_rate, members)
     met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)
-    # as if the owner of each message were known
+    # an upper bound of ε: as if the owner of each message were known
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """The largest δ(ε) given that no member asked the target at which `delta` holds; rounded to the safe side."""
+        """The largest δ(ε), if no member asked the target, with which `delta` still holds; rounded to the safe side.
+
+        upper: whether the result is for the upper bound of ε, else for the lower bound.
+        """
         direct = local_delta(alpha, epsilon)
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
-    def zeros_above(setting: ClusterExchange, upper: bool) -> Callable[[float], bool]:
-        """A function of ε: whether δ of the data set in which all others hold label 0 is too large for `delta`.
+    def zeros_above(evaluator: DeltaEvaluator, upper: bool, epsilon: float) -> bool:
+        """Whether δ(ε) is too large for `delta` if all others hold label 0, by its upper or by its lower bound."""
+        most = unasked_delta(epsilon, upper)
+        return most <= 0.0 or evaluator.bounds(evaluator.views([0]), epsilon, (upper,))[0].max() > most
 
-        upper: whether the upper bound of δ decides, else the lower one.
-        """
-        evaluator = DeltaEvaluator(setting, log_delta)
-
-        def above(epsilon: float) -> bool:
-            most = unasked_delta(epsilon, upper)
-            return most <= 0.0 or evaluator.bounds(evaluator.views([0]), epsilon, (upper,))[0].max() > most
-
-        return above
-
-    lower = cross(zeros_above(forgotten, False), alpha).above
+    lower = cross(partial(zeros_above, DeltaEvaluator(forgotten, log_delta), False), alpha).above
     if revealed is None:
         return Bracket(lower, direct)
 
@@ -336,8 +326,8 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         most = unasked_delta(epsilon, True)
         return epsilon < local and (most <= 0.0 or not revealed.satisfies(epsilon, most, log_delta))
 
-    # start at ε of all zeros; if another data set is worse, go up in growing steps, then back by bisection
-    below, upper = cross(zeros_above(revealed, True), alpha)
+    # start at ε if all others hold label 0; if another data set needs more, go up in growing steps, then bisect
+    below, upper = cross(partial(zeros_above, DeltaEvaluator(revealed, log_delta), True), alpha)
     step = 1e-6
     while refused(upper):
         below, upper, step = upper, min(local, upper * (1.0 + step) + step * local), 16.0 * step

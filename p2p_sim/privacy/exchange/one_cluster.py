@@ -1,13 +1,13 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
 The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
-in the code): how many of the other S - 1 hold label 1. Only m up to half of them matters: swapping the two labels maps
-the rest onto these. m = 0 is evaluated first, and nearly always has the largest δ.
+in the code): how many of the other S - 1 hold label 1. Only m up to half of S - 1 matters: swapping the two labels maps
+larger m onto smaller m. m = 0 is evaluated first, and nearly always has the largest δ.
 
-**The covering argument.** Tell the learner the noisy bits of b other users, and which submissions carry them. Knowing
-more, she has a δ at least as large. What remains unknown is an exchange among S - b sources with t ~ Bin(trials,
-rate (S-b)/S) submissions, in which m' of the other S - 1 - b users hold label 1. We choose which users to reveal. So
-one m' serves every data set from m' to m' + b:
+**The covering argument.** Tell the learner the noisy bits of b other users, and which submissions carry these bits: we
+*reveal* b bits. Her δ does not fall, as she knows more. What remains is an exchange among S - b sources in which m' of
+the other S - 1 - b users hold label 1, with t ~ Bin(trials, rate (S-b)/S) submissions. We choose whose bits are
+revealed. So one m' serves every data set from m' to m' + b:
 
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
@@ -16,8 +16,8 @@ if blocks reach from m = 1 to half (`_cover`). `CoverPlan` proposes b by a heuri
 on it. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of `Sources.variances`. V grows
 with m up to half: the larger m, the more bits may be revealed before V falls to that of m = 0.
 
-Above `EXHAUSTIVE` sources this may take too many evaluations. Then at least `ClusterExchange.revealed` bits are
-revealed for every data set, m = 0 included. That raises ε by a factor of about 1 + b/(2S).
+Above `EXHAUSTIVE` sources this may take too many evaluations. Then at least b = `ClusterExchange.revealed` bits are
+revealed for every data set, m = 0 included. Revealing b bits raises ε by a factor of about 1 + b/(2S).
 """
 
 import math
@@ -32,13 +32,13 @@ from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, 
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Most sources for which ε is that of the worst data set, however many evaluations this takes."""
+"""Most sources for which ε is exactly the ε of the worst data set, however many evaluations this takes."""
 _EXPECTED = TABULATED
-"""Most expected submissions for which ε is that of the worst data set."""
+"""Most expected submissions for which ε is exactly the ε of the worst data set."""
 _ROOM = (0.004, 0.001, 0.0003)
-"""Relative increases of ε of m = 0 that are tried in larger clusters, so that fewer other data sets need a look."""
+"""Relative increases of the ε of m = 0 that are tried in larger clusters, so that fewer data sets need evaluation."""
 _LOOKS = 24
-"""In larger clusters a cover with b as small as 0 is tried if fewer evaluations are expected; twice as many may be."""
+"""In larger clusters blocks with b from 0 up are tried if fewer evaluations are expected; twice as many are allowed."""
 _BATCH = 24
 """Most data sets that are evaluated together."""
 _WORTH = 12
@@ -51,7 +51,7 @@ class CoverBlock:
 
     ones: numbers m of others with label 1 at which δ is evaluated; they are 1 + `revealed` apart.
     revealed: b, how many other users' noisy bits the learner is told.
-    change: as in `DeltaEvaluator`: `NARROW` for reported figures; more for a quick look, a coarser upper bound.
+    change: as in `DeltaEvaluator`: `NARROW` for reported figures; larger for a *quick look*, a coarser upper bound.
     """
 
     ones: range
@@ -71,7 +71,7 @@ class PrivacyTarget(NamedTuple):
 
 
 Include = Callable[[CoverBlock], bool]
-"""Whether a block whose `change` is `NARROW` is certified; may raise ε or δ of the targets until it is."""
+"""Whether a block whose `change` is `NARROW` is certified; may raise ε or δ of the targets until they hold."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ClusterExchange(Sources):
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """For each ε, bounds of δ(ε) over all data sets and both directions; sums are cut for the largest ε."""
+        """For each ε, bounds of δ(ε) over all data sets and both directions; sums are truncated for the largest ε."""
         local = local_epsilon(self.flip_prob)
         if math.isinf(local):
             return [self.exposed] * len(epsilons)
@@ -114,7 +114,7 @@ class ClusterExchange(Sources):
                 targets[index] = PrivacyTarget(epsilon, max(upper, delta.upper))
             return True
 
-        # δ of m = 0, raised where another data set is above it
+        # δ of m = 0, raised where another data set has a larger δ
         include(ZEROS)
         if not self._cover(targets, log_delta, include):
             targets[:] = zero
@@ -124,7 +124,7 @@ class ClusterExchange(Sources):
         return [brackets.get(e, Bracket(0.0, 0.0)) for e in epsilons]
 
     def attained_delta(self, epsilon: float) -> float:
-        """A lower bound of δ(ε) over all data sets: that of m = 0, where all others hold label 0."""
+        """A lower bound of the largest δ(ε) over data sets: the δ(ε) of m = 0, where all others hold label 0."""
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or math.isinf(local):
             return 0.0 if epsilon >= local else self.exposed.lower
@@ -164,7 +164,7 @@ class ClusterExchange(Sources):
             targets[0] = PrivacyTarget(raised, delta)
             return True
 
-        # ε is raised where another data set's is above it
+        # ε is raised where another data set has a larger ε
         if not self._cover(targets, log_delta, include, share=share):
             targets[0] = PrivacyTarget(lower, delta)
             include(self._zeros_revealed)
@@ -174,7 +174,7 @@ class ClusterExchange(Sources):
     def satisfies(self, epsilon: float, delta: float, cut_for: float | None = None) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
 
-        cut_for: ln of the δ for which sums are truncated; None: of `delta`. One for many calls lets tables be reused.
+        cut_for: ln of the δ for which sums are truncated; None: ln `delta`. One value for many calls reuses tables.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -207,16 +207,16 @@ class ClusterExchange(Sources):
 
     @property
     def tabulated(self) -> bool:
-        """Whether the cluster is small enough that ε is that of the worst data set, at any cost of time."""
+        """Whether the cluster is small enough that ε is exactly the ε of the worst data set, at any cost of time."""
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
     def revealed(self) -> int:
-        """The least b in the last attempt at a large cluster: 1% of its sources, 2% above 20,000 of them."""
+        """The smallest b of a block in the last attempt at a large cluster: 1% of the sources, 2% above 20,000."""
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """The relative increase of ε, from `_ROOM` or 0, that still costs less than revealing `revealed` bits would."""
+        """The relative increase of ε, from `_ROOM` or 0, that is smaller than revealing `revealed` bits would cause."""
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         for room in _ROOM:
@@ -227,13 +227,13 @@ class ClusterExchange(Sources):
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block evaluated at m = 0 with b = `revealed`: it certifies m = 0 to b."""
+        """The block that is evaluated at m = 0 with b = `revealed` and so certifies m = 0 to b."""
         return CoverBlock(ZEROS.ones, self.revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The evaluator of δ in the exchange that remains when a block's b bits are revealed; its rate is rounded up.
+        """The evaluator of δ in the exchange that remains when a block's b bits are revealed; the rate is rounded up.
 
-        A quick look keeps a rate of 1: δ is then no smaller, and t has a single value.
+        A quick look keeps a rate of 1: this does not lower δ, and t has a single value.
         """
         remaining, rate = self.sources - block.revealed, self.rate
         if rate < 1.0 or block.change == NARROW:
@@ -255,8 +255,8 @@ class ClusterExchange(Sources):
         Args:
             targets: what quick looks are checked against; `include` may raise them.
             least: smallest b of a block. share: the V that blocks need, as a share of that of m = 0.
-            limited: whether to give up after `CoverPlan.most_looks` evaluations in a large cluster. The last attempt
-                passes False: its caller reports the figure without looking at the result.
+            limited: whether to give up after `CoverPlan.most_looks` evaluations in a large cluster. False in the last
+                attempt, whose caller reports the figure without using the result of this method.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
@@ -279,7 +279,7 @@ class ClusterExchange(Sources):
         return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """ln of a rough δ(ε) of m = 0: sums may be cut a small part below it."""
+        """ln of a rough δ(ε) of m = 0, for which sums may be truncated."""
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)
 
 
@@ -287,8 +287,8 @@ class ClusterExchange(Sources):
 class CoverPlan:
     """Proposes blocks to certify: a heuristic that decides how many evaluations are needed and nothing else.
 
-    exchange: whose data sets are certified. exact: the evaluator of blocks with b = `least` that are no quick look.
-    least: smallest b. needed: V at which δ is about the target's.
+    exchange: the exchange whose data sets are certified. exact: the evaluator of blocks with b = `least` that are no
+    quick look. least: smallest b. needed: the V at which δ is about the target δ.
     """
 
     exchange: Sources
@@ -300,7 +300,7 @@ class CoverPlan:
         """One or two blocks that cover the same data sets, the quicker first; the caller tries them in this order.
 
         Args:
-            first: smallest m that is not certified yet. trust: share of `revealable` bits to reveal.
+            first: smallest m that is not certified yet. trust: share of the `revealable` bits that is revealed.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
         # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target
@@ -325,7 +325,7 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Most evaluations of a cover up to m = `half`: twice `_LOOKS`, or 0 if `_LOOKS` or more are expected."""
+        """Most evaluations for all m up to `half`: twice `_LOOKS`, or 0 if at least `_LOOKS` are expected."""
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))

@@ -1,13 +1,13 @@
-"""δ as a difference of two tail probabilities at one cut-off: for large clusters, one data set at a time.
+"""δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
 Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
 X, the noisy ones among the others, is log-concave, and the binomial kernel is totally positive of order 2. So B(k)/A(k)
 increases in k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of
-label 1). The cut-off k* is found by bisection; the tails are sums over X of incomplete beta functions I.
+label 1). Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
 
-Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument x of I. The latter is
-off by u; in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2, at most 40 sqrt(t)
-for s <= 700. Measured: SciPy's error of I at given arguments, and the error of ln B(k)/A(k).
+Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument x of I. The argument
+is off by u; in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2, at most
+40 sqrt(t) for s <= 700. Measured: SciPy's error of I at given arguments, and the error of ln B(k)/A(k).
 """
 
 import math
@@ -23,31 +23,31 @@ from p2p_sim.privacy.exchange.tail_quadrature import TailPair, TailQuadrature
 from p2p_sim.privacy.randomized_response import Coefficients
 
 NODES = 6
-"""Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
+"""Nodes of the quadrature per standard deviation of X given (t, k); the quadrature's error is far below rounding."""
 BETAINC_ERROR = 3e-12
 """Relative error that is allowed for in the incomplete beta function (largest seen: 5e-13)."""
 MISPLACED = 1e-12
-"""Relative error of δ's two terms that is allowed for in a cut-off k* that rounding of ln B(k)/A(k) has misplaced.
+"""Relative error of δ's two terms that is allowed for because rounding of ln B(k)/A(k) may misplace the cut-off k*.
 
-The terms k between it and the right one change δ by less than the error of the logarithm (largest seen: 2e-15) times
-their probability."""
+The terms k between the misplaced and the right cut-off change δ by less than the error of the logarithm (largest seen:
+2e-15) times their probability."""
 _SMALLEST = 2.0**-1022
 """Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
 _AGREED = 1e-12
-"""Largest difference of ln B(k)/A(k) between two quadratures up to which their cut-off is taken for the full sum's.
+"""If two quadratures differ by at most this in ln B(k)/A(k), the cut-off counts as the cut-off of the full sum.
 
-The nodes of one lie between those of the other, so that their errors have opposite signs."""
+The nodes of one quadrature lie between the nodes of the other, so that their errors have opposite signs."""
 _NEVER = -1e30
 """Stands for the logarithm of 0."""
 
 
 @dataclass(frozen=True)
 class CutOffViews:
-    """What the learner may see in one data set, as sums over its W values of X: the tails A and B at any cut-off.
+    """What the learner may see in one data set, as sums over W values of X that give the tails A and B at any cut-off.
 
     weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
-    rest: 1 - share. nodes: locate a cut-off; check, full: confirm it where figures are reported.
-    submissions: the numbers t, with their weights. few: points at which tails are summed instead of at all X; or None.
+    rest: 1 - share. nodes: locate a cut-off; check, full: confirm the cut-off where figures are reported.
+    submissions: the numbers t, with their weights. few: points at which tails are summed; None: at all X.
     slack: relative error of a tail. tiny: its absolute error by underflow.
     missed: bound on the probability of what the truncated law of X leaves out; widens both bounds of δ.
     """
@@ -66,13 +66,13 @@ class CutOffViews:
 
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
-        """The views of one data set, given by its other users `world`.
+        """What the learner may see in the data set with the other users `world`.
 
         Args:
             quadrature: sum over every h-th X only (trapezoid rule): faster, for searching, not for reporting. Otherwise
-                a second quadrature checks each cut-off, and the full sum moves it where the two disagree.
+                a second quadrature checks each cut-off, and where they disagree the full sum finds the cut-off.
         """
-        # X in full, and the relative error of a sum over it
+        # all values of X, and the relative error of a sum over them
         law = world.noisy_ones(submissions.log_tail)
         weights = law.probabilities
         noisy = law.first + np.arange(len(weights) + 1, dtype=np.float64)
@@ -81,7 +81,7 @@ class CutOffViews:
         slack = BETAINC_ERROR + MISPLACED + law.error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
         if world.kernel is not None:  # arguments are off by more than u, and so are the logarithms of B(k)/A(k)
             slack += (40.0 * math.sqrt(most) + 4.0 * most) * world.kernel.error
-        # every h-th X: the standard deviation of X given the view falls with t/S labels for each source
+        # every h-th X: the standard deviation of X given (t, k) falls with t/S, the submissions per source
         others, load = world.zeros + world.ones, most / world.sources
         width = math.sqrt(others * world.flip_prob * (1.0 - world.flip_prob) / (1.0 + load))
         step = max(1, int(width / NODES))
@@ -119,7 +119,7 @@ class CutOffViews:
 
         Args:
             coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
-            ends: which bounds: False for the lower one, True for the upper one.
+            ends: which bounds, in order: False is the lower, True the upper.
 
         Returns:
             One array (1 data set, 2 directions) for each entry of `ends`.
@@ -148,7 +148,7 @@ class CutOffViews:
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
         """The cut-off among t submissions: the smallest k with ln B(k)/A(k) > threshold; t + 1 if there is none.
 
-        guess: the cut-off for a neighbouring t, from which the search starts; None: none is known.
+        guess: the cut-off for a neighbouring t, from which the search starts; None if unknown.
         """
         cut = self.nodes.first_above(t, threshold, guess)
         if self.check is None or self.full is None:
@@ -158,7 +158,7 @@ class CutOffViews:
         return self.full.first_above(t, threshold, cut)
 
     def _tails(self, t: int, least: int, ones: bool) -> TailPair:
-        """Probabilities A and B of "at least `least` ones" among t submissions; of as many zeros if not `ones`."""
+        """Probabilities A and B of at least `least` ones, or zeros if not `ones`, among t submissions."""
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
@@ -175,8 +175,8 @@ class CutOffViews:
 class _Nodes:
     """A quadrature over X in logarithms, from which ln B(k)/A(k) is computed with little rounding.
 
-    weights: ln of Pr[X] times the step. share, rest: ln of (X + 1/2)/S and of 1 minus it, common to A and B.
-    down: what to add to share and rest for X/S, as A has it. up: what to add for (X + 1)/S, as B has it.
+    weights: ln of Pr[X] times the step. share, rest: ln of (X + 1/2)/S and ln of 1 - (X + 1/2)/S, common to A and B.
+    down: added to share and rest, gives A, which has X/S. up: added to share and rest, gives B, which has (X + 1)/S.
     """
 
     weights: Floats
@@ -187,7 +187,7 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
-        """The quadrature with these weights at these values of X, the noisy ones."""
+        """The quadrature with these weights at these values `noisy` of X."""
         sources = world.sources
         if world.kernel is not None:
             return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
@@ -202,8 +202,8 @@ class _Nodes:
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
         """The quadrature if a submission is a 1 with any probability: `share` at X and `more` at X + 1.
 
-        `rest` and `less` are 1 minus these. Common to A and B are ln `more` and ln `rest`; A differs by
-        ln(share/more), B by ln(less/rest).
+        `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and ln `rest`. A adds
+        ln(share/more) for each one, B adds ln(less/rest) for each zero.
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
@@ -213,7 +213,7 @@ class _Nodes:
 
     def ratio(self, t: int, k: int) -> float:
         """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, noisy bit 1 of the target against 0."""
-        # what A and B have in common, then the logarithms of their sums
+        # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
         a, b = (both + (k * ones + (t - k) * zeros) for ones, zeros in (self.down, self.up))

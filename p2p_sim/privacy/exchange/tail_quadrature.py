@@ -1,10 +1,10 @@
-"""Sums Σ_x Pr[X = x] F(p(x)) of binomial tails F from few of their values, with a certified error.
+"""Sums Σ_x Pr[X = x] F(p(x)) of a binomial tail F from few values of F, with a certified error.
 
 F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. The range of p is cut into pieces [c-h, c+h]. In
-each, F is interpolated at N Chebyshev points. The sum over x becomes one over these points, whose weights are moments
-of X and depend on neither k nor t. Since |F(z)| <= (|z| + |1-z|)^t for complex z = x + iy, and |z| + |1-z| is at most
-1 + y²/(2x(1-x)), |F| is at most M = exp(t y²/(2x(1-x))) within the ellipse whose half axes are h(ρ + 1/ρ)/2 and
-h(ρ - 1/ρ)/2; interpolation is then off by at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
+each piece, F is interpolated at N Chebyshev points. The sum over x becomes a sum over these points. The points' weights
+are moments of X and depend on neither k nor t. For complex z = x + iy, |F(z)| <= (|z| + |1-z|)^t, and |z| + |1-z| is at
+most 1 + y²/(2x(1-x)). So |F| is at most M = exp(t y²/(2x(1-x))) within the ellipse whose half axes are h(ρ + 1/ρ)/2 and
+h(ρ - 1/ρ)/2. Interpolation is then off by at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
 """
 
 import math
@@ -16,9 +16,10 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 POINTS = 21
-"""N, Chebyshev points of a piece; interpolation enlarges an error of F by less than 4, its Lebesgue constant."""
+"""N, Chebyshev points of a piece; interpolation enlarges an error of F by a factor below 4, the Lebesgue constant."""
 _WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0, 40.0)
-"""Half widths h of pieces that are tried, in standard deviations of the share of ones among t; values of ρ tried."""
+"""_WIDTHS: half widths h of pieces to try, in standard deviations of the share of ones among t submissions.
+_RADII: values of ρ to try."""
 _VALUES = 2e-11
 """Error allowed for in the values of F (3e-12, times 4) and in the weights, as a share of a piece's largest value."""
 
@@ -26,7 +27,7 @@ _VALUES = 2e-11
 class TailPair(NamedTuple):
     """The probability of one event if the target's noisy bit is 0 (a), and if it is 1 (b).
 
-    off: absolute error of either by interpolation; 0 where none is used.
+    off: absolute error of either probability by interpolation; 0 without interpolation.
     """
 
     a: float
@@ -36,10 +37,11 @@ class TailPair(NamedTuple):
 
 @dataclass(frozen=True)
 class TailQuadrature:
-    """Points and weights with which the mean of a binomial tail F over X, or over X + 1, is a weighted sum of N values.
+    """Points and weights with which the mean of a binomial tail F over X, or over X + 1, is a sum of few values of F.
 
-    points: (N, pieces) values of p in (0, 1). at, above: their weights for X and for X + 1.
-    mass: (pieces,) probability of X or X + 1 in a piece, the larger. off: error of an interpolated value of F.
+    points: (N, pieces) values of p in (0, 1). at, above: weights of these points for the mean over X and over X + 1.
+    mass: (pieces,) the larger of Pr[p(X) in the piece] and Pr[p(X + 1) in the piece].
+    off: error of an interpolated value of F.
     """
 
     points: Floats
@@ -70,7 +72,7 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The quadrature with this number of pieces; arguments as of `of`, `off` as of the class."""
+        """The quadrature with this number of pieces; weights and share as in `of`, off as in the class."""
         # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
         centres = low + half * (2.0 * np.arange(pieces) + 1.0)

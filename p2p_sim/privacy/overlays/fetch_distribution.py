@@ -1,25 +1,28 @@
 """The learner's ε for any fetch distribution: overlays, random walks, peers that are offline.
 
-User i fetches from j with probability W[i, j], known to the learner and independent of labels; choices are independent.
-Reveal all noisy bits but the target v's. User i's released label is then 1 with probability p_i, or p_i + W[i, v] if
-v's bit is one; users with W[i, v] = 0 say nothing more. With keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep,
+User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels; users choose
+independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) but hers. A submission of
+user i is then 1 with probability p_i if v's bit is 0 (the law B_i), and p_i + W[i, v] if v's bit is 1 (the law A_i).
+Users with W[i, v] = 0 show nothing. With keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep,
 
     δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
-the supremum over p_i in [τ, 1-τ-w]: those outside show whether they fetched v's bit, and, if so, the bit. Inside, the
-pair (p, p+w) is a post-processing of the three-point pair (τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first
-point, 1 at the last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs
-bounds every product, mixed vertices included. `symmetric_pairs.Levels` combines several τ.
+HS_r the hockey-stick divergence. The sum is about users whose p_i lies outside [τ, 1-τ-w], w = W[i, v]: they show
+whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in [τ, 1-τ-w]. There the pair (p, p+w)
+is a post-processing of the *three-point pair* (τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first point, 1 at the
+last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product,
+also where some users' p_i lie at one end and others' at the other. `symmetric_pairs.Levels` combines several τ.
 
-Three more bounds hold; the least counts. Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε),
-where δ₀ = max(0, 1-α-αe^ε). In a sparse overlay reveal only what others than v's fetchers use:
-`sparse_neighbourhood`. And in a dense table the others' bits and the choices hide v's bit together: `moved_bit`.
+Three more bounds hold, and the least of all counts:
+- Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
+- In a sparse overlay, `sparse_neighbourhood` reveals only the bits that others than v's fetchers use.
+- In a dense table, the others' bits and the choices hide v's bit together: `moved_bit`.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -33,46 +36,43 @@ from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound, check_delta, 
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, REALISED_NETWORK, Condition
 from p2p_sim.privacy.overlays.moved_bit_targets import MovingTargets
 from p2p_sim.privacy.overlays.overlay_table import OverlayTable, canonical_rows, check_table
-from p2p_sim.privacy.overlays.sparse_neighbourhood import Neighbourhood
+from p2p_sim.privacy.overlays.sparse_neighbourhood import neighbourhood_law
 from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Divergence
-from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound
-from p2p_sim.privacy.overlays.user_kinds import UserKinds
+from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound, any_of
 from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 ANY_FETCHES = "any fetch distribution"
-"""How the basis of every figure begins here."""
+"""Start of the basis of every bound of this module."""
 _NEARLY = 0.99
-"""Share of ε₀ from which on ε₀ itself is stated."""
+"""Where ε is above this share of ε₀, ε₀ itself is stated."""
 _PRECISE, _SOON = 1e-6, 1e-4
-"""Relative precision of ε, and that where a value of δ takes long."""
+"""Relative precision of ε: usually, and where one value of δ takes long."""
 NEAR = 128
-"""Most fetchers of a target for which her neighbourhood is looked at; with more, the others' bits average out."""
+"""Most fetchers of a target for whom `sparse_neighbourhood` is used; with more, the others' bits average out."""
 CLOSELY = 32_768
-"""Most users whose places are all looked at, one by one."""
+"""Most users who are all bounded one by one."""
 SAMPLED = 1_000
-"""Of more, so many are."""
+"""Users who are bounded one by one where there are more than `CLOSELY`."""
 MOST_FAR = 64
-"""Most users with more fetchers than `NEAR` whose places are looked at one by one."""
+"""Most users with more fetchers than `NEAR` who are bounded one by one; more are bounded together."""
 MOST_KINDS = 500
-"""Most kinds of places for which a bound is worked out; with more, only the noise on each label counts."""
+"""Most groups of `OverlayTable.kinds` that are bounded; with more, only the noise on each label counts."""
 SAMPLE_ALONE = "sample-of-users"
-"""Identifier of the condition of a figure that covers only a sample."""
+"""Identifier of the condition of a bound that covers only a sample of the users."""
 
 
 class BoundAndSample(NamedTuple):
-    """The bound for all users, and the largest ε of a sample of them where not every user's bound was computed on its
-    own.
-    """
+    """The bound for all users, and the largest bound of a sample of them; None if each user was bounded on her own."""
 
     bound: PrivacyBound
     sample: PrivacyBound | None
 
 
 class UserPlaces(NamedTuple):
-    """Users of a fetch distribution in classes with the same bound.
+    """Users of a fetch distribution, in classes of users with the same bound.
 
-    users: one user of each class that is bounded on its own, ascending. far: bounds that hold for all other users.
+    users: one user of each class that is bounded on its own, ascending. far: bounds that hold for all other classes.
     """
 
     users: NDArray[np.int64]
@@ -90,11 +90,11 @@ class FetchDistribution(Accountant):
         sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
             for a realised network, in which it is known who submitted.
         known: (n,) bool, users whose noisy bit the learner knows (fixed answers, users who fell back to their own
-            label). They hide nobody, and their own ε is the local one.
+            label). They hide nobody, and their own ε is ε₀.
         members: (n,) bool, passive users pooled with the learner, who see all that they fetch, whatever their sampling
-            rate. The bounds then hold against the coalition; members are never the target.
-        draws: labels that each member may have got, at least 1, drawn independently by her row.
-        realised: whether the table is that of a network as it turned out, which is then a condition of the bounds.
+            rate. The bounds then hold against this coalition; members are never the target.
+        draws: labels that each member may have got, at least 1, drawn independently from her row of the table.
+        realised: whether the table describes a network as it turned out, which is then a condition of the bounds.
     """
 
     requires = REALISED_REQUIRED
@@ -121,11 +121,11 @@ class FetchDistribution(Accountant):
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)
         users, far = self._split(None)
-        each = self._bounds_of_each(users) if users.size <= CLOSELY else self._bounds_by_kind(users)
+        each = map(partial(_bounds_of, self), users.tolist()) if users.size <= CLOSELY else self._bounds_by_kind(users)
         return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on one user's δ(ε), which depends on her place in the overlay."""
+        """Certified upper bound on one user's δ(ε), which depends on who may fetch from her."""
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
 
@@ -139,16 +139,19 @@ class FetchDistribution(Accountant):
         return self.epsilon_and_sample(delta, among).bound
 
     def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_] | None) -> BoundAndSample:
-        """The statement of `epsilon`; and, if there are more than `CLOSELY` users, that of a sample of them.
+        """The bound of `epsilon`; and, for more than `CLOSELY` users, the largest bound of a sample of them.
 
-        Up to `CLOSELY` users are bounded one by one. Of more, `SAMPLED` are, evenly spaced; the bound for all of them
-        is then the largest by the three-point pairs and the direct exposure alone, which take few different values.
+        Up to `CLOSELY` users are bounded one by one. Among more, `SAMPLED` users, evenly spaced, are; the bound for all
+        users then rests on the three-point pairs and the direct exposure alone, which take few different values.
+
+        Args:
+            delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except members.
         """
         check_delta(delta)
         targets, far = self._split(users)
         few = targets.size <= CLOSELY
-        looked_at = targets if few else targets[np.arange(SAMPLED) * targets.size // SAMPLED]
-        worst = self._worst(chain(far, self._bounds_of_each(looked_at)), delta)
+        sampled = targets if few else targets[np.arange(SAMPLED) * targets.size // SAMPLED]
+        worst = self._worst(chain(far, map(partial(_bounds_of, self), sampled.tolist())), delta)
         if few or worst == local_epsilon(self.flip_prob):
             return BoundAndSample(self._stated(worst, delta, self.basis, self.conditions), None)
         most = self._worst(chain(self._bounds_by_kind(targets), far), delta)
@@ -173,7 +176,7 @@ class FetchDistribution(Accountant):
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
-        """The largest ε(δ) of some users' bounds; ε₀ where it is within 1% of that."""
+        """The largest ε(δ) among the given bounds; ε₀ where it is within 1% of ε₀."""
         worst, local = 0.0, local_epsilon(self.flip_prob)
         for bounds in each:
             if not bounds.holds(worst, delta):
@@ -194,7 +197,7 @@ class FetchDistribution(Accountant):
         return _bounds_of(self, user).epsilon(delta)
 
     def user_epsilons(self, delta: float) -> Floats:
-        """Certified ε(δ) of every user, (n,), for example for a heat map; NaN for members."""
+        """Certified ε(δ) of every user, (n,); NaN for members."""
         check_delta(delta)
         (users, far), alike = self._split(None), self._alike
         epsilons = np.full(len(alike), self._worst(far, delta))
@@ -214,28 +217,23 @@ class FetchDistribution(Accountant):
         return OverlayTable(self._rows, self.flip_prob, rates, public=public, members=members, draws=self.draws)
 
     @cached_property
-    def _kinds(self) -> UserKinds:
-        return UserKinds(self._table)
-
-    @cached_property
     def _alike(self) -> NDArray[np.int64]:
-        """For each user the number of one user who has the same bound, (n,); -1 for members of the coalition."""
-        return self._kinds.alike(NEAR)
+        """For each user the number of one user who has the same bound, (n,); -1 for members."""
+        return self._table.alike(NEAR)
 
     def _split(self, among: NDArray[np.bool_] | None) -> UserPlaces:
-        """Some users (None: all) by their bounds: those bounded one by one, and those, with many fetchers each, bounded
-        together.
+        """The users `among`, (n,) bool (None: all), split into those bounded one by one and those bounded together.
 
-        After long random walks users differ, but only a little. They get one bound together: fetchers with the largest
-        weights that any of them has, and the rows that stray most. A larger weight and a larger rate give a pair with a
-        larger curve.
+        After long random walks many users have many fetchers and differ little. One bound holds for all of them: that
+        of a target whose fetchers have the largest weights and rates of any of them, and the rows most likely to stray
+        (see `LevelBound`). A larger weight and a larger rate give a pair with a larger curve.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
-        far = (self._kinds.fetchers[users] > NEAR) & ~table.public[users]
+        far = (table.num_fetchers[users] > NEAR) & ~table.public[users]
         if np.count_nonzero(far) <= MOST_FAR or table.members.any() or self.flip_prob < LEAST_FLIP:
             return UserPlaces(users, [])
-        weights, fetchers = self._kinds.envelope(users[far]), np.flatnonzero(table.rates > 0.0)
+        weights, fetchers = table.envelope(users[far]), np.flatnonzero(table.rates > 0.0)
         ones, rates = np.ones(weights.size), np.full(weights.size, table.rates.max())
         levels = TargetLevels(
             weights, rates, ones, flip_prob=self.flip_prob, tails=self._tails.worst(fetchers, weights.size), copies=ones
@@ -245,25 +243,23 @@ class FetchDistribution(Accountant):
         precision = _SOON if moved else _PRECISE
         return UserPlaces(users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, precision)])
 
-    def _bounds_of_each(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
-        return (_bounds_of(self, user) for user in users.tolist())
-
     @cached_property
     def _hint(self) -> list[int]:
-        """Indices of the levels τ that bounded the last worst user best: they are tried first for the next user."""
+        """Indices of the levels τ that bounded the last worst user best; they are tried first for the next user."""
         return []
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds on the probability that a user's p_i is below a level τ; what members fetched counts as revealed, at
-        worst the largest entries.
+        """Bounds on the probability that a user's p_i is below a level τ.
+
+        Bits that members fetched count as revealed: at worst those with the largest entries of the row.
         """
-        levels = np.array(SHARES) * self.flip_prob
-        return Tails(self._table.hiding, self.flip_prob, levels, without=self._table.members_labels)
+        table = self._table
+        return Tails(table.hiding, self.flip_prob, np.array(SHARES) * self.flip_prob, without=table.members_labels)
 
     @cached_property
     def _moving(self) -> MovingTargets:
-        return MovingTargets(self._table, self._kinds, self._alike)
+        return MovingTargets(self._table, self._alike)
 
     def _build(self, target: int) -> UserBound:
         table = self._table
@@ -274,31 +270,26 @@ class FetchDistribution(Accountant):
         # Either a member fetched the target's bit, or what remains is what the others submit.
         users, weights = table.fetchers(target)
         pooled = table.members[users]
-        met = self._met(weights[pooled], np.ones(int(pooled.sum())))
+        met = any_of(weights[pooled], np.ones(int(pooled.sum())), table.draws)
         others = (table.rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
-        # The bounds of that: a few levels of three-point pairs first, all of them last.
-        _, first, counts = np.unique(self._kinds.same[users], return_index=True, return_counts=True)
+        # Bounds of what is submitted: a few levels of three-point pairs first, all levels last.
+        _, first, counts = np.unique(table.same[users], return_index=True, return_counts=True)
         levels = self._levels(users[first], weights[first], counts.astype(np.float64), np.ones(len(first)))
         ways: list[Callable[[], Divergence]] = [lambda: levels.some(self._hint)]
         if moved := self._moving.of(target):
             ways.append(lambda: moved)
         if self.flip_prob >= LEAST_FLIP and 0 < users.size <= NEAR:
-            ways.append(lambda: Neighbourhood(table).law(target))
+            ways.append(lambda: neighbourhood_law(table, target))
         ways.append(levels.all)
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
-    def _met(self, weights: Floats, copies: Floats) -> float:
-        """Probability that a member fetched the target's bit, by the members' weights, rounded up."""
-        with np.errstate(divide="ignore"):
-            unmet = self._table.draws * float((copies * np.log1p(-np.minimum(weights, 1.0))).sum())
-        return min(1.0, -math.expm1(unmet) * (1.0 + 1e-12))
-
     def _levels(self, users: NDArray[np.integer], weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """The three-point pairs of a target's fetchers, by groups of users with one and the same row.
+        """The three-point pairs of a target's fetchers, in groups of users who have one and the same row.
 
-        users: one of each group. weights: their probabilities of fetching from the target. counts: users of each group.
-        copies: how many such groups there are.
+        Args:
+            users: (G,), one user of each group. weights: (G,), W of such a user and the target.
+            counts: (G,), how many users the group has. copies: (G,), how many such groups there are.
         """
         hiding = self.flip_prob >= LEAST_FLIP and users.size > 0
         tails = self._tails.lacking(users, weights) if hiding else None
@@ -307,10 +298,8 @@ class FetchDistribution(Accountant):
         )
 
     def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
-        """Bounds that together hold for all of these users, whatever their neighbourhoods: one for each combination of
-        fetchers' rows.
-        """
-        kinds = self._kinds.kinds(users) if not self._table.public[users].any() else None
+        """Bounds whose largest holds for all of these users: one for each group of `OverlayTable.kinds`."""
+        kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
             yield UserBound(self.flip_prob, 1.0, ())
             return
@@ -318,7 +307,7 @@ class FetchDistribution(Accountant):
             used = np.flatnonzero(counts)
             fetchers, weights, copies = kinds.fetcher[used], kinds.weight[used], counts[used].astype(np.float64)
             pooled = self._table.members[fetchers]
-            met, others = self._met(weights[pooled], copies[pooled]), ~pooled
+            met, others = any_of(weights[pooled], copies[pooled], self._table.draws), ~pooled
             fetchers, weights, copies = fetchers[others], weights[others], copies[others]
             levels = self._levels(fetchers, weights, np.ones(len(fetchers)), copies)
             yield UserBound(self.flip_prob, met, (levels.all,), levels)
@@ -326,9 +315,8 @@ class FetchDistribution(Accountant):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user, built when first needed.
+    """The bounds of one user, built when first needed; the last few users' are cached.
 
-    The last few are kept here, not by the table: a table that holds what refers to it is freed late, and it may be one
-    of many.
+    The table does not hold them: as they refer to it, it would be freed late, and there may be many tables.
     """
     return table._build(user)

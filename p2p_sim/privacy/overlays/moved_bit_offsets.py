@@ -1,9 +1,9 @@
-"""Step 4 of the theorem, what all targets of a table share: the offsets u_ij = W_ij - m_i, and how wide slots are.
+"""What all targets share in step 4 of `moved_bit`: the offsets u_ij = W_ij - m_i, and the probability κ of side slots.
 
 `moved_bit_slots` defines slots: a user's choice falls in a side slot with probability κ, and then shows 1 with a
 probability that is shifted by ±u_ij/κ under Q1. A larger κ makes this shift smaller, and that of the main slot larger.
 Any κ is valid, and `Offsets.plan` picks one by the variances in the Gaussian limit. Speed only: offsets are rounded up
-to few values (`OffsetBins`), and columns are treated alike in few classes (`ColumnClasses`).
+to few values (`OffsetBins`), and columns are put in few classes that are treated alike.
 """
 
 import itertools
@@ -11,34 +11,34 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, Shift, ShiftLaw, product
 
 WIDE = (0.3, 0.45)
-"""κ that are tried for users with a large offset. A user has two side slots, so that κ < 1/2."""
+"""κ that are tried for users with a large offset. κ < 1/2, as a user has two side slots."""
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
 """κ that are tried for the other users."""
 _BINS = (5, 2)
-"""How many values offsets are rounded up to, of those up to the limit and of those above it."""
+"""Most values to which offsets up to the limit are rounded up, and most for offsets above the limit."""
 _CLASSES = 8
-"""How many classes of columns there are at most."""
+"""Most classes of columns."""
 _FINE = 4.0
-"""Points of the grid in one standard deviation of the loss that a side slot shows."""
-Ints = NDArray[np.int64]
+"""Points of the grid in one standard deviation of the loss of a side slot."""
 
 
 @dataclass(frozen=True)
 class SlotPlan:
     """How users' choices are split into slots.
 
-    limit: larger offsets have wide slots. kappa, wide: κ for the others, and for wide slots. wide_users: how many users
-    have these at most, for any two columns. variance: that of the log likelihood ratio, about. moved_share: what share
-    of the shift is best moved. grid: step of the grid of side slots' losses; without side slots it is not used.
+    Args:
+        limit: users with larger offsets have wide side slots. kappa, wide: κ of narrow and of wide side slots.
+        wide_users: the most users who have wide side slots, for any two columns.
+        variance: approximate variance of the log likelihood ratio. moved_share: see `moved_bit.MovedLaw`.
+        grid: step of the grid of side slots' losses; not used without side slots.
     """
 
     limit: float
@@ -55,37 +55,16 @@ class SlotPlan:
         return self.kappa > 0.0 or self.wide_users > 0
 
 
-class ColumnClasses(NamedTuple):
-    """Columns in C classes. counts: (C, 2, B), as in `OffsetBins`, the largest of any column of the class. shares:
-    (C,),
-    the share of all columns that is of the class."""
-
-    counts: Ints
-    shares: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class OffsetBins:
-    """Offsets rounded up to few values.
+    """Offsets whose sizes are rounded up to the ends of B bins.
 
-    ends: (B,) these values, ascending; a bin reaches from the end before it, or from 0. counts: (2, B, N) for each
-    column, how many users have an offset above 0 (first) or below 0 (second) that is larger than the bin's start.
+    ends: (B,), ascending; a bin starts at the end before it, or at 0. counts: (2, B, N): for each column, how many
+    users have an offset above 0 (first) or below 0 (second) whose size exceeds the bin's start.
     """
 
     ends: Floats
     counts: Ints
-
-    @cached_property
-    def classes(self) -> ColumnClasses:
-        """Speed only: at most `_CLASSES` classes of columns of about equal size, by the sums of their counts."""
-        counts = np.moveaxis(self.counts, 2, 0)
-        lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)
-        lines, columns = lines[order := np.argsort(lines.sum(axis=1), kind="stable")], columns[order]
-        group = np.minimum(np.cumsum(columns) * _CLASSES // (columns.sum() + 1), _CLASSES - 1)
-        groups = np.unique(group)
-        most = np.array([lines[group == k].max(axis=0) for k in groups])
-        shares = np.array([columns[group == k].sum() for k in groups]) / columns.sum()
-        return ColumnClasses(most.reshape(len(groups), *counts.shape[1:]), shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +72,11 @@ class Offsets:
     """The offsets u_ij = W_ij - m_i of a table's entries, m_i the median of row i.
 
     Args:
-        rows: (R, N) W_ij, for each user who may submit and each user with a hidden bit. rates: (R,) θ_i.
+        rows: (R, N), W_ij for each user who may submit and each user with a hidden bit. rates: (R,), θ_i.
     """
 
     rows: Floats
     rates: Floats
-    _bins: dict[float, OffsetBins] = field(default_factory=dict, init=False, repr=False)
     _averages: dict[tuple[float, ...], ShiftLaw] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -113,14 +91,12 @@ class Offsets:
 
     @cached_property
     def entries(self) -> Floats:
-        """u_ij = W_ij - m_i, (R, N), those of at most `_least_size` as 0."""
+        """u_ij = W_ij - m_i, (R, N); 0 where its size is at most `_least_size`."""
         return np.where(np.abs(self._exact_entries) > self._least_size, self._exact_entries, 0.0)
 
     @cached_property
     def neglected(self) -> float:
-        """Σ_i θ_i · 2 max_j |u_ij| over offsets that count as 0: how far Q1 is, in total variation, from what is
-        used.
-        """
+        """Σ_i θ_i · 2 max_j |u_ij| over offsets that count as 0: a bound of their effect on Q1, in total variation."""
         sizes = np.abs(self._exact_entries)
         largest = np.where(sizes <= self._least_size, sizes, 0.0).max(axis=1, initial=0.0)
         return 2.0 * float(self.rates @ largest) * (1.0 + 1e-9)
@@ -137,15 +113,14 @@ class Offsets:
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """The plan of slots with the least variance of the loss; one that moves nothing if no plan has room. Any plan
-        is valid.
+        """The plan of slots with the least variance of the loss; one that moves no bit if no plan has room.
 
-        If the main slots have the variance own, and the moved bit hides with the variance `hiding`, the best share to
-        move is own/(own + hiding), and leaves the variance own · hiding/(own + hiding).
+        Any plan is valid. If the main slots have the variance `own`, and the moved bit hides with the variance
+        `hiding`, the best share to move is own/(own + hiding), and leaves the variance own · hiding/(own + hiding).
 
         Args:
-            weights, rates: (F,) W_iv and θ_i of the users who may fetch from the target. spread: 1/p + 1/(1-p), about,
-                for their p_i. hiding: 1/(N α (1-α)).
+            weights, rates: (F,), W_iv and θ_i of the users who may fetch from the target.
+            spread: a typical 1/p_i + 1/(1-p_i). hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
@@ -157,16 +132,14 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """A plan for each κ with room for the shifts, larger offsets than `limit` having wide slots; variances as
-        in `plan`.
-        """
+        """A plan for each κ with room for the shifts, where offsets above `limit` have wide slots; else as `plan`."""
         # The mean column's sums of squares of smaller and larger offsets.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # In a class of columns as many users with the largest offsets above 0 have wide slots as in any column, and as
-        # many with the largest ones below 0; and so for v and for J.
+        # In a class of columns, as many users have wide slots as any column has offsets above `limit`, plus as many as
+        # any column has offsets below -`limit`; and this once for v and once for J.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
@@ -182,56 +155,64 @@ class Offsets:
                 limit, kappa, wide, wide_users=wide_users, variance=variance, moved_share=moved_share, grid=grid
             )
 
+    @remembered
     def bins(self, limit: float) -> OffsetBins:
-        """The offsets rounded up to few values, none of which joins offsets up to the limit with larger ones."""
-        if limit not in self._bins:
-            parts = []
-            for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
-                if inside.any():
-                    ends = np.unique(np.quantile(self.sizes[inside], np.arange(1, bins + 1) / bins))
-                    parts.append(ends[np.append(np.diff(ends) > 1e-9 * ends[-1], True)])
-            ends = np.concatenate(parts)
-            starts, signed = np.append(0.0, ends[:-1]).tolist(), (self.entries, -self.entries)
-            counts = [[np.count_nonzero(side > start, axis=0) for start in starts] for side in signed]
-            self._bins[limit] = OffsetBins(ends, np.array(counts))
-        return self._bins[limit]
+        """The offsets in bins, none of which joins offsets up to the limit with larger ones."""
+        parts = []
+        for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
+            if inside.any():
+                ends = np.unique(np.quantile(self.sizes[inside], np.arange(1, bins + 1) / bins))
+                parts.append(ends[np.append(np.diff(ends) > 1e-9 * ends[-1], True)])
+        ends = np.concatenate(parts)
+        starts, signed = np.append(0.0, ends[:-1]).tolist(), (self.entries, -self.entries)
+        counts = [[np.count_nonzero(side > start, axis=0) for start in starts] for side in signed]
+        return OffsetBins(ends, np.array(counts))
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """The likelihood ratio of one column's side slots, over all users: Π_i of the pairs (p, p + sign · u_i/κ).
+        """The likelihood ratio of all users' side slots for one column, of the pairs (p, p + sign · u_i/κ).
 
-        Every p_i is in [low, high]. Each slot is seen with probability θκ/(1-θκ): slots are seen independently, and the
-        second one of a user then needs this, the first one less.
+        Each p is in [low, high]. Each slot is seen with probability θκ/(1-θκ), as the second slots need; the first
+        slots need less (see `moved_bit_slots`).
 
         Args:
-            counts: (2, B) of users, as in `OffsetBins`. sign: 1 of the first
-                slot, -1 of the second.
+            counts: (2, B), the column's numbers of users, as in `OffsetBins`. sign: 1 for first slots, -1 for second.
         """
         ends, rate, shifts = self.bins(plan.limit).ends.tolist(), float(self.rates.max()), []
         rate *= (1.0 + 1e-12) / (1.0 - rate * max(plan.kappa, plan.wide))
         for direction, users in zip((sign, -sign), (-np.diff(counts, axis=1, append=0)).tolist(), strict=True):
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
-                # A shift downward needs p >= u/κ; `Slots._room` takes it from the main slot.
+                # A shift downward needs p >= u/κ; `Slots._room` lowers the main slot's p for this.
                 least = low if direction > 0.0 else max(low, end / kappa)
                 shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of Λ_second averaged over J, every p_i in [low, high]: Σ_classes share · (law of the class)."""
-        key = (plan.limit, plan.kappa, plan.wide, low, high)
+        """The law of Λ_second averaged over J, every p_i in [low, high]; one law for equal limits, κ and grid."""
+        key = (plan.limit, plan.kappa, plan.wide, plan.grid, low, high)
         if key not in self._averages:
             self._averages[key] = self._mixture(plan, low, high)
         return self._averages[key]
 
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """Σ_classes share · (law of the class), on one range of grid points; `LAW_SHOWN` if a class has no room."""
-        classes = self.bins(plan.limit).classes
-        laws = [self.slot(plan, counts, sign=-1.0, low=low, high=high) for counts in classes.counts]
+        """Σ_classes share · (law of the class), on the grid; `LAW_SHOWN` if some p + shift of a class is > 1.
+
+        Speed only: columns are put in at most `_CLASSES` classes of about equal size, by the sums of their counts. The
+        law of a class is that of the largest counts of any of its columns.
+        """
+        counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
+        lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)
+        lines, columns = lines[order := np.argsort(lines.sum(axis=1), kind="stable")], columns[order]
+        group = np.minimum(np.cumsum(columns) * _CLASSES // (columns.sum() + 1), _CLASSES - 1)
+        groups = np.unique(group)
+        shares = np.array([columns[group == k].sum() for k in groups]) / columns.sum()
+        most = [lines[group == k].max(axis=0).reshape(counts.shape[1:]) for k in groups]
+        laws = [self.slot(plan, largest, sign=-1.0, low=low, high=high) for largest in most]
         if not all(law.law.any() for law in laws):
             return LAW_SHOWN
         first, last = min(law.first for law in laws), max(law.first + len(law.law) for law in laws)
         total, lost = np.zeros(last - first), np.zeros(2)
-        for law, share in zip(laws, classes.shares.tolist(), strict=True):
+        for law, share in zip(laws, shares.tolist(), strict=True):
             total[law.first - first : law.first - first + len(law.law)] += share * law.law
             lost += share * np.array(law.lost)
         return ShiftLaw(total, first, laws[0].grid, (float(lost[0]), float(lost[1])))

@@ -1,11 +1,13 @@
-"""The moved bit's bound for the targets of a table: which L is best, and which targets are bounded at once.
+"""The bound of `moved_bit` for the targets of a table: which L is best, and which targets are bounded at once.
 
-Speed only: `moved_bit` holds for every target and every L. `MovedBitSearch` takes the least bound over some L, and the
-largest over the known ones and both directions. `MovingTargets` bounds targets with similar weights at once.
+The bound of `moved_bit` holds for every target and every L; e^-L bounds how likely a user's p_i leaves its band.
+`MovedBitSearch` takes the least bound over some L, after the largest over the ranges of known ones and both directions.
+Speed only: `MovingTargets` bounds targets with similar weights at once.
 """
 
+import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,34 +16,27 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.overlays.moved_bit import DenseTable, MovedBit
 from p2p_sim.privacy.overlays.moved_bit_slots import Slots
-from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
-from p2p_sim.privacy.overlays.user_kinds import UserKinds
+from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable, remembered
 
 LEAST_MOVED = 1e-9
 """α below which no bit is moved."""
 LARGEST_TABLE = 2**23
-"""Most entries of a table that is looked at whole."""
+"""Most entries of a table to which this bound is applied."""
 _DENSE = 2
-"""A table is dense if one in so many of its entries is not 0; with fewer, nothing was gained."""
+"""A table is dense if at least one in so many of its entries is not 0; in sparser ones this bound gained nothing."""
 _CLASSES = 6
-"""Targets are bounded in at most so many classes,"""
+"""Most classes of targets; those of a class are bounded at once."""
 _STEP = 1.3
-"""by the sums of their squared weights, from one power of this to the next."""
+"""Targets whose sums of squared weights lie between two neighbouring powers of this are in one class."""
 _STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)
-"""-L, logarithms of how likely a user may leave her band."""
-
-
-class KnownOnesCase(NamedTuple):
-    """What a bound is the largest over: a range of known ones, by its index, and HS_r(Q1 | Q0) if `up`, else the
-    other direction."""
-
-    known_ones: int
-    up: bool
+"""Values of -L that are tried; the logarithm of how likely a user's p_i may leave its band."""
 
 
 class LargestDivergence(NamedTuple):
-    """The largest divergence among cases, rounded up, and whether it is over all: with some left out it bounds
-    nothing, but exceeds the limit."""
+    """The largest divergence among cases, rounded up.
+
+    complete: whether all cases were tried. If not, the divergence is no upper bound, but exceeds the limit.
+    """
 
     divergence: float
     complete: bool
@@ -51,20 +46,19 @@ class LargestDivergence(NamedTuple):
 class MovedBitSearch:
     """HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
-    Both searches start from what did best for the last ratio: `level`, an index of -L, and `cases`, in order.
+    level: the index in `_STRAYS` of the -L that is tried first; that of the least bound at the last ratio.
     """
 
     bound: MovedBit
     level: int = 3
-    _bounds: dict[tuple[float, float | None], float] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(table: DenseTable, weights: Floats, rates: Floats, columns: Ints) -> "MovedBitSearch | None":
-        """The bound of one target, or of several at once; None where nothing can be moved to advantage.
+        """The bound of one target, or of several at once; None where moving a bit cannot help.
 
         Args:
-            weights, rates: (F,) of the target's fetchers, or larger ones. columns: the targets, by their indices among
-                the hidden users.
+            weights, rates: (F,), W_iv and θ_i of the target's fetchers, or larger values.
+            columns: the targets' indices among the users with hidden bits.
         """
         used = (weights > 0.0) & (rates > 0.0)
         weights, rates = weights[used], rates[used]
@@ -77,23 +71,21 @@ class MovedBitSearch:
         return MovedBitSearch(MovedBit(table, Slots(table.offsets, plan, weights, rates, columns)))
 
     @cached_property
-    def cases(self) -> list[KnownOnesCase]:
-        """All of them, in the order in which they are tried."""
-        return [KnownOnesCase(index, up) for index in range(len(self.bound.table.known_ones)) for up in (True, False)]
+    def cases(self) -> list[tuple[int, bool]]:
+        """Each range of known ones, by its index, with each direction `up`, in the order in which they are tried."""
+        return list(itertools.product(range(len(self.bound.table.known_ones)), (True, False)))
 
+    @remembered
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio in either direction; with a limit, a larger one may do on the same side of it."""
-        if (ratio, limit) not in self._bounds:
-            self._bounds[ratio, limit] = self._divergence(ratio, limit)
-        return self._bounds[ratio, limit]
+        """Upper bound of HS_ratio in both directions; with a limit, a larger bound may do on the same side of it.
 
-    def _divergence(self, ratio: float, limit: float | None) -> float:
-        """min over L of strays(L) + inside(L), from the last best L on until strays are few."""
+        It is the least of strays(L) + inside(L) over some L, from that of `level` on until strays are few.
+        """
         bound, least = 1.0, 1.0
         for level in range(self.level, min(self.level + 3, len(_STRAYS))):
             strays = self.bound.table.strays(_STRAYS[level])
             inside, complete = self._inside(ratio, level, None if limit is None else limit - strays)
-            if limit is not None and complete and strays > 1e-4 * inside:  # the choice of L needs the least bound
+            if limit is not None and complete and strays > 1e-4 * inside:  # to choose L, the least bound is needed
                 inside = self._inside(ratio, level, None).divergence
             if inside + strays < least:
                 least, self.level = inside + strays, level
@@ -107,14 +99,13 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """missed + max over known ones and directions of the divergence; ends at the first that exceeds the limit."""
+        """missed + max over `cases` of the divergence, for -L = `_STRAYS[level]`; ends at the first above the limit."""
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
         for case in self.cases:
-            divergence = self.bound.divergence(
-                ratio, case.known_ones, _STRAYS[level], up=case.up, enough=max(worst, enough)
-            )
-            worst = max(worst, divergence)
+            known_ones, up = case
+            inside = self.bound.divergence(ratio, known_ones, _STRAYS[level], up=up, enough=max(worst, enough))
+            worst = max(worst, inside)
             if limit is not None and worst * (1.0 + 1e-9) + missed > limit:
                 self.cases.remove(case)
                 self.cases.insert(0, case)  # most likely to exceed the next limit too
@@ -124,36 +115,28 @@ class MovedBitSearch:
 
 @dataclass(frozen=True, eq=False)
 class MovingTargets:
-    """The targets of a table.
-
-    Args:
-        kinds: its users' kinds. alike: (n,) for each user one with the same bound, or -1.
-    """
+    """The bounds of a table's targets. alike: (n,), for each user the number of one user with the same bound, or -1."""
 
     table: OverlayTable
-    kinds: UserKinds
     alike: Ints
-    _searches: dict[int, MovedBitSearch | None] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound for a target and others whose fetchers have similar weights; None if there is none."""
-        if self._dense is None:
-            return None
-        table, group = self.table, int(self._classes[target])
-        if group not in self._searches:
-            # Of the class, the k-th largest weight of any target, for each k, and the largest rate of all users.
-            lead = self.alike == np.arange(len(self.alike))
-            targets = np.flatnonzero(lead & (self._classes == group))
-            weights = self.kinds.envelope(targets)
-            rates = np.full(weights.size, self._dense.rates.max())
-            if targets.size == 1:
-                users, weights = table.fetchers(int(targets[0]))
-                rates = np.where(table.members[users], 0.0, table.rates[users])
-            self._searches[group] = self.bounded(weights, rates, targets)
-        return self._searches[group]
+        """The bound for all targets of the given target's class; None if there is none."""
+        return None if self._dense is None else self._of_class(int(self._classes[target]))
+
+    @remembered
+    def _of_class(self, number: int) -> MovedBitSearch | None:
+        lead = self.alike == np.arange(len(self.alike))
+        targets = np.flatnonzero(lead & (self._classes == number))
+        if targets.size == 1:
+            users, weights = self.table.fetchers(int(targets[0]))
+            return self.bounded(weights, np.where(self.table.members[users], 0.0, self.table.rates[users]), targets)
+        # For each k the largest k-th largest weight of any target of the class, and the largest rate of all users.
+        weights = self.table.envelope(targets)
+        return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 
     def bounded(self, weights: Floats, rates: Floats, targets: Ints) -> MovedBitSearch | None:
-        """The bound for targets whose fetchers have at most these weights and rates; None if there is none."""
+        """The bound for targets whose fetchers have at most the given weights and rates; None if there is none."""
         if self._dense is None:
             return None
         columns = np.cumsum(~self.table.revealed) - 1
@@ -161,7 +144,7 @@ class MovingTargets:
 
     @cached_property
     def _dense(self) -> DenseTable | None:
-        """None for a table that is sparse or too large."""
+        """The table of those who submit; None if it is sparse or too large, or α below `LEAST_MOVED`."""
         table, hidden = self.table, ~self.table.revealed
         submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
         rows, size = table.rows[submitters], submitters.size * int(hidden.sum())
@@ -173,7 +156,7 @@ class MovingTargets:
 
     @cached_property
     def _classes(self) -> Ints:
-        """For each user a number, the same for targets who are bounded at once, (n,); -1 for those with no bound."""
+        """For each user the number of her class of targets who are bounded at once, (n,); -1 if she has no bound."""
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)
         if lead.size > _CLASSES:

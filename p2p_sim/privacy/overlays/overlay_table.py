@@ -1,9 +1,14 @@
-"""A table of fetch probabilities with what is known beside it, and what such a table must be."""
+"""A table of fetch probabilities with what the learner knows besides, and which of its users have the same bound.
 
-from collections.abc import Mapping
+Speed only: a bound is computed once for all targets whose fetchers have the same rows and weights. A *row* of the table
+holds one user's fetch probabilities.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import scipy
@@ -13,6 +18,28 @@ from p2p_sim.privacy.binomial_windows import Floats
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Owner = TypeVar("Owner")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+MOST_FETCHERS = 64
+"""Most kinds of fetchers with which `OverlayTable.kinds` groups targets."""
+
+
+def remembered(
+    method: Callable[Concatenate[Owner, Arguments], Result],
+) -> Callable[Concatenate[Owner, Arguments], Result]:
+    """A decorator: stores a method's results in the object, and returns the stored one for equal arguments."""
+    name = f"_{method.__name__}_results"
+
+    @wraps(method)
+    def called(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        results: dict[Any, Result] = vars(owner).setdefault(name, {})
+        key = (args, *kwargs.items())
+        if key not in results:
+            results[key] = method(owner, *args, **kwargs)
+        return results[key]
+
+    return called
 
 
 class TargetFetchers(NamedTuple):
@@ -20,6 +47,19 @@ class TargetFetchers(NamedTuple):
 
     users: NDArray[np.int32]
     weights: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Targets grouped by how many fetchers of each kind they have.
+
+    fetcher, weight: (F,) a user of each kind of fetcher, and the value of all entries of her row. counts: (K, F) how
+    many fetchers of each kind a target has, one line for each group of targets.
+    """
+
+    fetcher: Ints
+    weight: Floats
+    counts: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +89,17 @@ class OverlayTable:
 
     @cached_property
     def revealed(self) -> Bools:
-        """Users whose noisy bits are known, members among them, (n,)."""
+        """Whether the learner or a member knows a user's noisy bit, (n,); true for members."""
         return self.public | self.members
 
     @cached_property
     def used(self) -> Bools:
-        """Users whose fetches are seen by somebody, (n,)."""
+        """Whether the learner or a member sees labels that a user fetched, (n,)."""
         return (self.rates > 0.0) | self.members
 
     @cached_property
     def members_labels(self) -> int:
-        """How many labels the members got at most."""
+        """The largest number of labels that all members together got."""
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
     def fetchers(self, target: int) -> TargetFetchers:
@@ -72,9 +112,116 @@ class OverlayTable:
         part = slice(self.rows.indptr[user], self.rows.indptr[user + 1])
         return np.asarray(self.rows.data[part][~self.revealed[self.rows.indices[part]]])
 
+    @cached_property
+    def _equal_rows(self) -> Ints:
+        """For each user, the first user with the same row, (n,)."""
+        return same_rows(self.rows.indptr, self.rows.indices, self.rows.data)
+
+    @cached_property
+    def same(self) -> Ints:
+        """For each user, one with the same row, (n,); where `used`, also with the same rate and the same `members`."""
+        leader, used = self._equal_rows.copy(), np.flatnonzero(self.used)
+        lines = np.stack([leader[used], self.rates[used], self.members[used]], axis=1)
+        _, first, line = np.unique(lines, axis=0, return_index=True, return_inverse=True)
+        leader[used] = used[first][line.ravel()]
+        return leader
+
+    @cached_property
+    def shape(self) -> Ints:
+        """For each user, the first user whose entries for hidden bits are the same but for their order, (n,)."""
+        hides = ~self.revealed[self.rows.indices]
+        data = self.rows.data[hides]
+        row = np.repeat(np.arange(len(self.members)), np.diff(self.rows.indptr))[hides]
+        start = np.concatenate([[0], np.cumsum(hides)])[self.rows.indptr]
+        return same_rows(start, data[np.lexsort((data, row))])
+
+    def alike(self, near: int) -> Ints:
+        """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
+
+        Three-point pairs depend on the fetchers' rows and weights alone. So does the bound by `sparse_neighbourhood`,
+        used for up to `near` fetchers, if all users have one row.
+        """
+        leader = np.where(self.members, -1, np.arange(len(self.members)))
+        public = self.public & ~self.members  # only the noise on their own label protects them
+        leader[public] = np.flatnonzero(public)[:1]
+        one_row = np.unique(self._equal_rows[self.used]).size <= 1
+        grouped = ~self.revealed & (one_row | (self.num_fetchers > near))
+        first_targets: dict[bytes, int] = {}
+        for target in np.flatnonzero(grouped).tolist():
+            leader[target] = first_targets.setdefault(self._key(target), target)
+        return leader
+
+    @cached_property
+    def num_fetchers(self) -> Ints:
+        """How many users may fetch each label and submit it, (n,)."""
+        return self._num_among(self.rates > 0.0)
+
+    def _num_among(self, fetchers: Bools) -> Ints:
+        """For each user, how many of the given `fetchers` may fetch her label, (n,)."""
+        entries = np.repeat(fetchers, np.diff(self.rows.indptr))
+        return np.bincount(self.rows.indices[entries], minlength=len(fetchers))
+
+    def _key(self, target: int) -> bytes:
+        """A key that is equal for targets whose fetchers have the same rows and weights but for their order."""
+        users, weights = self.fetchers(target)
+        users, weights = users[self.used[users]], weights[self.used[users]]
+        _, first, counts = np.unique(self.same[users], return_index=True, return_counts=True)
+        kinds = users[first]
+        lines = np.stack([self.shape[kinds], weights[first], self.rates[kinds], self.members[kinds], counts], axis=1)
+        return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
+
+    def kinds(self, users: Ints) -> Kinds | None:
+        """The given users as targets, grouped by how many fetchers of each kind they have, larger total weights first.
+
+        None if some row has different entries, or if there are more than `MOST_FETCHERS` kinds of fetchers.
+        """
+        # Rows that somebody sees; each must have equal entries.
+        lengths = np.diff(self.rows.indptr)
+        seen = self.used & (lengths > 0)
+        rows = np.flatnonzero(seen)
+        weight = self.rows.data[self.rows.indptr[rows]]
+        if not np.array_equal(np.repeat(weight, lengths[rows]), self.rows.data[np.repeat(seen, lengths)]):
+            return None
+        # Fetchers are of one kind if their rows have one shape, entry and rate, and both or neither are members.
+        lines = np.stack([self.shape[rows], self.members[rows], self.rates[rows], weight], axis=1)
+        _, first, line = np.unique(lines, axis=0, return_index=True, return_inverse=True)
+        if first.size > MOST_FETCHERS:
+            return None
+        if not first.size:
+            return Kinds(first, np.zeros(0), np.zeros((1, 0), dtype=np.int64))
+        kind = np.full(len(self.members), -1)
+        kind[rows] = line.ravel()
+        # Targets are of one group if they have as many fetchers of each kind.
+        counts = np.stack([self._num_among(kind == k)[users] for k in range(first.size)], axis=1)
+        distinct: Ints = np.unique(counts, axis=0)
+        most_first = np.argsort(-(distinct @ weight[first]), kind="stable")
+        return Kinds(rows[first], weight[first], distinct[most_first])
+
+    def envelope(self, users: Ints) -> Floats:
+        """For each k, the largest k-th largest weight of the fetchers of any given target, descending."""
+        most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
+        for user in users.tolist():
+            fetchers, weights = self.fetchers(user)
+            weights = np.sort(weights[self.rates[fetchers] > 0.0])[::-1]
+            np.maximum(most[: weights.size], weights, out=most[: weights.size])
+        return most
+
+
+def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints:
+    """For each row the first one of the same length with the same entries in the same order, (n,).
+
+    Args:
+        start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: each (E,).
+    """
+    first_rows: dict[tuple[bytes, ...], int] = {}
+    leaders = np.zeros(len(start) - 1, dtype=np.int64)
+    for row, (first, last) in enumerate(itertools.pairwise(start.tolist())):
+        leaders[row] = first_rows.setdefault(tuple(column[first:last].tobytes() for column in columns), row)
+    return leaders
+
 
 def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
-    """The table by rows, each entry once and none of them 0."""
+    """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros."""
     rows: scipy.sparse.csr_array = scipy.sparse.csr_array(weights)  # type: ignore[arg-type]
     if not rows.has_canonical_format or not rows.data.all():
         rows = rows.copy()
@@ -89,17 +236,15 @@ def check_table(
     flags: Mapping[str, NDArray[np.bool_] | None],
     draws: int,
 ) -> None:
-    """Refuse a table that is no fetch distribution of n users, or what comes with it.
+    """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.
 
     Args:
-        w: the table. sampling_rate: one number in (0, 1], or (n,) in [0, 1]. flags: each (n,), or None. draws: R.
-
-    Raises:
-        ValueError: one of them is not allowed; one line.
+        w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1].
+        flags: by name, (n,) bool or None. draws: labels that each member got, at least 1.
     """
     if w.shape[0] != w.shape[1]:
         raise ValueError(f"weights of shape {w.shape}: must be square")
-    if w.nnz and not (np.isfinite(w.data).all() and w.data.min() >= 0.0):
+    if not np.all(np.isfinite(w.data) & (w.data >= 0.0)):
         raise ValueError("weights: must be finite and at least 0")
     rates = _checked_rates(sampling_rate, w.shape[0])
     for key, flag in flags.items():
@@ -114,7 +259,7 @@ def check_table(
 
 
 def _checked_rates(sampling_rate: float | Floats, users: int) -> Floats:
-    """θ as an array, () or (n,); refused unless it is one number in (0, 1] or n of them in [0, 1]."""
+    """The sampling rate as an array, () or (n,); ValueError unless one number in (0, 1], or n numbers in [0, 1]."""
     rates = np.asarray(sampling_rate, dtype=np.float64)
     if rates.shape not in ((), (users,)):
         raise ValueError(f"sampling_rate of shape {rates.shape}: must be one number, or one for each user")

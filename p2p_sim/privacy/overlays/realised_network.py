@@ -1,7 +1,7 @@
-"""The learner's ε in a network as it turned out: who could be asked and how many labels arrived are known.
+"""The learner's ε in a *realised* network: it is known who could be asked and how many labels arrived.
 
-The figures are conditional on what was realised; they must not be averaged over replicates. They hold for label
-adjacency, since who is online, what is lost and how long it takes are independent of labels.
+The bounds are conditional on what was realised, and must not be averaged over replicates. They hold for label
+adjacency, since labels affect neither who is online, nor which messages are lost, nor how long messages take.
 """
 
 import math
@@ -23,28 +23,36 @@ from p2p_sim.privacy.bound import (
 )
 from p2p_sim.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
+from p2p_sim.privacy.overlays.symmetric_pairs import (
+    LEAST_FLIP,
+    SHARES,
+    LevelBound,
+    Levels,
+    Pair,
+    amplified_delta,
+    product,
+)
 from p2p_sim.privacy.randomized_response import cross, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
-"""Distinct caps that are kept apart; others are rounded up."""
+"""Most distinct caps that are kept apart; where there are more, caps are rounded up to so many."""
 
 
 @dataclass(frozen=True)
 class UniformSources(Accountant):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
-    Reveal which submissions come from users whose noisy bits are known anyway: these say nothing, and an exchange among
-    the other sources remains. With passive members: if one of them fetched the target's bit, only the local noise
-    remains; otherwise reveal also the members' bits and the bits that they fetched, with who submits them. Both the
-    target's bit and the other fetches are independent of whether a member fetched from the target.
+    Reveal which submissions are noisy bits (noisy labels) that are known anyway. These show nothing, and an exchange
+    among the other sources remains. With passive members: if one of them fetched the target's bit, only the noise of
+    the bit remains. Otherwise reveal also the members' bits, the bits that they fetched, and who submits these. The
+    target's bit and other users' fetches are independent of whether a member fetched from the target.
 
     Args:
-        sources: S, users who can be fetched, the target among them, at least 1.
+        sources: S, users from whom labels can be fetched, the target among them, at least 1.
         known: sources whose noisy bit the learner knows (fixed answers, users who fell back to their own label), at
             most S-1, as the target is not one of them.
-        submissions: t, labels that arrived, at least 0; if members submit, theirs may be counted or not.
+        submissions: t, labels that arrived, at least 0; labels that members submitted may be counted or not.
         flip_prob: α, 0 or in [1e-300, 1/2].
         members: c, passive users pooled with the learner, sources or not.
         draws: R, at least 1: labels that each member may have got, from sources drawn independently.
@@ -60,15 +68,11 @@ class UniformSources(Accountant):
     draws: int = 1
 
     def __post_init__(self) -> None:
-        for key, value, low, high in (
-            ("sources", self.sources, 1, LARGEST_CLUSTER),
-            ("known", self.known, 0, self.sources - 1),
-            ("submissions", self.submissions, 0, LARGEST_CLUSTER),
-            ("members", self.members, 0, LARGEST_CLUSTER),
-            ("draws", self.draws, 1, LARGEST_CLUSTER),
-        ):
-            if not isinstance(value, int | np.integer) or not low <= value <= high:
-                raise ValueError(f"{key} = {value}: must be a whole number from {low} to {high:,}")
+        check_range("sources", self.sources, 1, LARGEST_CLUSTER, whole=True)
+        check_range("known", self.known, 0, self.sources - 1, whole=True)
+        check_range("submissions", self.submissions, 0, LARGEST_CLUSTER, whole=True)
+        check_range("members", self.members, 0, LARGEST_CLUSTER, whole=True)
+        check_range("draws", self.draws, 1, LARGEST_CLUSTER, whole=True)
         check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
 
     @property
@@ -82,10 +86,12 @@ class UniformSources(Accountant):
         direct = local_delta(self.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        rest, met = self._rest(epsilon, direct), self._met
-        if self.members == 0:
+        rest = self._setting.delta(epsilon) if self.submissions else Bracket(0.0, 0.0)
+        if self.known or self.members:
+            rest = Bracket(0.0, min(rest.upper, outward(0.0, self._exposure * direct.upper).upper))
+        if not self.members:
             return rest
-        return outward(0.0, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
+        return outward(0.0, (self._met * direct.upper + (1.0 - self._met) * rest.upper) * (1.0 + 2.0**-48))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), conditional on the realised network."""
@@ -95,7 +101,7 @@ class UniformSources(Accountant):
             basis = "average over whether a member met the target"
             upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)[1]
         elif self.known:
-            # What is left without known bits, or the chance that the target's bit is submitted, whichever is less.
+            # The lesser bound: the exchange without known bits, or the probability that the target's bit is submitted.
             basis, exposure = "known sources revealed", self._exposure
             direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)[1]
             upper = min(exact.upper, direct)
@@ -117,7 +123,7 @@ class UniformSources(Accountant):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether δ(ε) is certified to be at most `delta`, with little work where it is clearly not."""
+        """Whether δ(ε) is certified to be at most `delta`; quick where it clearly is or is not."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -128,40 +134,33 @@ class UniformSources(Accountant):
 
     @property
     def _setting(self) -> ClusterExchange:
-        """The exchange that remains when all bits that are known, or may be, are revealed."""
+        """The exchange that remains when all bits are revealed that the learner or the members know or may know."""
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:
-        """Probability that some member fetched the target's bit, 1 - (1 - 1/S)^(c R)."""
+        """The probability 1 - (1 - 1/S)^(c R) that some member fetched the target's bit."""
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """Probability that some submission is the target's bit, 1 - (1 - 1/S)^t, rounded up."""
+        """The probability 1 - (1 - 1/S)^t that some submission is the target's bit, rounded up."""
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
-
-    def _rest(self, epsilon: float, direct: Bracket) -> Bracket:
-        """δ(ε) given that no member fetched the target's bit; direct: the label's own δ(ε)."""
-        if self.submissions == 0:
-            return Bracket(0.0, 0.0)
-        rest = self._setting.delta(epsilon)
-        if not self.known and not self.members:
-            return rest
-        return Bracket(0.0, min(rest.upper, outward(0.0, self._exposure * direct.upper).upper))
 
 
 @dataclass(frozen=True, eq=False)
 class CappedFetch(Accountant):
     """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
 
-    Submitter i fetches from each user with probability at most c = caps[i]. Against every target her pair is a
-    post-processing of the three-point pair with w = c: for w < c, (τ, 1-2τ-w, τ+w) follows from (τ, 1-2τ-c, τ+c) by
-    keeping the two ends with one probability, exchanging them with another, and going to the middle otherwise. Her
-    stray probability (see `Levels`) is at most 2 exp(-(M/c) kl(τ/M, α)), where M = 1 - c - known_mass is the least mass
-    on others with unknown bits: in Chernoff's bound, ln(1-α+αe^(-λw)) is convex in w and 0 at 0, hence at most w/c
-    times its value at c, so that the worst row has M/c equal entries.
+    Submitter i fetches from each user with probability at most c = caps[i]. For every target her pair is a
+    post-processing of the three-point pair with w = c. For w < c, (τ, 1-2τ-w, τ+w) follows from (τ, 1-2τ-c, τ+c): keep
+    the two ends with one probability, exchange them with another, and go to the middle otherwise.
+
+    The probability that she is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
+    the least probability with which she fetches an unknown bit of another user than the target. In Chernoff's bound,
+    ln(1-α+αe^(-λw)) is convex in w and 0 at w = 0. It is thus at most w/c times its value at c, and the worst row has
+    M/c equal entries.
 
     Args:
         caps: (m,), one for each submitter, in (0, 1].
@@ -208,8 +207,9 @@ class CappedFetch(Accountant):
 
 
 def _grouped(caps: Floats, mass: Floats) -> Floats:
-    """Submitters in groups with the same values, (cap, known mass, number of submitters), caps and masses rounded up to
-    few.
+    """Submitters in groups of equal cap and known mass, both rounded up to few values; caps and mass: (m,) each.
+
+    Returns (G, 3): each group's cap, its known mass, and how many submitters it has.
     """
     if caps.size == 0:
         return np.zeros((0, 3))
@@ -225,36 +225,32 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bounds at each level τ, for groups of submitters given by their largest entries, known masses and numbers.
-
-    Below α = 1e-100 no noise amplifies, and none is tried.
-    """
+    """The bounds at each level τ for groups of submitters, (G, 3) as `_grouped` returns; no level if α < 1e-100."""
     caps, mass, counts = groups.T
     exposure = _exposure(caps, counts)
     others = 1.0 - caps - mass
-    leaks, always, strays, laws = [], [], [], []
+    bounds = []
     for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
-        # Chernoff's bound of the stray probability, for groups with room for it.
+        # Chernoff's bound of the probability of being stray, for groups where it applies.
         inside = (2.0 * level + caps < 1.0) & (level < others * flip_prob)
         share = level / others[inside]
         divergence = share * np.log(share / flip_prob) + (1.0 - share) * (np.log1p(-share) - math.log1p(-flip_prob))
         chance = np.ones(len(caps))
         stray = 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
         chance[inside] = np.minimum(1.0, stray)
-        # Groups that are always stray show the bit if they fetched it, the others if they are stray.
+        # Some groups count as always stray, and show the bit if they fetched it; the others do if they are stray.
         bounded = chance < 1.0
         if not bounded.any():
             continue
         exposed = _exposure(caps[~bounded], counts[~bounded])
-        always.append(float(exposed))
-        leaks.append(float(exposed + (counts * caps * chance)[bounded].sum()) * (1.0 + 1e-12))
-        strays.append(float((counts * chance)[bounded].sum()) * (1.0 + 1e-12))
+        leak = float(exposed + (counts * caps * chance)[bounded].sum()) * (1.0 + 1e-12)
+        stray = float((counts * chance)[bounded].sum()) * (1.0 + 1e-12)
         pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[bounded], counts[bounded], strict=True)]
-        laws.append(product(pairs))
-    return Levels(min(1.0, exposure), tuple(leaks), tuple(always), tuple(strays), tuple(laws))
+        bounds.append(LevelBound(leak, exposed, stray, product(pairs)))
+    return Levels(min(1.0, exposure), tuple(bounds))
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:
-    """Probability that somebody submits the target's bit, rounded up."""
+    """The probability that some submitter submits the target's bit, rounded up."""
     with np.errstate(divide="ignore"):
         return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

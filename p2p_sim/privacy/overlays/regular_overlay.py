@@ -1,8 +1,8 @@
 """The learner's ε on any regular overlay: each user asks one of a fixed number of neighbours.
 
-The bounds by kinds of places (`fetch`) depend on how many fetchers a target has and on the entries of their rows, not
-on who the fetchers' other neighbours are. On a regular overlay every target has G fetchers, and their rows have G
-entries 1/G. So the complete graph of G + 1 users has the same bound as every other regular overlay of degree G.
+The bounds that `fetch_distribution` computes for groups of targets depend on two facts alone: how many fetchers a
+target has, and which entries their rows of fetch probabilities have. On a regular overlay of degree G every target has
+G fetchers, and their rows have G entries 1/G. So every such overlay has the bound of the complete graph of G + 1 users.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 LARGEST_DEGREE = 4_000
-"""Most neighbours; the table has the square of it as entries, 16 million of 12 bytes."""
+"""Largest degree; a table of fetch probabilities has its square as entries: 16 million of 12 bytes."""
 REGULAR = Condition(
     "regular-overlay",
     "every user asks one of her neighbours, drawn uniformly; all users have equally many; the overlay does not depend "
@@ -29,7 +29,7 @@ REGULAR = Condition(
 
 @dataclass(frozen=True)
 class RegularExchange(Accountant):
-    """An exchange in which every user asks one of her G neighbours on an overlay whose other details do not matter.
+    """An exchange in which every user asks one of her G neighbours, on any overlay of this degree.
 
     Args:
         degree: G, 1 to 4,000.
@@ -46,8 +46,7 @@ class RegularExchange(Accountant):
     sampling_rate: float
 
     def __post_init__(self) -> None:
-        if not 1 <= self.degree <= LARGEST_DEGREE:
-            raise ValueError(f"degree = {self.degree}: must be a whole number from 1 to {LARGEST_DEGREE:,}")
+        check_range("degree", self.degree, 1, LARGEST_DEGREE, whole=True)
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
         if not 0.0 < self.sampling_rate <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
@@ -78,7 +77,7 @@ class RegularExchange(Accountant):
 
     @cached_property
     def _bounds(self) -> UserBound:
-        """The bounds of a user's δ(ε), which are those of every user, since all have alike neighbourhoods."""
+        """The bounds of every user's δ(ε)."""
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
         [bounds] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))
@@ -86,11 +85,10 @@ class RegularExchange(Accountant):
 
 
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
-    """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if it is not certified at `most`
-    either.
+    """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if there is none.
 
-    Bisection supposes that a degree is certified if a smaller one is. Only the degree that is returned, and the one
-    below it, which is not certified, are checked.
+    Bisection supposes that a degree is certified if a smaller one is. This is checked only for two degrees: the
+    returned one, and the next smaller one, which is not certified.
     """
 
     def certified(degree: int) -> bool:

@@ -1,20 +1,22 @@
-"""Products of symmetric pairs as laws of the privacy loss on one grid, rounded against us.
+"""Products of symmetric pairs as laws of the privacy loss on one grid, rounded so that bounds only grow.
 
-A user's pair is a mixture of parts; a part shows -ℓ with probability `low` and +ℓ with probability `high` under P,
-and the other way round under Q, where ℓ = ln(high/low). What is left is shown alike under both. The three-point pair
-(τ, 1-2τ-w, τ+w) against its mirror image is low = τ, high = τ+w.
+A pair is two laws, P and Q, of what a user shows. A *symmetric* pair is a mixture of parts. A part shows the loss -ℓ
+with probability `low` and +ℓ with probability `high` under P, and the other way round under Q, where ℓ = ln(high/low).
+The rest is equally likely under both. The three-point pair (τ, 1-2τ-w, τ+w) against its mirror image is low = τ,
+high = τ+w.
 
-A loss between the points kg and (k+1)g of the grid is split into these two so that the hockey-stick curve of the pair
-is kept at every e^(kg) and linear in between. The curve is convex, so the new pair's is nowhere below it, and pairs
-with larger curves have products with larger curves (Blackwell).
+A loss between the points kg and (k+1)g of the grid is split between the two. The hockey-stick curve of the pair (HS_r
+as a function of r) remains at every e^(kg), and becomes linear in between. The curve is convex, so that the new pair's
+curve is nowhere below it; and pairs with larger curves have products with larger curves (Blackwell).
 
-Rounding: `low` and `high` come with a few u and are moved apart by more before they are used. In the terms of a law all
-is non-negative, so that a sum of N steps of K values is off by the N times 8u of its steps and what `LossSum` counts.
+Rounding: `low` and `high` have errors of a few u, and are moved apart by more before they are used. All terms of a law
+are non-negative. So a sum of N losses is off by N times the 8u of each loss, and the errors that
+`SymmetricLosses.plus` adds.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,9 +27,9 @@ from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, outwa
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
 """Levels τ that are tried, as shares of α."""
 LEAST_FLIP = 1e-100
-"""α below which no pairs are looked at: no number of users hides anything, and products of e^ε₀ would overflow."""
+"""α below which no pairs are used: no number of users hides anything, and products of e^ε₀ would overflow."""
 _APART = 2.0**-48
-"""By this factor low and high are moved apart, more than they are rounded."""
+"""Relative amount by which `low` and `high` are moved apart; above their rounding errors."""
 _NEGLIGIBLE = 1e-40
 """Probability below which the ends of a law are cut off, and charged."""
 _POINTS = 3000
@@ -36,10 +38,9 @@ _POINTS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """`count` users, each of whose outcomes come in mirrored parts: one has probability `low` under one law and `high`
-    under the other, its mirror the reverse.
+    """The symmetric pair of each of `count` users.
 
-    low, high: arrays of one length. leak: the probability that she shows the bit itself.
+    low, high: (J,), of each part. leak: the probability that a user shows the bit itself.
     """
 
     low: Floats
@@ -49,23 +50,26 @@ class Pair:
 
     @staticmethod
     def three_point(level: float, weight: float, rate: float, count: int) -> "Pair":
-        """The pair of users who are seen with probability `rate` and then show the three points (τ, 1-2τ-w, τ+w); τ:
-        `level`, w: `weight`.
+        """The pair of `count` users who, seen with probability `rate`, show the three points (τ, 1-2τ-w, τ+w).
+
+        Args:
+            level: τ. weight: w.
         """
         return Pair(np.array([rate * level]), np.array([rate * (level + weight)]), count)
 
 
 @dataclass(frozen=True, eq=False)
 class SymmetricLosses:
-    """The law of the privacy loss of a symmetric pair of laws, on a grid.
+    """The law of the privacy loss of a symmetric pair of laws, or of a sum of such losses, on a grid.
 
-    law: probabilities of (first + 0, 1, ...) · grid, off by `error` times themselves; `lost` has an infinite loss.
+    law: (K,), probabilities under P of the losses (first + 0, 1, ...) · grid, off by at most `error` times themselves.
+    lost: probability of an infinite loss, what was cut off included.
     """
 
     law: Floats
     first: int
     grid: float
-    lost: float
+    lost: float = 0.0
     error: float = 0.0
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
@@ -79,31 +83,23 @@ class SymmetricLosses:
         excess = -np.expm1(least - losses[above])
         return min(1.0, float(self.law[above] @ excess) * (1.0 + 1e-11 + self.error) + self.lost)
 
+    def plus(self, more: "SymmetricLosses") -> "SymmetricLosses":
+        """The law of the sum with an independent loss on the same grid.
 
-class LossSum(NamedTuple):
-    """The law of a sum of users' privacy losses on a grid: probabilities of first + 0, 1, ... steps.
-
-    Besides: what was cut off, and by how much the probabilities may be off, as a share of themselves.
-    """
-
-    law: Floats
-    first: int
-    lost: float = 0.0
-    error: float = 0.0
-
-    def plus(self, more: "LossSum") -> "LossSum":
-        """The law of the sum of both; a convolution of K and L values adds an error of (min(K, L) + 1)u."""
+        A convolution of K and L values adds an error of (min(K, L) + 1)u.
+        """
         law = np.convolve(self.law, more.law)
         # Cut negligible ends; their sum is charged, and at least what may have underflowed.
         likely = np.flatnonzero(law > _NEGLIGIBLE)
         low, high = int(likely[0]), int(likely[-1])
         cut = float(law[:low].sum() + law[high + 1 :].sum()) + len(law) * 1e-300
         error = self.error + more.error + (min(len(self.law), len(more.law)) + 1) * UNIT
-        return LossSum(law[low : high + 1], self.first + more.first + low, self.lost + more.lost + cut, error)
+        lost = self.lost + more.lost + cut
+        return SymmetricLosses(law[low : high + 1], self.first + more.first + low, self.grid, lost, error)
 
-    def times(self, count: int) -> "LossSum":
-        """The sum of `count` such losses, at least one, by repeated squaring; the rounding error doubles each time."""
-        total, square = LossSum(np.ones(1), 0), self
+    def times(self, count: int) -> "SymmetricLosses":
+        """The law of the sum of `count` such losses, at least one, by repeated squaring."""
+        total, square = SymmetricLosses(np.ones(1), 0, self.grid), self
         while count:
             if count & 1:
                 total = total.plus(square)
@@ -114,24 +110,22 @@ class LossSum(NamedTuple):
 
 
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
-    """The loss law that bounds the product of all users' pairs: losses add up, and 1 - Π (1 - leak) shows the bit
-    itself.
-    """
-    total, hidden = LossSum(np.ones(1), 0), 0.0  # hidden: ln Π (1 - leak)
+    """The loss law that bounds the product of all users' pairs: losses add up, and 1 - Π (1 - leak) is lost."""
+    hidden = 0.0  # ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
     grid = _grid(pairs)
+    total = SymmetricLosses(np.ones(1), 0, grid)
     for pair in pairs:
         hidden += pair.count * math.log1p(-pair.leak) if pair.leak < 1.0 else -math.inf
         if pair.low.size:
             law = _step(pair, grid)
-            step = LossSum(law, -(len(law) // 2), error=8.0 * UNIT)
+            step = SymmetricLosses(law, -(len(law) // 2), grid, error=8.0 * UNIT)
             total = total.plus(step.times(pair.count) if pair.count > 1 else step)
-    lost = total.lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12)
-    return SymmetricLosses(total.law, total.first, grid, lost, total.error)
+    return replace(total, lost=total.lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12))
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """Width of the grid: the loss itself if there is only one, an eighth of a typical one if that is not too fine.
+    """Width of the grid: the loss itself if all are equal, else an eighth of a typical one if that is not too fine.
 
     At most `_POINTS` points in 26 deviations of the sum, and 500 in the largest loss.
     """
@@ -152,7 +146,7 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """The law of one user's loss on the points -K..K of the grid; what leaks counts as shown alike here.
+    """The law of one user's loss on the points -K..K of the grid, (2K+1,); `leak` counts as a loss of 0 here.
 
     A loss between kg and (k+1)g goes to both points so that the curve is kept at e^(kg): the mass at -(k+1)g is (high -
     e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of `low` is at -kg.
@@ -173,77 +167,82 @@ def _step(pair: Pair, grid: float) -> Floats:
     return step[1:-1] if step[0] == 0.0 and step[-1] == 0.0 and middle > 1 else step
 
 
+class LevelBound(NamedTuple):
+    """What bounds the fetchers of a target at one level τ. A fetcher is *stray* at τ if p_i < τ or p_i + w > 1-τ.
+
+    All noisy bits but the target's are revealed. Stray fetchers count as showing whether they fetched the target's bit,
+    and, if so, the bit. leak: the probability that the bit is shown so. always: the part of `leak` of fetchers who
+    count as stray at every p_i. stray: a bound of the probability that any other fetcher is stray. law: bounds those
+    who are not stray.
+    """
+
+    leak: float
+    always: float
+    stray: float
+    law: SymmetricLosses
+
+
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Bounds of HS_r of the users' products at several levels τ, and their best combination.
+    """Bounds of HS_r of the product of a target's fetchers at several levels τ, and the best combination of them.
 
-    Reveal all noisy bits but the target's. A fetcher is *stray* at τ if her p_i < τ or p_i + w > 1-τ. At each level the
-    stray ones show whether they fetched the target's bit, and, if so, the bit: that leaks with probability
-    `leaks` (and `always`, part of it, for those who are always treated so). The others are bounded by `laws`, and
-    `strays` bounds the probability that there is a stray one at all. `exposure` bounds the probability that anybody
-    submits the target's bit, hence every divergence. So HS_r <= leaks + H at each level; and where nobody is stray at
-    a level, HS_r <= always + H there, so with these sorted to fall, G_0 = exposure > G_1 > ..., and s_k the least
-    strays of the levels k, k+1, ..., HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k): it exceeds G_k only if somebody is
-    stray at each of these levels. Fewer levels never bound it better.
+    exposure: a bound of the probability that anybody submits the target's bit, and so of every divergence. bounds: one
+    for each level. With H the divergence of a level's law, HS_r <= leak + H at each level. If nobody is stray at a
+    level, HS_r <= always + H. Sort the levels so that the values G_k = always + H fall: G_0 = exposure > G_1 > ... Let
+    s_k be the least `stray` of the levels k, k+1, ... HS_r exceeds G_k only if somebody is stray at each of these. So
+    HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). Fewer levels never bound it better.
     """
 
     exposure: float
-    leaks: tuple[float, ...] = ()
-    always: tuple[float, ...] = ()
-    strays: tuple[float, ...] = ()
-    laws: tuple[SymmetricLosses, ...] = ()
+    bounds: tuple[LevelBound, ...] = ()
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
         """Upper bound of HS_ratio, averaged over the revealed bits."""
-        if not self.laws:
+        if not self.bounds:
             return self.exposure
-        return self.combined(np.array([law.divergence(ratio) for law in self.laws]))
+        return self.combined(np.array([bound.law.divergence(ratio) for bound in self.bounds]))
 
     def combined(self, within: Floats) -> float:
-        """The best bound of HS_ratio from all levels, given that of each level's law, (K,), at least one."""
-        # min over k of leaks_k + H_k.
-        single = float((np.array(self.leaks) + within).min())
+        """The best bound of HS_ratio from all levels, given the divergence H of each level's law, (K,), K > 0."""
+        leaks, always, strays = np.array([bound[:3] for bound in self.bounds]).T
+        # min over k of leak_k + H_k.
+        single = float((leaks + within).min())
         # G_K + Σ (G_(k-1) - G_k) min(1, s_k).
-        values = np.minimum(self.exposure, np.array(self.always) + within)
+        values = np.minimum(self.exposure, always + within)
         order = np.argsort(-values)
         steps = -np.diff(np.append(self.exposure, values[order]))
-        strays = np.minimum.accumulate(np.array(self.strays)[order][::-1])[::-1]
+        strays = np.minimum.accumulate(strays[order][::-1])[::-1]
         layered = float(values.min() + steps @ np.minimum(1.0, strays))
         return min(self.exposure, single, layered) * (1.0 + 1e-12)
 
 
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
-    """δ(ε) of the target's label from HS_r, the divergence that `levels` gives of views with her noisy bit 1 and 0:
-    keep · HS_r.
+    """The bound keep · HS_r of δ(ε) of the target's label, where `levels` bounds HS_r for her noisy bit.
 
-    keep = 1-α-αe^ε is rounded up and r = (e^ε(1-α)-α)/keep down, in which HS_r does not rise. limit: of δ, as in
-    `Divergence`.
+    HS_r is the hockey-stick divergence of what is seen if the bit is 1 and if it is 0. keep = 1-α-αe^ε is rounded up,
+    and r = (e^ε(1-α)-α)/keep down, as HS_r falls with r. limit: of δ; see `Divergence`.
     """
-    flip = amplified(flip_prob, epsilon)
-    if flip.keep == 0.0:
+    keep, ratio = amplified(flip_prob, epsilon)
+    if keep == 0.0:
         return 0.0
-    divergence = levels.divergence(flip.ratio, None if limit is None else limit / flip.keep)
-    return outward(0.0, flip.keep * divergence * (1.0 + 1e-12)).upper if divergence > 0.0 else 0.0
+    divergence = levels.divergence(ratio, None if limit is None else limit / keep)
+    return outward(0.0, keep * divergence * (1.0 + 1e-12)).upper if divergence > 0.0 else 0.0
 
 
-class Amplification(NamedTuple):
-    """The factor and the ratio in δ(ε) <= keep · HS_ratio, which the noise on the target's own label gives."""
+def amplified(flip_prob: float, epsilon: float) -> tuple[float, ...]:
+    """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down.
 
-    keep: float
-    ratio: float
-
-
-def amplified(flip_prob: float, epsilon: float) -> Amplification:
-    """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down."""
+    They follow from the noise on the target's own label: δ(ε) <= keep · HS_r.
+    """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
-        return Amplification(0.0, 1.0)
+        return 0.0, 1.0
     most = keep * (1.0 + relative_error)
-    return Amplification(most, max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300)
+    return most, max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300
 
 
 class Divergence(Protocol):
-    """What bounds the hockey-stick divergences of the laws of one user's noisy bit."""
+    """A bound of the hockey-stick divergence of what is seen if one user's noisy bit is 1 and if it is 0."""
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio. With a limit, a less sharp bound may do, if it is on the same side of the limit."""
+        """Upper bound of HS_ratio. With a limit, a larger bound may do if it is on the same side of the limit."""

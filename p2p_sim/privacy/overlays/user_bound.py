@@ -1,27 +1,27 @@
-"""What bounds one user's δ(ε): three-point pairs of her label's fetchers at several levels τ, and other ways.
+"""Bounds of one user's δ(ε): the three-point pairs of her label's fetchers at several levels τ, and other bounds.
 
-At a level τ the three-point pairs bound the fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). p_i lies
-outside only if the other noisy bits of her row sum to less than τ, or their complements do: `Tails` bounds how likely
-that is.
+At a level τ the three-point pairs bound the fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). A
+fetcher's p_i lies outside only if the weighted sum of the other noisy bits of her row, or that of their complements, is
+below τ. `Tails` bounds how likely this is.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats
+from p2p_sim.privacy.overlays.overlay_table import remembered
 from p2p_sim.privacy.overlays.symmetric_pairs import (
     SHARES,
     Divergence,
+    LevelBound,
     Levels,
     Pair,
-    SymmetricLosses,
     amplified,
     amplified_delta,
     product,
@@ -33,19 +33,19 @@ _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
 MOST_LINES = 128
 """Most different weights of one target's fetchers that are kept apart."""
 _GRID = 24
-"""Of more, weights are rounded up to about twice as many."""
+"""Where weights are of more values than `MOST_LINES`, they are rounded up to about twice as many as this."""
 _FEW = 8
-"""Levels that are tried before all others."""
+"""How many levels are combined before all of them are."""
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,); labels of 1 only make the sum larger.
 
-    SciPy's incomplete beta function is measured to be good to 5e-13; 1e-11 is charged, and as much for Chernoff's
-    bound, whose exponent is a sum of logarithms that is good to 1e-13 of itself.
+    SciPy's incomplete beta function was measured to be accurate to 5e-13, relative; 1e-11 is charged. As much is
+    charged for Chernoff's bound, whose exponent is a sum of logarithms that is accurate to 1e-13, relative.
 
     Args:
-        weights: sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.
+        weights: w_j, sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.
     """
     if weights.size == 0:
         return np.ones(len(levels))
@@ -65,164 +65,110 @@ def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats
 
 
 def _factors(weights: Floats, strengths: Floats, flip_prob: float) -> Floats:
-    """Σ_j ln E exp(-strength w_j Bernoulli(α)), for each strength."""
+    """Σ_j ln E exp(-strength · w_j · Bernoulli(α)), for each strength, (S,)."""
     values, counts = np.unique(weights, return_counts=True)
     return np.asarray(np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts)
 
 
 def _chernoff(exponents: Floats) -> Floats:
+    """e^exponent, at most 1 and rounded up, for each exponent."""
     return np.asarray(np.exp(np.minimum(0.0, exponents * (1.0 - 1e-12))) * (1.0 + 1e-11) + SUBNORMAL)
 
 
 @dataclass(frozen=True, eq=False)
-class _Row:
-    """What is remembered of a user's row: how many entries hide somebody, and the two least and two largest of them."""
-
-    size: int
-    least: tuple[float, ...]
-    largest: tuple[float, ...]
-    strengths: Floats
-    factors: Floats | None
-
-
-@dataclass(frozen=True, eq=False)
 class Tails:
-    """Bounds of the probability that a user's p_i is below a level, for rows of a table, each without one of its
-    entries.
+    """Bounds of the probability that a user's p_i is below a level, for rows of a table, each without one entry.
 
     Args:
-        row: gives the entries of a user's row that hide somebody, in any order.
+        row: returns the entries of a user's row that hide somebody, in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
-        without: this many of the largest entries, besides the one, hide nobody either.
+        without: how many of the largest entries, besides the one, hide nobody either.
     """
 
     row: Callable[[int], Floats]
     flip_prob: float
     levels: Floats
     without: int = 0
-    _rows: dict[int, _Row] = field(default_factory=dict, init=False)
-    _bounds: dict[tuple[float, int] | bytes, Floats] = field(default_factory=dict, init=False)
 
-    def lacking(self, users: NDArray[np.integer], entries: Floats) -> "Lacking":
-        """Bounds for some users' rows, each without one hiding entry, which is given by its value."""
-        fixed = np.zeros((len(entries), len(self.levels)))
+    def lacking(self, users: NDArray[np.integer], entries: Floats) -> Floats:
+        """The bounds, (F, K), for the rows of F users, each without the one hiding entry that `entries` (F,) states."""
+        bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
         for index, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
-            bounds = self._even_bounds(user, entry)
-            if bounds is None:
+            even = self._even_bounds(user, entry)
+            if even is None:
                 uneven.append(index)
             else:
-                fixed[index] = bounds
-        rows = [self._of(user) for user in users[uneven].tolist()]
-        uneven_users = np.array(uneven, dtype=np.int64)
-        return Lacking(fixed, uneven_users, entries[uneven], rows=rows, flip_prob=self.flip_prob, levels=self.levels)
-
-    def worst(self, users: NDArray[np.integer], count: int) -> "Lacking":
-        """Bounds for `count` rows that hold for any of these users' rows, whichever entry is left out: without the
-        largest.
-        """
-        lacking = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
-        bounds = np.array([lacking.at(level).max(initial=0.0) for level in range(len(self.levels))])
-        none = np.zeros(0)
-        fixed = np.broadcast_to(bounds, (count, bounds.size))
-        return Lacking(fixed, none.astype(np.int64), none, rows=[], flip_prob=self.flip_prob, levels=self.levels)
-
-    def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """The bounds at all levels of a row whose other entries are equal, or without the largest; else None."""
-        if self.without:
-            hiding = np.sort(self.row(user))
-            hiding = np.delete(hiding, np.searchsorted(hiding, entry))
-            hiding = hiding[: max(0, hiding.size - self.without)]
-            return self._cached(hiding.tobytes(), lambda: tail_bounds(hiding, self.flip_prob, self.levels))
-        row = self._of(user)
-        if row.size < 2:
-            return np.ones(len(self.levels))
-        least = row.least[1] if entry == row.least[0] else row.least[0]
-        largest = row.largest[1] if entry == row.largest[0] else row.largest[0]
-        if largest - least > 1e-12 * least:
-            return None
-        count = row.size - 1
-        return self._cached((least, count), lambda: _even(least, count, self.flip_prob, self.levels))
-
-    def _cached(self, key: tuple[float, int] | bytes, make: Callable[[], Floats]) -> Floats:
-        if key not in self._bounds:
-            self._bounds[key] = make()
-        return self._bounds[key]
-
-    def _of(self, user: int) -> _Row:
-        if user not in self._rows:
-            entries = np.sort(self.row(user))
-            least, largest = tuple(entries[:2].tolist()), tuple(entries[::-1][:2].tolist())
-            strengths = _STRENGTHS / entries[-1] if entries.size else _STRENGTHS
-            even = entries.size < 2 or entries[-1] - entries[0] <= 1e-12 * entries[0]
-            factors = None if even else _factors(entries, strengths, self.flip_prob)
-            self._rows[user] = _Row(entries.size, least, largest, strengths, factors)
-        return self._rows[user]
-
-
-@dataclass(frozen=True, eq=False)
-class Lacking:
-    """Bounds for some rows, (F,) at each level; those of rows with different entries are computed when first needed.
-
-    Such a row's factors, those of the entry taken off, are off by at most 1e-12 times those of the whole row.
-    """
-
-    fixed: Floats
-    uneven: NDArray[np.int64]
-    entries: Floats
-    rows: list[_Row]
-    flip_prob: float
-    levels: Floats
-
-    def at(self, level: int) -> Floats:
-        """The bounds of all rows, (F,), at one level, given by its index."""
-        bounds = self.fixed[:, level].copy()
-        if self.uneven.size:
-            bounds[self.uneven] = _chernoff((self.levels[level] * self._strengths + self._factors).min(axis=1))
+                bounds[index] = even
+        if uneven:
+            # Such a row's factors less those of the entry are off by at most 1e-12 times those of the whole row.
+            strengths, factors = np.stack([self._moments(user) for user in users[uneven].tolist()], axis=1)
+            own = np.log1p(self.flip_prob * np.expm1(-strengths * entries[uneven][:, None]))
+            factors = factors - own + 1e-12 * np.abs(factors)
+            for index, level in enumerate(self.levels):
+                bounds[uneven, index] = _chernoff((level * strengths + factors).min(axis=1))
         return bounds
 
-    @cached_property
-    def _strengths(self) -> Floats:
-        """The exponents that Chernoff's bound tries, a line for each row with different entries."""
-        return np.stack([row.strengths for row in self.rows])
+    def worst(self, users: NDArray[np.integer], count: int) -> Floats:
+        """The bounds, (count, K), with equal lines, that hold for every user's row, whichever entry is left out."""
+        bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
+        return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
-    @cached_property
-    def _factors(self) -> Floats:
-        """Logarithms of moment generating functions of those rows without the one entry; rounded up, a line each."""
-        factors = np.stack([row.factors for row in self.rows if row.factors is not None])
-        own = np.log1p(self.flip_prob * np.expm1(-self._strengths * self.entries[:, None]))
-        return factors - own + 1e-12 * np.abs(factors)
+    def _even_bounds(self, user: int, entry: float) -> Floats | None:
+        """The bounds, (K,), of a row whose entries but `entry` are equal, or if `without` is not 0; else None."""
+        hiding = self._hiding(user)
+        if self.without:
+            hiding = np.delete(hiding, np.searchsorted(hiding, entry))
+            return self._bounds_of(hiding[: max(0, hiding.size - self.without)].tobytes())
+        if hiding.size < 2:
+            return np.ones(len(self.levels))
+        least = float(hiding[1] if entry == hiding[0] else hiding[0])
+        largest = float(hiding[-2] if entry == hiding[-1] else hiding[-1])
+        return None if largest - least > 1e-12 * least else self._bounds_of_equal(least, hiding.size - 1)
 
+    @remembered
+    def _bounds_of(self, weights: bytes) -> Floats:
+        """`tail_bounds` of sorted weights, given by the bytes of their array."""
+        return tail_bounds(np.frombuffer(weights), self.flip_prob, self.levels)
 
-class LevelBound(NamedTuple):
-    """At one level τ, as in `Levels`: what leaks, what always leaks, the chance that anybody strays, the loss law."""
+    @remembered
+    def _bounds_of_equal(self, weight: float, count: int) -> Floats:
+        return _even(weight, count, self.flip_prob, self.levels)
 
-    leak: float
-    always: float
-    stray: float
-    law: SymmetricLosses
+    @remembered
+    def _hiding(self, user: int) -> Floats:
+        """The entries of a user's row that hide somebody, ascending."""
+        return np.sort(self.row(user))
+
+    @remembered
+    def _moments(self, user: int) -> Floats:
+        """(2, S): the strengths that Chernoff's bound tries for a user's row, and the row's `_factors`."""
+        hiding = self._hiding(user)
+        strengths = _STRENGTHS / hiding[-1]
+        return np.stack([strengths, _factors(hiding, strengths, self.flip_prob)])
 
 
 @dataclass(frozen=True, eq=False)
 class TargetLevels:
-    """The bounds of `Levels` for one target, each level worked out when it is first needed.
+    """The bounds of `Levels` for one target, each level computed when it is first needed.
 
-    Her fetchers are given in groups, whose users have one and the same row, and stray together. A larger weight gives a
-    pair with a larger curve, so weights may be rounded up.
+    Her fetchers come in groups. The users of a group have one and the same row, and stray together. A larger weight
+    gives a pair with a larger curve, so weights may be rounded up.
 
     Args:
-        weights, rates, counts: (G,) of each group: w, the rate, and how many users. flip_prob: α in [0, 1/2].
-        tails: bounds for the groups' rows without the target; None if there is no group, or α is below `LEAST_FLIP`.
-        copies: (G,) how many such groups there are, each with a row of its own.
+        weights, rates, counts: (G,), each group's w, its users' rate, and how many users it has.
+        flip_prob: α in [0, 1/2].
+        tails: (G, K), at each level of `SHARES` the bound of `Tails` for the groups' rows without the target; None if
+            there is no group, or α is below `LEAST_FLIP`.
+        copies: (G,), how many such groups there are, each with a row of its own.
     """
 
     weights: Floats
     rates: Floats
     counts: Floats
     flip_prob: float
-    tails: Lacking | None
+    tails: Floats | None
     copies: Floats
-    _bounds: dict[int, LevelBound | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if np.unique(self.weights).size > MOST_LINES:
@@ -233,7 +179,7 @@ class TargetLevels:
 
     @cached_property
     def _exposures(self) -> Floats:
-        """Probability that some user of a group submits the target's bit."""
+        """Probability that some user of a group submits the target's bit, for each group, (G,)."""
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
         return np.asarray(-np.expm1(unseen) * (1.0 + 1e-15) + SUBNORMAL)
@@ -247,13 +193,11 @@ class TargetLevels:
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """A bound from some levels alone, by their indices; it is nowhere below that of all."""
-        bounds = [bound for level in levels if (bound := self._level(level)) is not None]
-        leaks, always, strays, laws = zip(*bounds, strict=True) if bounds else ((), (), (), ())
-        return Levels(self._exposure, leaks, always, strays, laws)
+        """The bound that combines some levels, given by their indices in `SHARES`; never below that of all levels."""
+        return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
-        """A few levels that together bound HS_ratio nearly as well as all: chosen one after another."""
+        """Indices of a few levels that together bound HS_ratio nearly as well as all, each the best next to choose."""
         chosen: tuple[int, ...] = ()
         bounds = {level: self._level(level) for level in range(len(SHARES))}
         within = {level: bound.law.divergence(ratio) for level, bound in bounds.items() if bound}
@@ -264,18 +208,14 @@ class TargetLevels:
             rest.remove(chosen[-1])
         return chosen
 
+    @remembered
     def _level(self, level: int) -> LevelBound | None:
-        """The bound at one level, by its index; None if it would be little better than the exposure."""
-        if level not in self._bounds:
-            self._bounds[level] = self._make(level)
-        return self._bounds[level]
-
-    def _make(self, level: int) -> LevelBound | None:
+        """The bound at one level, by its index in `SHARES`; None if it would be little better than the exposure."""
         if self.tails is None:
             return None
-        # A group strays if its p_i < τ or p_i + w > 1-τ; in groups without room for it, always.
+        # A group strays if its p_i < τ or p_i + w > 1-τ; it always strays where [τ, 1-τ-w] is empty.
         threshold, weights, copies = SHARES[level] * self.flip_prob, self.weights, self.copies
-        chance = np.minimum(1.0, 2.0 * self.tails.at(level))
+        chance = np.minimum(1.0, 2.0 * self.tails[:, level])
         chance[2.0 * threshold + weights >= 1.0] = 1.0
         bounded = chance < 1.0
         # Stray groups show the target's bit if they submit it.
@@ -292,19 +232,28 @@ class TargetLevels:
         return LevelBound(leak, always, stray, product(pairs))
 
 
-def any_of(chances: Floats, copies: Floats) -> float:
-    """Probability that one of several independent events happens, rounded up; there are `copies` of each."""
+def any_of(chances: Floats, copies: Floats, draws: int = 1) -> float:
+    """Probability that at least one of several independent events happens, rounded up.
+
+    Args:
+        chances: (E,), the probability of each event. copies: (E,), how many events have this probability.
+        draws: how many times each event may happen.
+    """
     with np.errstate(divide="ignore"):
-        return min(1.0, -math.expm1(float((copies * np.log1p(-np.minimum(chances, 1.0))).sum())) * (1.0 + 1e-12))
+        none = draws * float((copies * np.log1p(-np.minimum(chances, 1.0))).sum())  # logarithm of the probability
+    return min(1.0, -math.expm1(none) * (1.0 + 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
 class UserBound:
-    """What bounds one user's δ(ε).
+    """The bounds of one user's δ(ε).
 
-    With probability `met` a member fetched her bit, or everybody knows it: then only the local noise is left. Otherwise
-    the least of the bounds counts that `ways` build, each when it is first needed. levels: those of the last way, and
-    of the first, which holds a few of them. precision: relative, of ε, from above.
+    Args:
+        flip_prob: α in [0, 1/2].
+        met: probability that a member fetched her bit, or 1 if the bit is known: only the local noise is left then.
+        ways: functions that each build a bound of what is seen otherwise, called when first needed; the least counts.
+        levels: the levels that the last way combines, and of which the first way combines a few.
+        precision: relative, of ε, from above.
     """
 
     flip_prob: float
@@ -327,17 +276,17 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """Indices of a few levels τ that together nearly give the least δ(ε); none where another bound is better."""
+        """Indices of a few levels τ that together nearly give the least δ(ε); none where another way is better."""
         if self.levels is None:
             return ()
         last = amplified_delta(self._built[-1], self.flip_prob, epsilon)
         others = [amplified_delta(its, self.flip_prob, epsilon, last) for its in self._built[1:-1]]
         if min(others, default=last if len(self._built) > 1 else 0.0) < last:
             return ()
-        return self.levels.best(amplified(self.flip_prob, epsilon).ratio)
+        return self.levels.best(amplified(self.flip_prob, epsilon)[1])
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Bounds of δ(ε), one after another; if `delta` is given, a bound need only be on the right side of it."""
+        """Upper bounds of δ(ε), one after another; with `delta`, a larger one may do if on the same side of `delta`."""
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
         limit = None if delta is None else (delta - self.met * direct) / max(1.0 - self.met, SUBNORMAL)

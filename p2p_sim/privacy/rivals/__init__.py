@@ -1,1 +1,1 @@
-"""Every other mechanism's accounting."""
+"""Accountants of all mechanisms other than the label exchange."""

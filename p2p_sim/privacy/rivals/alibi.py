@@ -16,14 +16,14 @@ from p2p_sim.privacy.randomized_response import outward
 
 Floats = NDArray[np.floating]
 _STEPS = 20_000
-"""Intervals of [0, 1] in the upper sum of `laplace_advantage`."""
+"""Number of intervals of [0, 1] in the upper sum of `laplace_advantage`."""
 
 
 def laplace_epsilon(noise_scale: float) -> float:
-    """ε = 2/b of one noisy one-hot vector, rounded up: pure label differential privacy.
+    """The pure ε = 2/b of one noisy one-hot vector, rounded up.
 
     Args:
-        noise_scale: b, above 0, the scale of the Laplace noise on each of the K numbers.
+        noise_scale: b, above 0, the scale of the Laplace noise on each of the K entries.
     """
     if not noise_scale > 0.0:
         raise ValueError(f"noise_scale = {noise_scale}: must be above 0")
@@ -44,7 +44,7 @@ def noise_scale_of(epsilon: float) -> float:
 
 
 def laplace_variation(noise_scale: float) -> float:
-    """Total variation of one noisy vector's laws under two labels: 1 - e^{-1/b} (1 + 1/(2b)), which is its δ(0).
+    """δ(0) of one noisy vector, the total variation of its laws under two labels: 1 - e^{-1/b} (1 + 1/(2b)).
 
     >>> round(laplace_variation(2.0), 6)
     0.241837
@@ -56,14 +56,14 @@ def laplace_variation(noise_scale: float) -> float:
 
 
 def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
-    """Posterior probabilities (..., K) of the labels given noisy vectors (..., K) and a prior that broadcasts to them.
+    """Posterior probabilities (..., K) of the K labels given noisy vectors (..., K).
 
     >>> soft_labels(np.array([2.0, -1.0]), np.array([0.5, 0.5]), 2.0 / math.log(9.0)).round(12).tolist()
     [0.9, 0.1]
 
     Args:
-        noisy: finite numbers, in whose precision the result is.
-        prior: probabilities along the last axis; a class without mass never gets any.
+        noisy: finite numbers; the result has their precision.
+        prior: probabilities of the labels along the last axis, broadcast to the shape of `noisy`.
         noise_scale: b, above 0.
     """
     # softmax of ε clip(o, 0, 1), with the largest subtracted first so that no exponential overflows; then the prior
@@ -77,13 +77,13 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
 
 
 def laplace_advantage(noise_scale: float, num_classes: int) -> float:
-    """Upper bound of the advantage in guessing a label of whoever sees its noisy vector, if all labels are equally
-    likely.
+    """Upper bound of an observer's advantage in guessing a label from its noisy vector, if labels are equally likely.
 
-    The best guess is the class with the largest entry. Let c be that entry, cut to [0, 1]. Against pure noise, of which
-    c has the distribution function F^K with F(x) = 1 - e^(-x/b)/2 below 1, the density under the guessed label is
-    e^((2c-1)/b). So K Pr[right] = E e^((2c-1)/b) = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1]. The integrand
-    grows with x, and its values at the left ends of intervals give an upper bound.
+    The advantage is Pr[right] - 1/K. The best guess is the class with the largest entry. Let c be this entry, cut to
+    [0, 1]. The density of a vector under the guessed label is e^((2c-1)/b) times its density under pure noise. Under
+    pure noise, c has the distribution function F^K with F(x) = 1 - e^(-x/b)/2 below 1. So K Pr[right] = E e^((2c-1)/b)
+    = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1]. The integrand grows with x, so that its values at the left
+    ends of intervals give an upper bound.
 
     Args:
         noise_scale: b, above 0; num_classes: K, at least 2.
@@ -101,8 +101,8 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
 def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector, exact to rounding: 1 - e^{-s} (1 + s/2) with s = 1/b - ε/2; 0 from ε = 2/b on.
 
-    Of two labels only the two own entries differ, each moved by 1: this is a histogram of which one example moves two
-    cells by 1/b scales each (`histograms.laplace_delta`). δ(ε) grows with s, whose rounding is that of 2/b - ε.
+    Under two labels only two entries of the vector differ, each by 1. So the vector is a histogram in which one example
+    moves two cells by 1/b scales each (`histograms.laplace_delta`). δ(ε) grows with s; s has the rounding of 2/b - ε.
 
     >>> round(laplace_delta(2.0, 0.0).upper, 6), laplace_delta(2.0, 1.0).upper < 1e-15
     (0.241837, True)
@@ -120,8 +120,8 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
 
 
 def _variation(shift: float) -> float:
-    """1 - e^{-s} (1 + s/2) of a shift s of at least 0, the total variation of two entries that each move by s scales.
+    """1 - e^{-s} (1 + s/2): the total variation of two noisy entries that each move by s >= 0 scales of the noise.
 
-    It is within 10 roundings: neither term cancels more than half of the other.
+    The error is at most 10 roundings, since neither term cancels more than half of the other.
     """
     return 1.0 if shift > 1e3 else -math.expm1(-shift) - shift / 2.0 * math.exp(-shift)

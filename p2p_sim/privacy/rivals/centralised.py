@@ -1,27 +1,27 @@
-"""A curator who resamples labels within a cluster: Algorithm 1 of the clustering paper, what the learner can tell.
+"""Accountant of a curator who resamples labels within a cluster, Algorithm 1 of the clustering paper.
 
-Pure ε. One changed label moves two shares by 1/n each, so the noisy cluster distribution q̃ costs 2/σ (Laplace noise of
-scale σ/n on every share); given q̃ the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and
-q̃(a) >= τ. Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)): Theorem 1 with its first part doubled. At τ = 1/K q̃ is uniform
-whatever the noise, and the first part is not spent.
+Pure ε. One changed label moves two shares by 1/n each. With Laplace noise of scale σ/n on every share, the noisy
+distribution q̃ of the cluster costs 2/σ. Given q̃, the target's noisy label is a with probability
+λ q̃(a) + (1-λ) 1{her label is a}, and q̃(a) >= τ. Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)): Theorem 1 with its first term
+doubled. At τ = 1/K q̃ is uniform whatever the noise, and the first term is 0.
 
-Events that attain it where q̃ is released. Let the target hold a in one world and b in the other. Both events below say
-that the noises of a and b lie in their exponential tails, on the side where one changed label costs 1/σ each:
+Events that attain the pure ε where q̃ is released. Let the target hold a in one world and b in the other. In both
+events the noises of a and b lie in their exponential tails, on the side where the change costs 1/σ each:
 
-- corner: q̃ is τ everywhere but at a. It means "the noisy share of a is at least 1-(K-1)τ, every other at most τ", and
+- corner: q̃ is τ everywhere but at a. This is "the noisy share of a is at least 1-(K-1)τ, every other at most τ". It
   has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
-- edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. It implies that b was clipped to τ and that the noisy share of a is
-  above τ, and has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. It happens, for one, where the
+- edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. This implies that b was clipped to τ and that the noisy share of a is
+  above τ. It has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. One way for it to happen: the
   noisy share of b is at most τ, that of a in (τ, τ + x], that of a third class at least 1-(K-1)τ.
 
-With "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
+Together with "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
-Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose own randomness hides more: for two classes
-`resampled_counts` has a certified δ(ε); for any number `resampled_classes` has an upper bound.
+Where q̃ is not released (β = 0), the learner sees noisy labels alone, whose own randomness hides more: for two classes
+`resampled_counts` brackets δ(ε); for any number of classes `resampled_classes` has an upper bound.
 
 **One resampled label together with the noisy shares** (`resampled_delta`). A changed label moves two shares by 1/n
-each, with Laplace noise of scale σ/n: two variables that each move by 1/σ scales, whose Δ(t) is exact
-(`histograms.laplace_delta`). Clipping and renormalising only take away.
+each, with Laplace noise of scale σ/n: two variables that each move by 1/σ scales. Their δ(t), called Δ(t), is exact
+(`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
 
 Given q̃ the target's noisy label is y with probability λ q̃(y), and 1-λ more if y is her own. For t >= 0
 its divergence is at most (1-λ) - (e^t - 1) λτ, or 0, as q̃ >= τ. That is the divergence of three outcomes with
@@ -40,14 +40,7 @@ from typing import NamedTuple
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import LARGEST_CLUSTER as LARGEST_SIZE
-from p2p_sim.privacy.bound import (
-    LARGEST_EPSILON,
-    Bracket,
-    PrivacyBound,
-    check_delta,
-    check_epsilon,
-    check_range,
-)
+from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.privacy.disk_cache import disk_cached
 from p2p_sim.privacy.randomized_response import bisect, crossing
@@ -64,9 +57,8 @@ CURATOR_CONDITIONS = (
 )
 PURE = "pure: Theorem 1 with the sensitivity of two shares"
 COUNTED = "noisy labels alone: certified over all data sets"
-TOO_LARGE = "what the noise of the labels adds is not computed at this size"
 _PRECISION = 1e-4
-"""To which ε is bisected."""
+"""Relative precision of the bisection of ε."""
 _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Widths x of the edge events that are tried, in scales σ/n of the noise."""
 
@@ -74,7 +66,7 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 class ShareEvent(NamedTuple):
     """An event of the noisy distribution q̃ that is e^(2/σ) times as likely where the target holds label a.
 
-    probability: in that world. least, most: what q̃(a) lies between in the event.
+    probability: of the event, where the target holds a. least, most: bounds of q̃(a) in the event.
     """
 
     probability: float
@@ -92,9 +84,9 @@ class ClusterResampling(Accountant):
         resampling_prob: λ in [0, 1], the probability that a label is replaced by a draw from the noisy distribution.
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
-        released: whether the learner gets the noisy cluster distributions (true with bias correction β > 0).
-        counted: if `released` is false, account for what the randomness of the labels hides; else state only the pure
-            ε, which says nothing about the smallest ε that holds.
+        released: whether the learner gets the noisy distribution of the cluster (true with bias correction β > 0).
+        counted: whether bounds of noisy labels alone count what the labels' own randomness hides; else only the pure ε
+            is stated. It has no effect if `released`.
     """
 
     requires = ANYWHERE
@@ -112,16 +104,14 @@ class ClusterResampling(Accountant):
         check_range("cluster_size", self.cluster_size, 1, LARGEST_SIZE, whole=True)
         if not isinstance(self.num_classes, int) or self.num_classes < 2:
             raise ValueError(f"num_classes = {self.num_classes}: must be a whole number, at least 2")
-        if not 0.0 <= self.resampling_prob <= 1.0:
-            raise ValueError(f"resampling_prob = {self.resampling_prob}: must lie in [0, 1]")
+        check_range("resampling_prob", self.resampling_prob, 0.0, 1.0)
         if not self.noise_scale >= 0.0:
             raise ValueError(f"noise_scale = {self.noise_scale}: must be at least 0")
-        if not 0.0 <= self.threshold <= 1.0 / self.num_classes:
-            raise ValueError(f"threshold = {self.threshold}: must lie in [0, {1.0 / self.num_classes:g}]")
+        check_range("threshold", self.threshold, 0.0, 1.0 / self.num_classes)
 
     @property
     def pure_epsilon(self) -> float:
-        """ε that holds for every δ, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without 2/σ at τ = 1/K.
+        """The pure ε, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without 2/σ at τ = 1/K.
 
         >>> round(ClusterResampling(100, 3, 0.9, 1.0, 0.1, True).pure_epsilon, 4)
         2.7472
@@ -130,7 +120,7 @@ class ClusterResampling(Accountant):
 
     @property
     def epsilon_paper(self) -> float:
-        """ε as Theorem 1 prints it, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ))."""
+        """The ε that Theorem 1 prints, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ))."""
         return (1.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf) + self._label_epsilon
 
     @property
@@ -140,51 +130,49 @@ class ClusterResampling(Accountant):
 
     @property
     def _noise_epsilon(self) -> float:
-        """Pure ε of the noisy distribution alone."""
+        """The pure ε of the noisy distribution q̃ alone."""
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
 
     @property
     def _laid_open(self) -> bool:
-        """Whether some user's label can be seen for certain: labels are never resampled, or shares are released without
-        noise.
-        """
+        """Whether a user's label can be seen for certain: it is never resampled, or shares have no noise."""
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
     def _label_epsilon(self) -> float:
-        """Pure ε of the noisy labels, given the noisy distribution."""
+        """The pure ε of the noisy labels, given the noisy distribution q̃."""
         if self.resampling_prob == 1.0:
             return 0.0
         least = self.resampling_prob * self.threshold
         return math.log1p((1.0 - self.resampling_prob) / least) if least > 0.0 else math.inf
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0, the largest hockey-stick divergence over neighbouring data sets, bracketed."""
+        """Bounds of δ(ε), ε at least 0: the largest hockey-stick divergence over neighbouring data sets."""
         check_epsilon(epsilon)
-        if self._laid_open:
-            return Bracket(1.0, 1.0)
         pure = self.pure_epsilon
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
+        if self._laid_open:
+            return Bracket(1.0, 1.0)
         if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
             return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
-        # bounds that hold whatever is released: of any mechanism of this pure ε, and of shares and labels together
+        # bounds that hold whatever is released: for any mechanism of this pure ε, and for shares and labels together
         upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)
         noise = math.inf if self._uniform else self.noise_scale
         upper = min(upper, resampled_delta(self.resampling_prob, noise, self.threshold, epsilon))
         # bounds by the randomness of the noisy labels alone
+        shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
         if self._countable:
-            counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
+            counted = counts_delta(*shape, epsilon)
             return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
         if self._bounded:
-            shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
             upper = min(upper, classes_delta(*shape, epsilon=epsilon, classes=self.num_classes))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels alone."""
+        """Bounds of ε at δ in (0, 1); the upper one is the pure ε, or a smaller one for noisy labels alone."""
         check_delta(delta)
         pure, basis = self.pure_epsilon, PURE
         if self._laid_open:
@@ -193,48 +181,36 @@ class ClusterResampling(Accountant):
             bracket, basis = _bisected(self, delta), COUNTED
         elif self._bounded and (least := _bisected(self, delta).upper) < pure:
             bracket, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
-        else:  # the pure ε alone; of noisy labels alone more would be known in a smaller cluster
+        else:  # the pure ε; for noisy labels alone a smaller ε would be known in a smaller cluster
             bracket = Bracket(min(self._attained_epsilon(delta), pure), pure)
-            basis = f"{PURE}; {TOO_LARGE}" if self._labels_alone and not self._bounded else PURE
+            if self._labels_alone and not self._bounded:
+                basis = f"{PURE}; what the noise of the labels adds is not computed at this size"
+        low, high = bracket.lower, bracket.upper
         return PrivacyBound(
-            bracket.lower,
-            bracket.upper,
-            delta,
-            observer="learner",
-            adjacency="label",
-            basis=basis,
-            conditions=self.conditions,
+            low, high, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
         )
-
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        check_delta(delta)
-        return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
 
     @property
     def _labels_alone(self) -> bool:
-        """Whether the learner sees noisy labels alone, and their randomness is to be accounted for."""
+        """Whether the learner sees noisy labels alone, and the bounds count their own randomness."""
         return self.counted and not (self.released or self._laid_open or self._uniform)
 
     @property
     def _bounded(self) -> bool:
-        """Whether δ(ε) has an upper bound that counts what the randomness of the noisy labels hides, for any number of
-        classes.
-        """
+        """Whether `resampled_classes` bounds δ(ε) of the noisy labels alone."""
         computed = self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
-        return self._labels_alone and computed and not self._countable
+        return computed and self._labels_alone and not self._countable
 
     @property
     def _countable(self) -> bool:
-        """Whether δ(ε) of the noisy labels alone is bracketed by counting, which is done for two classes."""
+        """Whether `resampled_counts` brackets δ(ε) of the noisy labels alone, for two classes."""
         two = self._labels_alone and self.num_classes == 2
         return two and affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
-        """A lower end of δ(ε): that of the best event in a list; 0 if the noisy label distributions q̃ are not
-        released.
-        """
+        """A lower bound of δ(ε), by the best of some events of q̃; 0 if q̃ is not released."""
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
-        # of an event, with the target's noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
+        # for an event together with the noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
         values = (
             event.probability * (1.0 - lam - excess * lam * (event.most if excess > 0.0 else event.least))
             for event in self._events()
@@ -246,14 +222,12 @@ class ClusterResampling(Accountant):
 
     @property
     def _binned(self) -> bool:
-        """Whether a lower end is computed from bins of the released share of label 1."""
+        """Whether a lower bound is computed from bins of the released share of label 1."""
         finite = 0.0 < self.noise_scale < math.inf
         return self.released and self.num_classes == 2 and not self._uniform and self.cluster_size > 1 and finite
 
     def _attained_epsilon(self, delta: float) -> float:
-        """A lower end of ε(δ), by the best explicit event or by bins of the released share; 0 where q̃ is not
-        released.
-        """
+        """A lower bound of ε at δ, by the best event or by bins of the released share; 0 if q̃ is not released."""
         explicit = self._explicit_epsilon(delta)
         if not self._binned or self._attained_delta(explicit) <= delta:
             return explicit
@@ -261,7 +235,7 @@ class ClusterResampling(Accountant):
         return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION)[0]
 
     def _explicit_epsilon(self, delta: float) -> float:
-        """A lower end of ε(δ), by the best event in a list of explicit ones."""
+        """A lower bound of ε at δ, by the best of some events of q̃."""
         lam, best = self.resampling_prob, 0.0
         for event in self._events():
             # the ε at which p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)) falls to δ
@@ -273,9 +247,7 @@ class ClusterResampling(Accountant):
         return best * (1.0 - 1e-12)
 
     def _events(self) -> Iterator[ShareEvent]:
-        """Explicit events of q̃ with likelihood ratio e^(2/σ), as in the module's docstring; none where q̃ is not
-        released.
-        """
+        """Yield the events of the module's docstring, of likelihood ratio e^(2/σ); none if q̃ is not released."""
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
             yield ShareEvent(1.0, tau, tau)
@@ -301,9 +273,7 @@ class ClusterResampling(Accountant):
 
 @disk_cached
 def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
-    """ε(δ) by bisection of δ(ε): bracketed for two classes, else with a lower end of 0; the pure ε where nothing
-    smaller is certified.
-    """
+    """Bounds of ε at δ by bisection of δ(ε), at most the pure ε; the lower one is 0 for three classes or more."""
     pure, lower = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf, 0.0
     if resampling._countable:
         lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
@@ -318,10 +288,10 @@ def laplace_tail(distance: float, scale: float) -> float:
 
 
 def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float, epsilon: float) -> float:
-    """Certified δ(ε) of noisy shares and noisy labels together.
+    """Upper bound of δ(ε) of noisy shares and noisy labels together.
 
     Args:
-        resampling_prob: λ in [0, 1]. noise_scale: σ >= 0, infinite: the shares say nothing. threshold: τ in [0, 1/2].
+        resampling_prob: λ in [0, 1]. noise_scale: σ in [0, ∞]; ∞: the shares say nothing. threshold: τ in [0, 1/2].
         epsilon: ε, at least 0.
     """
     # p, λτ and w of the target's noisy label, and its loss l = ln(p/(λτ))
@@ -339,7 +309,7 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
 
 
 def _shares_delta(moved: float, epsilon: float) -> float:
-    """δ(ε), for any ε and also infinite, of two noisy shares that one label moves by `moved` noise scales in all."""
+    """δ(ε) of two noisy shares that one label moves by `moved` noise scales in all; ε may be negative or infinite."""
     if epsilon == math.inf:
         return 1.0 if moved == math.inf else 0.0
     if epsilon < 0.0:

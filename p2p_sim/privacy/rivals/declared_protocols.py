@@ -1,18 +1,18 @@
-"""The accountant of a protocol that declares what the learner gets, given the noisy labels of a cluster.
+"""Accountants of protocols that declare the law of what the learner sees, given a cluster's noisy labels.
 
-**A law.** Given that N of a cluster's n noisy labels are ones, each submission is a one with probability g(N/n),
-independently of all others and of who submits; a user submits once at most, with probability θ, whatever the labels
-are. g does not decrease, and g(1-p) = 1 - g(p). No more is used by the proofs of `majority_kernel`, so that the
-brackets of `MajorityCluster` hold, with no choice of peers that would explain g.
+**A law of submissions.** Let N of a cluster's n noisy labels be ones. Then each submission is a one with probability
+g(N/n), independently of all others and of who submits. A user submits at most once, with probability θ, whatever the
+labels are. g does not decrease, and g(1-p) = 1 - g(p). The proofs of `majority_kernel` use no more than this, so that
+the brackets of `MajorityCluster` hold for every such g.
 
-**Symmetry.** If the noisy labels of a cluster are permuted, the law of the learner's view does not change. Then the
-view can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
+**Symmetry.** If the noisy labels of a cluster are permuted, the law of what the learner sees does not change. Then this
+can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
 
-**Walks.** `ShuffledByWalks`: as symmetric, but for how far the ends of walks on an overlay are from uniform.
+**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay: symmetric, if walks ended at uniform users.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,15 +28,14 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY
 
 LARGEST_CLUSTER = 2_048
-"""Most users for whom g is tabulated; in larger clusters the bound of shuffled labels is stated."""
+"""Largest cluster for which g is tabulated; larger ones get the bound for shuffled labels."""
 _ODD = 1e-9
-"""By how much g(p) + g(1-p) may differ from one."""
+"""The most by which g(p) + g(1-p) may differ from one."""
 
 
 @dataclass(frozen=True)
 class SubmissionLaw:
-    """What a protocol declares about each submission, given how many noisy labels of its cluster are ones (two
-    classes).
+    """The law of a submission that a protocol declares, given the noisy labels of its cluster, for two classes.
 
     ones: g, the probability that the submission is a one, as a function of the share of noisy ones in [0, 1].
     sampling_rate: θ, the probability that a user submits, above 0 and at most 1.
@@ -46,7 +45,7 @@ class SubmissionLaw:
     sampling_rate: float = 1.0
 
     def fault(self) -> str | None:
-        """What is wrong with the declaration, checked on a grid of shares; None if nothing is."""
+        """Why the declared law is not allowed, in words, by its values on a grid of shares; None if it is allowed."""
         if not 0.0 < self.sampling_rate <= 1.0:
             return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
         shares = np.linspace(0.0, 1.0, 201)
@@ -55,20 +54,20 @@ class SubmissionLaw:
             return "ones(share) must be a probability"
         if (np.diff(values) < 0.0).any():
             return "ones(share) must not decrease"
-        off = np.abs(values + values[::-1] - 1.0)
-        return "ones(1 - share) must be 1 - ones(share)" if off.max() > _ODD else None
+        odd = np.abs(values + values[::-1] - 1.0).max() > _ODD
+        return "ones(1 - share) must be 1 - ones(share)" if odd else None
 
     def table(self, size: int) -> tuple[float, ...]:
-        """g(x/n) for x = 0..n/2 noisy ones among n users, at most 1/2, made ascending whatever its rounding."""
+        """g(x/n) for x = 0..n/2 noisy ones among n = `size` users; rounding that makes g decrease is removed."""
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
 
 
 @dataclass(frozen=True)
 class DeclaredKernel(SmoothKernel):
-    """The declared g(x/S) as a kernel: the probability of a one by the number x of noisy ones among S sources.
+    """The kernel of a declared law: the probability g(x/S) of a one, given x noisy ones among S sources.
 
-    sources: S. lower: (S//2 + 1,), the values for x up to S/2, which count as exact; the others are one less these.
+    sources: S. lower: (S//2 + 1,) g(x/S) for x up to S/2, taken as exact; the other values are g(1-p) = 1 - g(p).
     """
 
     sources: int
@@ -86,7 +85,7 @@ class DeclaredKernel(SmoothKernel):
         return table
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        if sources != self.sources:  # between the values of the table, for searching
+        if sources != self.sources:  # interpolated, which guides searches alone
             p, grid = np.asarray(noisy) / sources, np.arange(self.sources + 1) / self.sources
             share = np.interp(p, grid, self._ones)
             return Shares(share, 1.0 - share)
@@ -94,7 +93,7 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """The derivative g'(p), about, and above 0: it guides searches alone."""
+        """An approximation, above 0, of the derivative g'(p), which guides searches alone."""
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
         return max(float(high - low) / (2.0 * step), 1e-12)
@@ -102,7 +101,7 @@ class DeclaredKernel(SmoothKernel):
 
 @dataclass(frozen=True)
 class _ByLaw(OneCluster):
-    """The accountant of one cluster by a declared law. lower: as of `DeclaredKernel`."""
+    """Accountant of one cluster whose protocol declares a law of submissions; lower: as of `DeclaredKernel`."""
 
     lower: tuple[float, ...]
 
@@ -123,7 +122,7 @@ class DeclaredProtocol(Accountant):
 
     Args:
         cluster_size: n, 2 to 1,000,000. flip_prob: α. num_classes: K.
-        law: of submissions, of two classes; None: only that the protocol is symmetric.
+        law: the law of submissions, for two classes; None: the protocol declares only that it is symmetric.
     """
 
     requires = PLURALITY
@@ -136,7 +135,7 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """The accountant that is used: by the law where it can be tabulated, else that of shuffled labels."""
+        """The accountant used: that of the declared law if it can be tabulated, else that of shuffled labels."""
         n, law = self.cluster_size, self.law
         if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:
             return ShuffledResponse(n, self.flip_prob, self.num_classes)
@@ -149,28 +148,27 @@ class DeclaredProtocol(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed."""
+        """How the bounds are computed, in words."""
         return self.model.basis if isinstance(self.model, _ByLaw) else "declared symmetric: bound for shuffled labels"
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε); the lower end is attained by the law, or 0 where only symmetry is declared."""
+        """Bounds of δ(ε); the lower one is attained by the declared law, or 0 where it is not used."""
         bracket = self.model.delta(epsilon)
         return bracket if isinstance(self.model, _ByLaw) else Bracket(0.0, bracket.upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), under the condition that the protocol is what it declares."""
+        """Bounds of ε at δ in (0, 1), under the condition that the protocol does what it declares."""
         bound = self.model.epsilon(delta)
         lower = bound.epsilon_lower if isinstance(self.model, _ByLaw) else 0.0
-        upper = bound.epsilon_upper
-        return PrivacyBound(lower, upper, delta, "learner", "label", self.basis, self.conditions)
+        return replace(bound, epsilon_lower=lower, basis=self.basis, conditions=self.conditions)
 
 
 @dataclass(frozen=True)
 class ShuffledByWalks(Accountant):
     """Privacy of one user's label against the learner where noisy labels walk on an overlay before they are submitted.
 
-    distance: D, the total variation between where a walk ends and a uniform user, summed over the cluster. Other
-    arguments are those of `ShuffledResponse`.
+    distance: D, the total variation between the end of a walk and a uniform user, summed over the cluster's walks.
+    Other arguments are those of `ShuffledResponse`.
     """
 
     requires = PLURALITY
@@ -192,9 +190,7 @@ class ShuffledByWalks(Accountant):
         return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of the shuffled labels plus (1 + e^ε) D, D bounding how far the walks' ends are from uniform (total
-        variation).
-        """
+        """Upper bound of δ(ε): that of shuffled labels plus (1 + e^ε) D; the lower bound is 0."""
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         extra = (1.0 + float(np.exp(epsilon))) * self.distance

@@ -1,9 +1,8 @@
-"""DP-SGD under label adjacency: noisy sums of clipped gradients of Poisson-sampled batches, composed over the steps.
+"""Accountant of DP-SGD under label adjacency: noisy sums of clipped gradients of Poisson-sampled batches.
 
-A step releases S + b g + σC·N(0, I): S sums the others' clipped gradients, b is 1 with probability q, and g, with
-|g| ≤ C, is the gradient of the user whose label may change to make it g', |g'| ≤ C. Features are public and the user is
-there in both worlds, so that neither world is the one without her: her record is replaced, which costs up to twice
-as much as adding or removing it.
+A step releases S + b g + σC·N(0, I). S is the sum of the other users' clipped gradients in the batch. The target is in
+the batch, b = 1, with probability q. Her clipped gradient is g in one world and g' in the other, |g|, |g'| ≤ C. She is
+there in both worlds: her record is replaced, which costs up to twice as much as adding or removing it.
 
 **Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), Q its mirror image. *Proof.* Given S
 (joint convexity), shift it away. For γ ≥ 1 the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is
@@ -17,14 +16,14 @@ convex, X and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-
 For γ < 1 exchange the roles of g and g'; the pair is its own mirror image. ∎ A pair that dominates every step whatever
 came before composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). It is the pair of dp-accounting's REPLACE_ONE.
 
-No smaller bound than |g - g'| ≤ 2C holds for clipped gradients (p - e_y)⊗x of logistic regression: with two classes
-they point in opposite directions, and both may exceed C.
+For clipped gradients (p - e_y)⊗x of logistic regression no bound smaller than |g - g'| ≤ 2C holds: with two classes g
+and g' point in opposite directions, and before clipping both may be longer than C.
 """
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import (
@@ -33,6 +32,7 @@ from p2p_sim.privacy.bound import (
     check_delta,
     check_epsilon,
     check_positive_epsilon,
+    check_range,
     plain_arguments,
 )
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
@@ -49,25 +49,25 @@ DP_SGD_CONDITIONS: tuple[Condition, ...] = (
     LABEL_FREE_CHOICES,
     REAL_NOISE,
 )
-PROJECTED_CONDITIONS: tuple[Condition, ...] = (
+PROJECTED_CONDITIONS = (
     *DP_SGD_CONDITIONS,
     Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
 )
 _ROUNDING = 1e-15
-"""Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""
+"""Rounding error of δ for each step: over ten times the largest one seen against the closed form at q = 1."""
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
 _STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
-"""Most bins for the privacy loss of a single step, and for that of all steps together."""
+"""Most bins of the privacy loss of a single step, and of all steps together."""
 
 
 @dataclass(frozen=True)
 class DpSgd(Accountant):
-    """Noisy gradient steps; the learner sees every iterate; label adjacency.
+    """Accountant of noisy gradient steps whose iterates the learner sees all; one user's label changes.
 
     Args:
         noise_multiplier: σ, 0.05 to 1e6: standard deviation of the noise in units of the clipping norm C.
-        sampling_rate: q in (0, 1], probability that a user is in a batch.
+        sampling_rate: q in (0, 1], the probability that a user is in a batch.
         steps: number of steps, 1 to 1,000,000.
 
     >>> round(DpSgd(noise_multiplier=2.0, sampling_rate=0.05, steps=400).epsilon(1e-6).epsilon_upper, 1)
@@ -75,26 +75,23 @@ class DpSgd(Accountant):
     """
 
     requires = ANYWHERE
-    conditions = DP_SGD_CONDITIONS
+    conditions: ClassVar[tuple[str, ...]] = DP_SGD_CONDITIONS
 
     noise_multiplier: float
     sampling_rate: float
     steps: int
 
     def __post_init__(self) -> None:
-        if not SMALLEST_NOISE <= self.noise_multiplier <= LARGEST_NOISE:
-            raise ValueError(
-                f"noise_multiplier = {self.noise_multiplier}: must lie in [{SMALLEST_NOISE}, {LARGEST_NOISE:g}]"
-            )
+        check_range("noise_multiplier", self.noise_multiplier, SMALLEST_NOISE, LARGEST_NOISE)
         _check_schedule(self.sampling_rate, self.steps)
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ for which there is a figure: rounding of the steps hides smaller ones."""
+        """The smallest δ at which ε is computed, 1e-14 for each step; rounding hides smaller ones."""
         return 10.0 * _ROUNDING * self.steps
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) for ε of at least 0, pessimistic; a rounding error of 1e-15 for each step is added, so it is never 0."""
+        """Upper bound of δ(ε), ε at least 0, with 1e-15 for each step's rounding; the lower bound is 0."""
         check_epsilon(epsilon)
         try:
             upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
@@ -103,7 +100,7 @@ class DpSgd(Accountant):
         return Bracket(0.0, min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) against the learner; ∞ where there is too little noise for a figure.
+        """Upper bound of ε at δ against the learner, ∞ with too little noise; the lower bound is 0.
 
         Raises:
             ValueError: δ outside (0, 1), or below 1e-14 a step, where rounding hides it.
@@ -125,12 +122,11 @@ class DpSgd(Accountant):
 
 @dataclass(frozen=True)
 class ProjectedSteps(DpSgd):
-    """Accountant of LabelDP-Pro: the steps of `DpSgd`, each projected on a set that features and earlier steps
-    determine.
+    """Accountant of LabelDP-Pro: the steps of `DpSgd`, each projected on a set made of features and earlier steps.
 
-    The projection is post-processing, so that δ(ε) is that of `DpSgd`. It holds as long as the set does not depend on
-    who is in the batch. A set made of the batch's own rows shows the batch: for a user who is seen to be in it, a step
-    is the Gaussian mechanism without subsampling.
+    The projection is a post-processing, so that δ(ε) is that of `DpSgd`, if the set does not depend on who is in the
+    batch. A set made of the batch's own rows would show the batch. For a user who is seen to be in it, a step is the
+    Gaussian mechanism without subsampling.
     """
 
     conditions = PROJECTED_CONDITIONS
@@ -139,7 +135,7 @@ class ProjectedSteps(DpSgd):
 @plain_arguments
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
-    """The smallest noise multiplier of three digits that is certified for (ε, δ); none below 0.05 is looked for.
+    """The smallest noise multiplier, to three digits and at least 0.05, with which `DpSgd` is certified for (ε, δ).
 
     Args:
         epsilon: target ε, above 0. delta: target δ in (0, 1), at least 1e-14 a step.
@@ -179,13 +175,11 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """The privacy loss distribution of all steps by dp-accounting, rounded up; symmetric because the pair of
-    laws is.
-    """
+    """The privacy loss distribution of all steps together by dp-accounting, rounded up."""
     library = library_of_plds()
     from dp_accounting import NeighboringRelation
 
-    single_step = library.from_gaussian_mechanism(
+    return library.from_gaussian_mechanism(
         steps.noise_multiplier,
         sensitivity=1.0,
         pessimistic_estimate=True,
@@ -193,14 +187,13 @@ def _composed(steps: DpSgd) -> Any:
         sampling_prob=steps.sampling_rate,
         use_connect_dots=True,
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
-    )
-    return single_step.self_compose(steps.steps)
+    ).self_compose(steps.steps)
 
 
 def _interval(steps: DpSgd) -> float:
-    """Width of the bins of the privacy loss: a thirtieth of one step's standard deviation, unless that is too many.
+    """Width of the bins of the privacy loss: a thirtieth of one step's standard deviation, or more to limit the bins.
 
-    Any width gives an upper bound; finer bins give a smaller one.
+    Any width gives an upper bound of δ; finer bins give a smaller one.
     """
     sigma, rate = steps.noise_multiplier, steps.sampling_rate
     spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))  # of one step's loss; 600: sinh would overflow

@@ -2,18 +2,18 @@
 
 Neighbours differ in one of n examples, which is *replaced* (n is public; "example"), or in one label ("label").
 
-*Votes.* The release is Σ (y_i - 1/2) of every cell, each with Laplace noise of scale 1/ε, empty cells included. A
-replaced example moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. The L1 sensitivity is 1
-either way, and the density ratio is e^ε at sums beyond both, so that no smaller ε holds. Uncentred sums Σ y_i have
-sensitivity 2.
+*Votes.* Every cell, also an empty one, releases Σ (y_i - 1/2) with Laplace noise of scale 1/ε. A replaced example
+moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. So the L1 sensitivity is 1. The density ratio
+is e^ε at values beyond both true sums, so that no smaller ε holds. Uncentred sums Σ y_i have sensitivity 2.
 
-*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε, and are kept from T = (2/ε) ln(2/δ) + 1 on.
-A replaced example lowers one count and raises another by one. If both cells stay non-empty each ratio is at most
-e^(ε/2), in all e^ε. A cell that holds one example shows with probability P(1 + Lap(2/ε) >= T) = δ/4 and never without
-it. With it, all else has ratio at most e^(ε/2); without it, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε)
-= δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs if δ < 1/2. Two counts of at least T, one
-seen at its larger value or more and one at its smaller or less, have probability 1/4 against e^-ε/4: at δ no ε below ε
-+ ln(1 - 4δ) holds.
+*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε. A cell is kept if its noisy count is at
+least T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay filled,
+the ratio of each cell is at most e^(ε/2), of both e^ε. A cell with one example is kept with probability
+P(1 + Lap(2/ε) >= T) = δ/4, and never without the example. Where the example is there, all else has ratio at most
+e^(ε/2); where it is not, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the
+printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs. Let two counts be at least T. The event that one is seen at
+its larger value or above, the other at its smaller value or below, has probability 1/4 in one world and e^-ε/4 in the
+other. So at δ no ε below ε + ln(1 - 4δ) holds.
 """
 
 import math
@@ -38,10 +38,12 @@ DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else 
 
 
 def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
-    """ε of centred votes with Laplace noise of scale 1/ε in every cell (PCL, Theorem 3.1): ε itself, tight.
+    """The statement that centred votes with Laplace noise of scale 1/ε in every cell are ε-private, and no better.
+
+    See Theorem 3.1 of *Private Bayes consistency*.
 
     Args:
-        epsilon: ε, above 0. adjacency: one example is replaced, or one label changes (features are then public).
+        epsilon: ε, above 0. adjacency: "example" (one is replaced), or "label" (one changes; features are public).
 
     >>> vote_epsilon(0.5).epsilon_upper
     0.5
@@ -60,10 +62,11 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
 
 
 def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
-    """δ(ε) of Laplace noise in one or two cells that one example moves by `moved` scales in all, exactly; rounded up.
+    """The exact δ(ε), rounded up, of one or two cells with Laplace noise that one example moves.
 
     Args:
-        moved: in all, above 0; of two cells half of it each. epsilon: ε, at least 0. cells: 1 or 2.
+        moved: by how many scales of the noise the cells move in all, above 0; each of two cells by half of it.
+        epsilon: ε, at least 0. cells: 1 or 2.
 
     >>> round(laplace_delta(1.0, 0.0), 6), round(laplace_delta(1.0, 0.0, cells=2), 6)
     (0.393469, 0.241837)
@@ -79,11 +82,11 @@ def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
 
 @dataclass(frozen=True)
 class NoisyVotes(Accountant):
-    """Accountant of centred votes with Laplace noise of scale 1/ε, for one changed label or one replaced example: all
-    of δ(ε).
+    """Accountant of centred votes with Laplace noise of scale 1/ε in every cell, with the exact δ at every ε.
 
     Args:
-        parameter: ε of the noise, above 0. adjacency: "label", with public features, or "example".
+        parameter: ε of the noise, above 0.
+        adjacency: "label" (one changes; features are public), or "example" (one is replaced).
 
     >>> from p2p_sim.privacy import advantage
     >>> advantage(NoisyVotes(1.0)).upper < math.tanh(0.5) / 2  # which ε alone would allow
@@ -109,15 +112,13 @@ class NoisyVotes(Accountant):
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(t) = 1 - e^((t-ε)/2), exactly: the worst case is one cell that moves by 1; two that move by 1/2 are
-        less.
-        """
+        """δ(t) = 1 - e^((t-ε)/2), exact to rounding: one cell that moves by 1 costs more than two that move by 1/2."""
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
         return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The statement of ε(δ): ε + 2 ln(1-δ), or 0, for δ in (0, 1)."""
+        """The exact ε at δ in (0, 1), to rounding: max(0, ε + 2 ln(1-δ)) with ε of the noise."""
         check_delta(delta)
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
         return PrivacyBound(
@@ -132,7 +133,7 @@ class NoisyVotes(Accountant):
 
 
 def stability_threshold(epsilon: float, delta: float) -> float:
-    """Smallest noisy count that a stability-based histogram keeps: (2/ε) ln(2/δ) + 1 (Algorithm 1).
+    """T = (2/ε) ln(2/δ) + 1, the smallest noisy count that a stability-based histogram keeps (Algorithm 1).
 
     >>> round(stability_threshold(1.0, 1e-10), 3)
     48.438
@@ -143,18 +144,18 @@ def stability_threshold(epsilon: float, delta: float) -> float:
 
 
 def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
-    """ε at δ of stability-based histograms of the same examples (Theorem 2.4; two, as in PCL2b: Theorem A.14).
+    """The statement that k stability-based histograms of the same examples are (kε, kδ)-private, by composition.
 
-    k histograms cost (kε, kδ) by composition; at ε one has δ/4 exactly. No smaller ε holds than kε + ln(1 - 4^k kδ),
-    where n admits two cells of T examples each with label 1; with fewer rows no lower figure is given.
+    See Theorem 2.4; for two histograms Theorem A.14. Where n rows fill two cells of T examples each, no ε below
+    kε + ln(1 - 4^k kδ) holds; with fewer rows the lower end is 0.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
-        num_rows: n, at least 1; infinite: the figure is for every n.
+        num_rows: n, at least 1; infinite: the lower end is that of large n.
     """
     threshold = stability_threshold(epsilon, delta)
     total_epsilon, total_delta = histograms * epsilon, histograms * delta
-    # no ε below kε + ln(1 - 4^k kδ) holds, if n has room for two cells of T examples each
+    # the lower end kε + ln(1 - 4^k kδ), where n has room for two cells of T examples each
     spared = 4.0**histograms * total_delta
     attained = spared < 1.0 and num_rows >= 2.0 * math.ceil(threshold)
     lower = max(0.0, total_epsilon + math.log1p(-spared)) if attained else 0.0
@@ -171,12 +172,10 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 
 @dataclass(frozen=True)
 class StatedCounts(OnePoint):
-    """Accountant of the single statement of `counts_epsilon`: the same ε at a larger δ, and infinity at a
-    smaller one.
-    """
+    """Accountant of one statement, such as `counts_epsilon`: its ε at its δ and above, infinity below."""
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ); infinite below the statement's δ."""
+        """Bounds of ε at δ: the statement's upper end from its δ on, its lower end up to its δ."""
         bound = self.stated
         upper = bound.epsilon_upper if delta >= bound.delta * (1.0 - 1e-12) else math.inf
         lower = bound.epsilon_lower if delta <= bound.delta else 0.0
@@ -184,11 +183,11 @@ class StatedCounts(OnePoint):
 
 
 def choice_epsilon(epsilon: float) -> PrivacyBound:
-    """ε of choosing a hypothesis with probability proportional to exp(-ε errors / 2) (exponential mechanism).
+    """The statement on the exponential mechanism, which draws a hypothesis with probability ∝ exp(-ε errors / 2).
 
-    An example that is replaced or gets another label moves every number of errors by at most 1, some up and some down:
-    ε suffices. Two hypotheses that differ on an example change their odds by e^ε when its label changes, so that the
-    rarer of the two sides becomes likelier by e^(ε/2) at least: no ε below ε/2 holds.
+    A replaced example or a changed label moves every number of errors by at most 1, so that ε holds. Two hypotheses
+    that differ on an example change their odds by e^ε when its label changes. So the rarer one becomes likelier by a
+    factor of at least e^(ε/2), and no ε below ε/2 holds.
 
     Args:
         epsilon: ε, above 0.
@@ -206,14 +205,14 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
 
 
 def choice_delta(epsilon: float, at: float) -> float:
-    """δ of the exponential mechanism's choice at an ε other than its own, exactly in the worst case; rounded up.
+    """δ(at) of the exponential mechanism with parameter ε, exact in the worst case and rounded up.
 
-    The logarithm of the odds has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε), which two sides of
-    suitable sizes attain (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential
+    Its privacy loss has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε). Two groups of hypotheses of
+    suitable sizes attain this (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential
     mechanisms).
 
     Args:
-        epsilon: ε of the choice, above 0. at: where δ is asked for, at least 0.
+        epsilon: ε of the choice, above 0. at: the ε at which δ is asked for, at least 0.
 
     >>> round(choice_delta(1.0, 0.0), 6) == round(math.tanh(0.25), 6)
     True
@@ -224,19 +223,19 @@ def choice_delta(epsilon: float, at: float) -> float:
 
 
 def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
-    """The bound of several releases about different people: the largest ε and the largest δ.
+    """The bound of several releases about different people: the largest ε and the largest δ of their bounds.
 
     Args:
-        parts: at least one, of the same observer and adjacency; later releases may use what earlier ones released.
+        parts: at least one bound, all of one observer and adjacency; later releases may depend on earlier ones.
 
     Raises:
-        ValueError: there is none, or observers or adjacencies differ.
+        ValueError: there are no parts, or their observers or adjacencies differ.
     """
     if len({(part.observer, part.adjacency) for part in parts}) != 1:
         raise ValueError(f"parts: {len(parts)} bounds; needs at least one, all of one observer and adjacency")
     conditions = dict.fromkeys(condition for part in parts for condition in part.conditions)
     delta = max(part.delta for part in parts)
-    # a lower end at a smaller δ is none at the largest
+    # a lower end that holds at a smaller δ need not hold at the largest δ
     lower = max(part.epsilon_lower for part in parts if part.delta == delta)
     return PrivacyBound(
         lower,

@@ -1,23 +1,23 @@
-"""What a coalition and the learner find out where users submit the majority of several peers' noisy labels.
+"""Accountant against a coalition with the learner, where users submit the majority of several peers' noisy labels.
 
-Of n users c are members; in all R rounds they ask ckR users, k each time. They know whom they asked and what they got,
-who asked them, their own noisy labels, and all submissions.
+Of n users c are members of the coalition. In R rounds they send ckR requests, k for each member and round. They know
+whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
 
 - With probability q = 1 - (E (1-1/n)^k)^(cR) some member asked the target. Then they have her noisy label itself, whose
   δ(ε) is that of the noise alone.
-- Else the noisy labels of F others are known, F distinct users, drawn uniformly. Whom anybody asked does not depend on
-  labels. Members' labels and those of the F users are known; all other requests of users who are no members go to a
-  uniform one of the rest, or to somebody whose noisy label is known. So all that members see beyond these is made from
-  the noisy labels of the remaining n-c-F users in random order, the target's among them: a post-processing of what a
-  shuffler would release of these.
+- Else the members know the noisy labels of F other users, who are distinct and drawn uniformly. Each request of a user
+  who is no member goes to a uniform one of the remaining n-c-F users, or to a user whose noisy label is known. So all
+  that members see beyond the known labels is made from the noisy labels of the remaining users in random order, the
+  target's among them: a post-processing of what a shuffler would release of these users.
 
-Whether the target was asked, and who the F are, does not depend on labels, and hockey-stick divergences are jointly
-convex, so that
+Whether the target was asked, and who the F users are, does not depend on labels. Hockey-stick divergences are jointly
+convex. So
 
     q δ_noise(ε)  <=  δ(ε)  <=  q δ_noise(ε) + (1-q) E δ_shuffled(ε; n-c-F).
 
-The lower end is what those know who asked her. The upper end uses nothing of g; it holds for any number of classes and
-any sampling rate. At a δ well below q the ε of both ends is about ε₀.
+The lower end is what members learn by asking the target. The upper end holds for any number of classes, any sampling
+rate and any rule by which a submission follows from the peers' noisy labels. At a δ well below q the ε of both ends is
+about ε₀.
 """
 
 from dataclasses import dataclass
@@ -34,23 +34,22 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS
 
 AVERAGED, MOST_REQUESTS = 64, 1_000
-"""Most users of a cluster, and most requests of members, where every number of known labels is weighed; beyond these
-the largest number counts."""
+"""Most users of a cluster, and most requests of members, for which F is averaged; else F is the largest it can be."""
 _ROUNDING = 1e-11
-"""More than the relative error of q and of a law of F: some 4u for each of a few hundred requests."""
+"""Bound of the relative error of q and of the law of F: some 4u for each of a few hundred requests."""
 
 
 @dataclass(frozen=True)
 class MajorityCoalition(Accountant):
-    """`members` passive users of the target's cluster, pooled with the learner, where users ask several peers.
+    """Accountant against passive members of the target's cluster with the learner, where users ask several peers.
 
     Args:
         cluster_size: n, users in the cluster, 2 to 1,000,000.
         flip_prob: α, 0 or in [1e-300, (K-1)/K].
-        members: c, from 1 to n-1.
-        peers: k, odd, up to 41; or the probability of each k.
+        members: c, the number of members, from 1 to n-1.
+        peers: k, how many peers a user asks, odd and up to 41; or the probability of each k.
         num_classes: K, at least 2.
-        rounds: R, exchanges with memoised noisy labels and fresh peers.
+        rounds: R, the number of exchanges, with the same noisy labels and new peers.
     """
 
     requires = PLURALITY_INSIDERS
@@ -77,7 +76,7 @@ class MajorityCoalition(Accountant):
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) over all data sets."""
+        """Bounds of δ(ε) over all data sets."""
         check_epsilon(epsilon)
         alone = local_delta(self.flip_prob, epsilon, self.num_classes)
         if alone.upper == 0.0:
@@ -88,10 +87,10 @@ class MajorityCoalition(Accountant):
         return Bracket(bracket.lower, min(bracket.upper, alone.upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ)."""
+        """Bounds of ε at δ, by bisection of δ(ε)."""
         check_delta(delta)
 
-        # δ is more than asked for where the members who asked the target suffice: no need of the others' labels
+        # where the lower end of δ(ε) is above δ, the upper end is not needed
         def curve(epsilon: float) -> Bracket:
             alone = local_delta(self.flip_prob, epsilon, self.num_classes).lower
             return Bracket(1.0, 1.0) if self._met * alone * (1.0 - _ROUNDING) > delta else self.delta(epsilon)
@@ -109,15 +108,14 @@ class MajorityCoalition(Accountant):
     @property
     def _met(self) -> float:
         """q, the probability that some member asked the target."""
-        weights = peer_weights(self.peers)
-        of_one = sum(weight * some(1.0 / self.cluster_size, k) for k, weight in weights)
+        of_one = sum(weight * some(1.0 / self.cluster_size, k) for k, weight in peer_weights(self.peers))
         return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
-        """E δ_shuffled(ε; n-c-F), given that no member asked the target; F others' labels are known to the c members.
+        """E δ_shuffled(ε; n-c-F): an upper bound of δ(ε) if no member asked the target.
 
-        F counts as if all members asked the largest k: to know more labels makes δ no smaller. alone: δ(ε) of the
-        target's label if no other label hides it.
+        F is taken as if all members asked the largest k, since more known labels make δ no smaller.
+        alone: δ(ε) of the target's noisy label alone.
         """
         others = self.cluster_size - self.members - 1
         requests = self.members * self.rounds * max(peer_weights(self.peers))[0]
@@ -126,7 +124,8 @@ class MajorityCoalition(Accountant):
             law = dict(enumerate(known_law(others, self.cluster_size, requests).tolist()))
         total = 0.0
         for fetched, chance in law.items():
-            hidden = others + 1 - fetched
-            shuffled = ShuffledResponse(hidden, self.flip_prob, self.num_classes) if hidden > 1 else None
-            total += chance * (alone if shuffled is None else shuffled.delta(epsilon).upper)
+            hidden, delta = others + 1 - fetched, alone
+            if hidden > 1:
+                delta = ShuffledResponse(hidden, self.flip_prob, self.num_classes).delta(epsilon).upper
+            total += chance * delta
         return total

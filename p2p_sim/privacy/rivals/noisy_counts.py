@@ -1,27 +1,29 @@
-"""Class counts of a bag with two-sided geometric noise, by a curator or by the users' noise shares.
+"""Accountant of the class counts of a bag (group) of users, with geometric noise by a curator or by all users.
 
 *The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z with
-Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/σ). Of two classes one count is released, and a changed label moves it by one;
-of K >= 3 classes all K, and a changed label lowers one count and raises another. Let L be 1 or 2, the moved counts.
+Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/σ). For two classes one count is released, and a changed label moves it by one.
+For K >= 3 classes all K are released, and a changed label lowers one and raises another. L is the number of moved
+counts, 1 or 2.
 
-*Exact δ(ε).* One moved count has the ratio e^(1/σ) at the values on its own side, of probability 1/(1+t), and e^(-1/σ)
-at all others. So the loss is L/σ, 0 (L = 2) or -L/σ, whatever the counts are, and for ε >= 0
+*Exact δ(ε).* The likelihood ratio of one moved count is e^(1/σ) at all values on one side, of probability 1/(1+t), and
+e^(-1/σ) at all others. So the loss is L/σ, 0 (only if L = 2) or -L/σ, whatever the counts are, and for ε >= 0
 
     δ(ε) = max(0, 1 - t^L e^ε) / (1+t)^L,    ε(δ) = L/σ + ln(1 - δ (1+t)^L).
 
-*Noise shares* (infinite divisibility). Z is the difference of two geometric variables. The difference of two negative
-binomial variables with r = 1/h and success probability 1-t is one share: its generating function is the h-th root of
-that of Z. So h shares sum to Z exactly, and n shares to Z with more independent noise. If c users tell their shares and
-d send nothing, n-c-d = h shares still hide the target, who is among these users: δ(ε) above holds, since further noise
-is a post-processing. The shares are added modulo 2^64, a post-processing too.
+*Noise shares* (infinite divisibility). A share is the difference of two negative binomial variables with r = 1/h and
+success probability 1-t. Its generating function is the h-th root of that of Z, which is the difference of two geometric
+variables. So h shares sum to Z exactly, and n shares to Z plus independent noise. If c users tell their shares and d
+send nothing, h = n-c-d shares of the target and others still hide her label: the exact δ(ε) is a bound, since further
+noise is a post-processing. So is the addition of shares modulo 2^64.
 
-*From below, with r = m/h times the noise.* Z is symmetric. Let p be Pr[Z = 0]. The event "every moved count is at least
-the larger of its two values, on its own side" has probability a^L against b^L, a = (1+p)/2, b = (1-p)/2. A bag that
-releases with probability q attains δ(ε) >= q (a^L - e^ε b^L). At r = 1 and q = 1 this is the exact δ(ε).
+*A lower end of δ(ε), where m shares are there: r = m/h times the noise.* Z is symmetric. Let p be Pr[Z = 0]. The event
+"every moved count is at or beyond the true value that it has in the first world, away from the second" has probability
+a^L in the first world and b^L in the second, a = (1+p)/2, b = (1-p)/2. So a bag that is released with probability q
+attains δ(ε) >= q (a^L - e^ε b^L). At r = 1 and q = 1 this is the exact δ(ε).
 
-*One user's messages*, read together, are her label with one share for each count. Shares are i.i.d. differences of a
-law with p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1, so that neighbouring values of the difference have a ratio
-within e^(±(1/σ + ln h)): ε₀ = L (1/σ + ln h).
+*One user's messages*, read together, are her label's counts with one share on each. A share is the difference of two
+independent variables of a law with p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1. So the probabilities of neighbouring
+values of a share have a ratio within e^(±(1/σ + ln h)), and the pure ε of the messages is L (1/σ + ln h).
 """
 
 import math
@@ -31,7 +33,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_positive_epsilon
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_positive_epsilon, check_range
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.randomized_response import outward
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -62,10 +64,9 @@ _MARGIN = 1e-12
 
 
 class MovedCountTails(NamedTuple):
-    """Probabilities a and b of the module's docstring, for one count that a changed label moves.
+    """Probabilities a and b of the module's docstring: that a noisy count is at least the larger of two true values.
 
-    own: of its larger value or more, in the world in which the count is larger. opposite: of the same, in the other
-    world.
+    own: a, where the true count has the larger value. opposite: b, where it has the smaller one.
     """
 
     own: float
@@ -73,15 +74,14 @@ class MovedCountTails(NamedTuple):
 
 
 def moved_counts(num_classes: int) -> int:
-    """L: how many released counts a changed label moves by one; 1 of two classes, else 2."""
+    """L, the number of released counts that a changed label moves by one: 1 for two classes, else 2."""
     if num_classes < 2:
         raise ValueError(f"num_classes = {num_classes}: must be at least 2")
     return 1 if num_classes == 2 else 2
 
 
 def counts_epsilon(noise_scale: float, num_classes: int) -> float:
-    """Pure ε of a bag's counts with Laplace noise of scale σ on each, rounded up: L/σ if a changed label moves L counts
-    by one (`moved_counts`).
+    """The pure ε = L/σ of a bag's counts with noise of scale σ on each, rounded up; L: `moved_counts`.
 
     >>> round(counts_epsilon(4.0, 10), 12)
     0.5
@@ -90,7 +90,7 @@ def counts_epsilon(noise_scale: float, num_classes: int) -> float:
 
 
 def counts_scale(epsilon: float, num_classes: int) -> float:
-    """The smallest σ at which a bag's noisy counts are ε-private: L/ε, rounded up.
+    """The smallest scale σ of noise with which a bag's counts are ε-private: L/ε, rounded up.
 
     Args:
         epsilon: ε, above 0 and finite. num_classes: K, at least 2.
@@ -103,10 +103,10 @@ def counts_scale(epsilon: float, num_classes: int) -> float:
 
 
 def messages_epsilon(noise_scale: float, num_classes: int, honest: int) -> float:
-    """ε₀ of all that one user sends if noise is shared, rounded up: L (1/σ + ln h).
+    """The pure ε of all that one user sends if every user adds a share of the noise: L (1/σ + ln h), rounded up.
 
     Args:
-        noise_scale: σ. num_classes: K. honest: h, at least 1, the shares that make up the noise.
+        noise_scale: σ. num_classes: K. honest: h, at least 1, the number of shares that make up the noise.
     """
     return moved_counts(num_classes) * (1.0 / noise_scale + math.log(honest)) * (1.0 + _MARGIN)
 
@@ -117,10 +117,10 @@ class NoisyCounts(Accountant):
 
     Args:
         num_classes: K, at least 2.
-        noise_scale: σ, 0.001 to 1,000,000, of the two-sided geometric noise that is sure to be there.
-        holder: who adds the noise; it decides the conditions.
-        surplus: r >= 1; the noise that is there at most, as a multiple of the shares that are sure to be there.
-        released: q in (0, 1], probability that the target is among those counted and the bag's counts are released.
+        noise_scale: σ, 0.001 to 1,000,000, the scale of the two-sided geometric noise that is certain to be added.
+        holder: who adds the noise, a "curator" or the users by "shares"; the conditions of the bounds depend on it.
+        surplus: r >= 1: at most r times the certain number of shares is added.
+        released: q in [0, 1], the probability that the target is counted and the bag's counts are released.
     """
 
     requires = ANYWHERE
@@ -133,16 +133,14 @@ class NoisyCounts(Accountant):
 
     def __post_init__(self) -> None:
         moved_counts(self.num_classes)
-        if not LEAST_SCALE <= self.noise_scale <= LARGEST_SCALE:
-            raise ValueError(f"noise_scale = {self.noise_scale}: must lie in [{LEAST_SCALE:g}, {LARGEST_SCALE:g}]")
+        check_range("noise_scale", self.noise_scale, LEAST_SCALE, LARGEST_SCALE)
         if not 1.0 <= self.surplus < math.inf:
             raise ValueError(f"surplus = {self.surplus}: must be at least 1 and finite")
-        if not 0.0 <= self.released <= 1.0:
-            raise ValueError(f"released = {self.released}: must lie in [0, 1]")
+        check_range("released", self.released, 0.0, 1.0)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the figures: those of a curator's noise, or of users' noise shares."""
+        """The conditions of the bounds: those of a curator's noise, or of the users' shares of noise."""
         return CURATED if self.holder == "curator" else SHARED
 
     @property
@@ -151,7 +149,7 @@ class NoisyCounts(Accountant):
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0; the ends differ by rounding alone if the noise is exactly what is sure to be there."""
+        """Bounds of δ(ε), ε at least 0; they differ by rounding alone if r = 1 and q = 1."""
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:
@@ -167,26 +165,18 @@ class NoisyCounts(Accountant):
         return outward(min(self.released * lower * (1.0 - _MARGIN), upper), upper * (1.0 + _MARGIN))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1)."""
+        """Bounds of ε at δ in (0, 1)."""
         check_delta(delta)
-        # ε(δ) = L/σ + ln(1 - δ (1+t)^L) of the noise that is sure to be there, rounded up
+        # ε(δ) = L/σ + ln(1 - δ (1+t)^L) of the noise that is certain to be added, rounded up
         rest = 1.0 - delta / self._most * (1.0 - _MARGIN)
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
+        known = self.surplus == 1.0 and self.released == 1.0
+        basis = "exact: two-sided geometric noise" if known else "two-sided geometric noise, or more of it"
+        lower = min(self._lower(delta), upper)
         return PrivacyBound(
-            min(self._lower(delta), upper),
-            upper,
-            delta,
-            observer="learner",
-            adjacency="label",
-            basis="exact: two-sided geometric noise" if self.exact else "two-sided geometric noise, or more of it",
-            conditions=self.conditions,
+            lower, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
         )
-
-    @property
-    def exact(self) -> bool:
-        """Whether δ(ε) is known up to rounding."""
-        return self.surplus == 1.0 and self.released == 1.0
 
     @property
     def _most(self) -> float:
@@ -196,7 +186,7 @@ class NoisyCounts(Accountant):
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a and b of the module's docstring; a is never too large, up to rounding."""
+        """The probabilities a and b, up to rounding; for r > 1 a is rounded down, and b = 1 - a."""
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
             return MovedCountTails(1.0 / (1.0 + t), t / (1.0 + t))
@@ -204,7 +194,7 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """A lower end of ε(δ): the ε at which q (a^L - e^ε b^L) falls to δ."""
+        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ."""
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
             return 0.0
@@ -214,10 +204,10 @@ class NoisyCounts(Accountant):
 
 
 def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
-    """Pr[Z = 0] if Z has `surplus` times the noise's shares, rounded down; exact for 1: (1-t)/(1+t).
+    """Pr[Z = 0], rounded down, where Z is the sum of `surplus` times as many shares as make up noise of this scale.
 
-    Z is the difference of two negative binomial variables, so it is the sum of their squared probabilities; a part of
-    the sum is a lower bound.
+    For `surplus` 1 this is (1-t)/(1+t). Z is the difference of two independent negative binomial variables. So Pr[Z=0]
+    is the sum of the squared probabilities of their values, of which a part is a lower bound.
 
     >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
     True

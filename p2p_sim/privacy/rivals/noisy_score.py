@@ -1,13 +1,13 @@
-"""A private score of a model: how many held-out users' true labels it predicts, with noise.
+"""Accountant of a model's noisy score: how many held-out users' true labels it predicts, with noise.
 
-A model is fixed, or private on its own account. One changed label moves the number of right predictions by at most 1.
+The model is fixed, or has its own privacy bound. One changed label moves the number of right predictions by at most 1.
 
-- *Two-sided geometric noise* of scale σ, Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The loss is 1/σ at the
-  values on one side, of probability 1/(1+t), and -1/σ at all others: δ(ε) = max(0, 1 - t e^ε)/(1+t), exact.
-- *Gaussian noise* of standard deviation σ. The loss is Gaussian: δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
+- *Two-sided geometric noise* of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The loss is 1/σ at all
+  values on one side, of probability 1/(1+t), and -1/σ at all others. So δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
+- *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
   Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
 
-Both are attained where the model is right about one of the two labels.
+Both δ(ε) are attained where the model predicts one of the target's two labels.
 """
 
 import math
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, check_epsilon
+from p2p_sim.privacy.bound import Bracket, check_epsilon, check_range
 from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.conversions import loss_law
 from p2p_sim.privacy.randomized_response import outward
@@ -33,10 +33,10 @@ _MARGIN = 1e-12
 
 @dataclass(frozen=True)
 class NoisyScore(Accountant):
-    """Privacy of one held-out user's label against whoever sees the noisy number of right predictions of one model.
+    """Privacy of one held-out user's label against an observer of a model's noisy number of right predictions.
 
     Args:
-        noise_scale: σ, 0.05 to 1,000,000, in users: the scale of geometric noise, or a standard deviation.
+        noise_scale: σ, 0.05 to 1,000,000 users: the scale of geometric noise, or the standard deviation of Gaussian.
         noise: "geometric" (two-sided) or "gaussian".
 
     >>> round(NoisyScore(10.0).pure_epsilon, 9)
@@ -50,18 +50,17 @@ class NoisyScore(Accountant):
     noise: Noise = "geometric"
 
     def __post_init__(self) -> None:
-        if not LEAST_SCALE <= self.noise_scale <= LARGEST_SCALE:
-            raise ValueError(f"noise_scale = {self.noise_scale}: must lie in [{LEAST_SCALE}, {LARGEST_SCALE:g}]")
+        check_range("noise_scale", self.noise_scale, LEAST_SCALE, LARGEST_SCALE)
         if self.noise not in ("geometric", "gaussian"):
             raise ValueError(f"noise = {self.noise!r}: must be geometric or gaussian")
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure ε: 1/σ of geometric noise, rounded up; infinite of Gaussian noise."""
+        """The pure ε: 1/σ, rounded up, with geometric noise; infinite with Gaussian noise."""
         return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0; the ends differ by rounding alone."""
+        """Bounds of δ(ε), ε at least 0, which differ by rounding alone."""
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
@@ -72,7 +71,7 @@ class NoisyScore(Accountant):
             return outward(lower, -math.expm1(epsilon - self.pure_epsilon) * most * (1.0 + _MARGIN))
         from scipy.special import log_ndtr
 
-        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)), whose absolute error is the relative one of a term
+        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)); their absolute errors are relative errors of the terms
         first = float(log_ndtr(-epsilon * self.noise_scale + 0.5 / self.noise_scale))
         second = epsilon + float(log_ndtr(-epsilon * self.noise_scale - 0.5 / self.noise_scale))
         value = math.exp(first) * -math.expm1(min(second - first, 0.0))
@@ -85,7 +84,7 @@ class NoisyScore(Accountant):
         return f"exact: a count of right predictions with {self.noise} noise"
 
     def renyi(self, order: float) -> float:
-        """Rényi ε of an order above 1: λ/(2σ²) of Gaussian noise, certified for geometric noise."""
+        """The Rényi ε of an order λ above 1: λ/(2σ²) with Gaussian noise, an upper bound with geometric noise."""
         if self.noise == "gaussian" and 1.0 < order < math.inf:
             return order / (2.0 * self.noise_scale**2) * (1.0 + _MARGIN)
         return loss_law(self).renyi(order)

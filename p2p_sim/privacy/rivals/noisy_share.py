@@ -1,16 +1,17 @@
-"""The law of the noisy share q̃₁ of label 1 that Algorithm 1 draws labels from, for two classes.
+"""The law of the noisy share q̃₁ of label 1, from which the clustering paper's Algorithm 1 draws labels of two classes.
 
-With the share a of label 1, q₀ = 1-a + z₀ and q₁ = a + z₁ (Laplace noise of scale b) are clipped to [τ, 1]. The printed
-renormalisation makes of them q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ) where q₀ + q₁ >= 1, and (1-q₀)/(2-q₀-q₁) elsewhere. So
-q̃₁ <= s, for τ <= s < 1-τ, means q₁ <= s + slope·(q₀ - (1-s)), with slope (s-τ)/(1-τ-s) for q₀ >= 1-s and (1-s)/s below:
-a line through (1-s, s), bent there. The probability is an integral over q₀ of products of exponentials, in closed form
-piece by piece. All terms are positive, so that small probabilities keep their relative accuracy.
+Let a be the true share of label 1. The noisy shares q₀ = 1-a + z₀ and q₁ = a + z₁, with Laplace noise of scale b, are
+clipped to [τ, 1]. The printed renormalisation yields q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ) where q₀ + q₁ >= 1, and
+(1-q₀)/(2-q₀-q₁) elsewhere. So for τ <= s < 1-τ, q̃₁ <= s means q₁ <= s + slope·(q₀ - (1-s)). The slope is (s-τ)/(1-τ-s)
+for q₀ >= 1-s and (1-s)/s below: a line through (1-s, s) with a bend there. The probability that q̃₁ <= s is an integral
+over q₀ of products of exponentials, in closed form piece by piece. All terms are positive, so that small probabilities
+keep their relative accuracy.
 
-**A lower end where q̃₁ is released** (`released_delta`). Whoever sees q̃₁ and the target's noisy label can tell in which
-of some bins q̃₁ lies. This is post-processing, and the bins' probabilities are known in closed form: below the true
-share by its distribution function, above by that of the other class, so that both tails keep their relative accuracy.
-In a bin from u to v the target's noisy label is one with probability λq̃₁ + (1-λ) 1{her label is one}, between its
-values at u and v.
+**A lower end of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of the
+target's noisy label knows the bin of q̃₁, a post-processing. The bins' probabilities have a closed form: below the true
+share by the distribution function of q̃₁, above it by that of the other class's share, so that both tails keep their
+relative accuracy. The target's noisy label is one with probability λq̃₁ + (1-λ) 1{her label is one}. In a bin from u to
+v this lies between its values at u and v.
 """
 
 import math
@@ -22,19 +23,18 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 _STEEP = 1e300
-"""Largest slope of the line: that of a vertical one."""
+"""Largest slope of the line, which stands for a vertical line."""
 _TABLE = 2**14
 """Entries computed together, few enough for the processor's cache; any number gives the same table."""
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
-    """The distribution function of q̃₁, the noisy share of label 1: Pr[q̃₁ <= s] for true shares a (J,) and values s
-    (S,), (J, S).
+    """The distribution function Pr[q̃₁ <= s] (J, S) of the noisy share of label 1, for true shares a and values s.
 
     Its relative error is at most 1e-13 + 1e-15/b.
 
     Args:
-        share: a in [0, 1]. at: s in [τ, 1-τ). scale: b = σ/n, above 0 and finite. threshold: τ in [0, 1/2).
+        share: (J,) a in [0, 1]. at: (S,) s in [τ, 1-τ). scale: b = σ/n, above 0 and finite. threshold: τ in [0, 1/2).
     """
     rows, s = max(1, _TABLE // at.size), at[None, :]
     bottom, top, parts = np.full_like(s, threshold), np.ones_like(s), []
@@ -50,11 +50,10 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
 
 @dataclass(frozen=True)
 class _Line:
-    """The line in the plane of (q₀, q₁), the clipped noisy shares, on and below which q̃₁ <= s; it has a bend at q₀ =
-    1-s.
+    """The lines in the plane of the clipped noisy shares (q₀, q₁) on and below which q̃₁ <= s, with a bend at q₀ = 1-s.
 
-    a: (J, 1), J true shares of label 1. s: (1, S), S values. scale: b of the Laplace noise on each share. threshold: τ,
-    the least share after clipping.
+    a: (J, 1) true shares of label 1. s: (1, S) values of q̃₁. scale: b of the Laplace noise on each share.
+    threshold: τ, the least share after clipping.
     """
 
     a: Floats
@@ -73,15 +72,15 @@ class _Line:
         return np.asarray(np.minimum((1.0 - self.s) / np.maximum(self.s, 1.0 / _STEEP), _STEEP))
 
     def below(self, q0: Floats) -> Floats:
-        """Pr[q₁ is on or below the line] for each given value of q₀."""
+        """Probability (J, S) that q₁ is on or below the line, given the value of q₀, which is broadcast to (J, S)."""
         limit = self.s + np.where(q0 >= 1.0 - self.s, self.upper, self.lower) * (q0 - (1.0 - self.s))
         inside = _laplace_cdf(np.clip(limit, self.threshold, 1.0) - self.a, self.scale)
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """Pr[τ < q₀ < 1 and q₁ is on or below the line], (J, S), for each true share and each value s.
+        """Probability (J, S) that q₀ is not clipped, and q₁ is on or below the line.
 
-        It is summed over the pieces of q₀ on which the densities of q₀ and q₁ are exponentials.
+        It is a sum over the pieces of q₀ on which the densities of q₀ and of q₁ on the line are exponentials.
         """
         # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
@@ -96,14 +95,15 @@ class _Line:
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
         density, joint = np.exp(-far), np.exp(-both)
-        # ∫ of q₀'s density, and of a quarter of both densities: the mean of an exponential, by a series if it is flat
+        # integrals of q₀'s density, and of q₀'s density times q₁'s tail: the mean of an exponential, by a series where
+        # it is flat
         mass = 0.5 * np.abs(np.diff(density, axis=0))
         gap = np.diff(both, axis=0)
         close = np.abs(gap) < 1e-3
         mean = -np.diff(joint, axis=0) / np.where(close, 1.0, gap)
         series = joint[:-1] * (1.0 - gap / 2.0 * (1.0 - gap / 3.0 * (1.0 - gap / 4.0 * (1.0 - gap / 5.0))))
         tail = 0.25 * np.diff(cuts, axis=0) / b * np.where(close, series, mean)
-        # Pr[q₁ <= line] is 1 - tail above the mean a, the tail below it, and 1 from q₁ = 1 on
+        # Pr[q₁ on or below the line] is 1 - tail above the mean a, the tail below it, and 1 from q₁ = 1 on
         value = np.where(x[1:] + x[:-1] > 0.0, mass - tail, tail)
         return np.asarray(np.where(cuts[1:] + cuts[:-1] >= 2.0 * end, mass, value).sum(axis=0))
 
@@ -115,17 +115,18 @@ def _laplace_cdf(distance: Floats, scale: float) -> Floats:
 
 
 _BINS = 1500
-"""Bins about the share, and towards either end."""
+"""Number of bin ends about the true share, and towards either end of [τ, 1-τ]."""
 _STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Numbers of ones that are tried, about n·τ, in units of σ; besides none, and half of all."""
+"""Which data sets are tried: numbers of ones about n·τ, by their distance in units of σ; also no ones, and n/2."""
 _REACH = 40.0
-"""Scales of the noise about the share that the finest bins cover."""
+"""How many scales of the noise the bins about the true share cover on either side."""
 
 
 @dataclass(frozen=True)
 class _Bins:
-    """Bins of q̃₁ by their ends (B+1,), with lower and upper bounds (2, B) of their probabilities with J and J + 1
-    ones.
+    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, with J and with J + 1 ones.
+
+    ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities.
     """
 
     ends: Floats
@@ -134,7 +135,7 @@ class _Bins:
 
 
 def released_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> float:
-    """A lower bound of δ(ε) over all data sets and both directions, where the noisy share is released with the labels.
+    """A lower bound of δ(ε) of noisy share and noisy labels together: the largest over some data sets.
 
     Args:
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ, above 0 and finite. threshold: τ in [0, 1/2).
@@ -144,7 +145,7 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
     for bins in _tables(n, scale, threshold):
         first, last = bins.ends[:-1], bins.ends[1:]
         for own in (0, 1):
-            # Σ over noisy labels and bins of [P - e^ε P']₊, if the target's label is `own` in one world
+            # Σ over noisy labels and bins of [P - e^ε P']₊, where P has the target's label `own`
             total = 0.0
             for label, least, most in ((1, first, last), (0, 1.0 - last, 1.0 - first)):
                 p = bins.low[own] * (lam * least + (1.0 - lam) * (label == own))
@@ -156,14 +157,14 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
 
 @lru_cache(maxsize=8)
 def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
-    """The bins of q̃₁ for each of the data sets that are tried for a lower bound."""
+    """The bins of q̃₁ for each pair of neighbouring data sets that is tried."""
     near = (math.ceil(n * threshold + steps * scale) for steps in _STEPS)
     ones = {min(n // 2, max(0, each)) for each in near} | {0, n // 2}
     return tuple(_bins(n, each, scale, threshold) for each in sorted(ones))
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of q̃₁, fine about the share and towards the ends, with their probabilities for J = `ones` and one more."""
+    """Bins of q̃₁, fine about the true share and towards the ends, with their probabilities for J = `ones`."""
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
@@ -183,18 +184,18 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
 
 
 def released_distribution(share: Floats, noise: Floats, threshold: float) -> Floats:
-    """The noisy distribution q̃ that Algorithm 1 releases: noise, clip to [τ, 1], renormalise to the sum 1 (Theorem 6).
+    """The noisy distribution q̃ that Algorithm 1 releases: shares plus noise, clipped to [τ, 1], renormalised to sum 1.
 
-    What is missing to a sum of one is shared out in proportion to the room below 1, what is too much to that above τ.
-    Σξ is above 0 in exact arithmetic where there is something to share out; where rounding at τ = 1/K makes it 0/0 as
-    printed, the values stay as they are.
+    A sum below 1 raises each class in proportion to its distance from 1; a sum above 1 lowers it in proportion to its
+    distance from τ (Theorem 6). In exact arithmetic the total distance is above 0 unless the sum is 1. If rounding at
+    τ = 1/K makes the printed formula 0/0, the values stay as they are.
 
     >>> released_distribution(np.array([0.9, 0.1]), np.array([0.0, -1.0]), 0.05).round(12).tolist()
     [0.904761904762, 0.095238095238]
 
     Args:
         share: (..., K) empirical label distribution.
-        noise: (..., K) Laplace noise, added to it; may be infinite.
+        noise: (..., K) Laplace noise; may be infinite.
         threshold: τ in [0, 1/K].
     """
     clipped = np.clip(share + noise, threshold, 1.0)

@@ -1,4 +1,4 @@
-"""Objective perturbation of logistic regression: what K noisy models of the same rows cost, features private too.
+"""Accountant of objective perturbation: K noisy logistic regressions on the same rows, whose features are private too.
 
 Model k minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w), where zᵢ = yᵢ xᵢ holds the features of
 group k, |zᵢ| ≤ q_k, g_k is |w|²/2 or |w - u_k|²/2 with u_k fixed before, and the noise b has density ∝ e^(-ε'|b|/2):
@@ -16,24 +16,22 @@ most 2q: h changes by a factor of at most e^(ε'q). (2) Let B be A without the r
 det A = det B (1 + a zᵀB⁻¹z) lies between det B and det B (1 + c), in either data set: the ratio is at most 1 + c.
 Noise is independent across k given the data, so the logarithms add. ∎
 
-**The label alone.** If neighbours differ in the label of one row, z' = -z, all models together are private with
+**The label alone.** If neighbours differ in the label of one row alone, z' = -z, all models together are private with
 ε' Σ_k q_k/2, less than half of ε. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at most q, and h
 changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·zᵢ) σ(-w·zᵢ) and zᵢzᵢᵀ are the same for z and -z, so that the
-determinants are equal. ∎ The pair is that of the noise alone: b against b + z.
+determinants are equal. ∎ So the models are as private as the noise alone, b in one world and b + z in the other.
 
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
-difference; these have opposite signs, so that one factor is enough. And where ε' is barely above 0 their rule adds
-almost boundless noise, although ε' = ε/2 with Δ > 0 is at hand. `tight=True` calibrates without either loss.
+difference. These have opposite signs, so that one factor is enough. Where ε' is barely above 0, the papers' rule adds
+almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` calibrates without either loss.
 
 The constant of (1) is attained in the limit for d ≥ 2, not for d = 1: there w·z is far below 0 for one sign of z only,
-and b moves by less than 1.06 q. Where g is |w - u|²/2 with a long u that the neighbours' rows meet at obtuse angles,
+and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u that meets the neighbours' rows at obtuse angles,
 the mechanism is noise added to a vector that moves by up to 2q.
 
-**The whole curve of one row's label** (`RowLabel`), where rows alone have a pure ε.
-
-If the label of one row differs, the models of one group are as private as its noise b against b + z, |z| <= q
-(above). The density of b falls with |b| alone, so that b is likelier than b + z on one side of a
-plane half-way: the total variation is Pr[|b₁| < |z|/2], of one coordinate b₁ of b, and largest for |z| = q. With
+**δ(ε) of one row's label** (`RowLabel`). The models of one group are as private as its noise b against b + z, |z| <= q
+(above). The density of b falls with |b| alone, so that b is likelier than b + z on one side of a plane half-way. So the
+total variation is Pr[|b₁| < |z|/2], of one coordinate b₁ of b, and largest for |z| = q. With
 b = R u, R of the law Gamma(d, scale) and u uniform on the sphere, u₁² has the law Beta(1/2, (d-1)/2), and
 
     δ(0) = E Pr[R < q/(2|u₁|)],
@@ -83,13 +81,11 @@ OBJECTIVE_PERTURBATION_CONDITIONS = (
         "the minimiser is exact (it is solved to rounding), and the noise is real: this generator's is for simulation",
     ),
 )
-
-
 LABEL_CONDITIONS = (
     Condition("replaced-label", "the label of one row differs; the number of rows and the two classes are public"),
     *OBJECTIVE_PERTURBATION_CONDITIONS[1:],
 )
-"""If the label of one row differs, and its features do not."""
+"""The conditions if the label of one row differs, and its features do not."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +119,12 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def noise_scale(self) -> float:
-        """2/ε', the scale of the noise: for a group of d features its norm is Gamma(d, 2/ε') and has the mean 2d/ε'."""
+        """2/ε', the scale of the noise; the norm of a group of d features has the law Gamma(d, 2/ε'), of mean 2d/ε'."""
         return 2.0 / self.noise_epsilon
 
     @property
     def epsilon_upper(self) -> float:
-        """ε of all models together, by the theorem."""
+        """ε of all models together for one whole row, by the theorem."""
         return self.noise_epsilon * math.fsum(self.norms) + math.fsum(
             math.log1p(q * q / (4.0 * self.num_rows * (l2 + extra)))
             for q, l2, extra in zip(self.norms, self.l2, self.extra_l2, strict=True)
@@ -136,23 +132,11 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def label_epsilon(self) -> float:
-        """ε of all models together if the label of one row differs, and its features do not."""
+        """ε of all models together for the label of one row, whose features do not differ."""
         return 0.5 * self.noise_epsilon * math.fsum(self.norms)
 
-    def label_privacy(self) -> PrivacyBound:
-        """The statement of `label_epsilon`, about one label against whoever sees all the models."""
-        return PrivacyBound(
-            0.0,
-            self.label_epsilon,
-            0.0,
-            observer="learner",
-            adjacency="label",
-            basis="objective perturbation: the label alone moves the noise by the norm of its row",
-            conditions=LABEL_CONDITIONS,
-        )
-
     def privacy(self) -> PrivacyBound:
-        """The bound for one whole row against whoever sees all the models, δ = 0."""
+        """The bound of ε at δ = 0 for one whole row against an observer of all models."""
         return PrivacyBound(
             0.0,
             self.epsilon_upper,
@@ -168,17 +152,17 @@ class ObjectivePerturbation(PlainNumbers):
 def calibrate_perturbation(
     epsilon: float, num_rows: int, l2: Sequence[float], norms: Sequence[float] = (1.0,), tight: bool = False
 ) -> ObjectivePerturbation:
-    """Noise and additional regularisation such that K models of the same rows together have at most ε.
+    """Noise and additional regularisation with which K models of the same rows together are ε-private.
 
-    ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0 where that is above 0; else ε' = ε/2 and
-    Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that each half costs at most ε/2. As printed, f = 2.
+    ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0. Else ε' = ε/2 and
+    Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants cost at most ε/2 each.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
         num_rows: n. l2: (K,) λ_k > 0.
         norms: (K,) q_k > 0, the norms of the rows, whose sum must be 1 (the importance of the groups).
-        tight: f = 1, by the theorem above, and the second way wherever the first leaves less than ε/2; False: as in the
-            papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
+        tight: whether f = 1, by the theorem above, and the second way is taken wherever the first leaves less than ε/2;
+            else f = 2 as in the papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
 
     Raises:
         ValueError: a value is out of its range.
@@ -207,7 +191,7 @@ def calibrate_perturbation(
 
 
 def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) -> None:
-    """Raise unless there are rows, and a q_k and a λ_k above 0 for each of at least one group."""
+    """Raise ValueError unless there are a row and a group, and each group has a q_k and a λ_k above 0."""
     if num_rows < 1:
         raise ValueError(f"num_rows = {num_rows}: must be at least 1")
     if not norms or len(norms) != len(l2):
@@ -218,17 +202,17 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
-"""Steps of the sums that enclose E Pr[R < distance/|u₁|], at values of |u₁| in equal ratios, and the least of them."""
+"""Number of the values of |u₁|, in equal ratios, at which E Pr[R < distance/|u₁|] is enclosed, and the least value."""
 _UP = 1.0 + 1e-9
-"""Room for rounding of what must not be too small."""
+"""Factor by which upper bounds are raised for rounding."""
 
 
 @dataclass(frozen=True)
 class RowLabel(Accountant):
-    """Privacy of the label of one row against whoever sees all models that were learned from it.
+    """Privacy of the label of one row against an observer of all models that were learned from it.
 
     Args:
-        noise: of the models. features: (K,) number of features of each group, at least 1.
+        noise: the noise of the models. features: (K,) number of features of each group, at least 1.
 
     >>> from p2p_sim.privacy import advantage, calibrate_perturbation
     >>> plr = calibrate_perturbation(1.0, 1000, [0.01], tight=True)
@@ -248,12 +232,12 @@ class RowLabel(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure ε of a row's label: half of ε' times the sum of the norms q."""
+        """The pure ε of a row's label: half of ε' times the sum of the norms q."""
         return self.noise.label_epsilon
 
     @cached_property
     def total_variation(self) -> Bracket:
-        """δ(0) of a row's label; its lower end is attained for one group of features, and 0 for several."""
+        """Bounds of δ(0) of a row's label; the lower one is attained for one group of features, and 0 for several."""
         # of each group: Pr[|b₁| < q/2]
         variations = [
             _between(d, 0.5 * q / self.noise.noise_scale) for d, q in zip(self.features, self.noise.norms, strict=True)
@@ -264,7 +248,7 @@ class RowLabel(Accountant):
         return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), bounded by the straight line in e^ε from δ(0) to the pure ε."""
+        """Bounds of δ(ε); the upper one is a straight line in e^ε from δ(0) to 0 at the pure ε."""
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:
@@ -277,7 +261,7 @@ class RowLabel(Accountant):
         return Bracket(0.0, min(1.0, self.total_variation.upper * share * _UP))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1): where the bound of δ(ε) falls to δ."""
+        """Upper bound of ε at δ in (0, 1), where the upper bound of δ(ε) falls to δ; the lower bound is 0."""
         check_delta(delta)
         pure, most = self.pure_epsilon, self.total_variation.upper
         upper = 0.0 if delta >= most else pure
@@ -295,7 +279,7 @@ class RowLabel(Accountant):
 
 
 def _between(dimension: int, distance: float) -> Bracket:
-    """Pr[|b₁| < distance] of one coordinate b₁ of noise of this dimension and scale 1."""
+    """Bounds of Pr[|b₁| < distance], where b₁ is one coordinate of noise of this dimension and scale 1."""
     from scipy.special import betainc, gammainc
 
     if dimension == 1:

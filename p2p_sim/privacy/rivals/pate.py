@@ -1,25 +1,25 @@
-"""PATE under label adjacency: noisy votes of teachers who share no label, with a threshold test before each answer.
+"""Accountant of PATE under label adjacency: noisy votes of teachers on disjoint data, with a test before each answer.
 
-Each user's label is in the shard of one teacher, so that another label changes at most one vote of each query.
+Each user's label is in the shard of one teacher. So a changed label changes at most one vote of each query.
 
-- *Test.* The largest number of votes, plus N(0, σ₁²), is compared with a threshold. One changed vote moves the largest
-  number by at most 1.
-- *Answer.* Where the test is passed, N(0, σ₂²) is added to the number of votes of each class, and the class with the
-  most is released. A changed vote leaves one class and joins another: the votes move by √2 in Euclidean norm.
+- *Test.* The largest number of votes, plus noise N(0, σ₁²), is compared with a threshold. One changed vote moves the
+  largest number by at most 1.
+- *Answer.* If the test is passed, noise N(0, σ₂²) is added to the number of votes of each class, and the class with the
+  most noisy votes is released. A changed vote moves the numbers of votes by √2 in Euclidean norm.
 
-There are at most Q tests and A answers; what is asked next may depend on all results so far.
+There are at most Q tests and A answers. Each query may depend on all results so far.
 
-**All together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².** *Proof.* Draw Q numbers of variance 1 and A others, all
-independent, in one world with mean 0, in the other with means 1/σ₁ and √2/σ₂. A test in which the number moves by t,
-|t| ≤ 1, is made of the next number of the first kind: multiply it by tσ₁, add the number of the first world, and add
-noise of variance σ₁²(1 - t²). An answer is made of the next number of the second kind in the same way, along the line
-on which the votes move, with fresh noise across it. What is known of both worlds and of the results so far decides on t
-and on the line, whatever is asked next; the drawn numbers are used up in order, and the rest are thrown away. So all
-results are made of Q + A Gaussian numbers, whose two laws have distance μ. ∎
+**All results together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².** *Proof.* Draw Q numbers of a first kind and A of a
+second, all independent and of variance 1, with mean 0 in one world and means 1/σ₁ and √2/σ₂ in the other. A test in
+which the largest number of votes moves by t, |t| ≤ 1, is made of the next number of the first kind: multiply it by
+tσ₁, add the largest number in the first world, and add noise of variance σ₁²(1 - t²). An answer is made of the next
+number of the second kind in the same way, along the line on which the votes move, with fresh noise across the line. t
+and the line follow from the two worlds and the results so far. The drawn numbers are used in order. So all results are
+a post-processing of Q + A Gaussian numbers, whose means in the two worlds have the distance μ. ∎
 
 δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the answers' classes are
-released, so that this is an upper bound. It does not depend on the votes. An ε that does ("data-dependent") may be much
-smaller, but is computed from labels: it is private itself, and is not stated here.
+released, so that this is an upper bound. It does not depend on the votes. An ε that depends on them ("data-dependent")
+may be much smaller, but is computed from labels, and so must not be published itself. It is not stated here.
 """
 
 import math
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, check_delta, check_epsilon, check_positive_epsilon
+from p2p_sim.privacy.bound import Bracket, check_delta, check_epsilon, check_positive_epsilon, check_range
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
 from p2p_sim.privacy.exchange.calibration import smallest_of_three_digits
 from p2p_sim.privacy.rivals.dp_sgd import LABEL_FREE_CHOICES
@@ -42,7 +42,7 @@ PATE_CONDITIONS = (
     REAL_NOISE,
 )
 SMALLEST_NOISE, LARGEST_NOISE = 0.01, 1e9
-"""Of an answer, in votes."""
+"""Range of the noise of an answer, in votes."""
 MOST_QUERIES = 1_000_000
 _ROUNDING = 1e-12
 """Relative error of each of the two terms of δ(ε), with room to spare."""
@@ -50,7 +50,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Pate(Accountant):
-    """Answers to at most A of Q queries by noisy votes of teachers; the learner sees the results of all tests, too.
+    """Accountant of answers to at most A of Q queries by noisy votes of teachers; the learner also sees all tests.
 
     Args:
         answer_noise: σ₂, 0.01 to 1e9: standard deviation of the noise on each class's votes, in votes.
@@ -72,21 +72,17 @@ class Pate(Accountant):
     queries: int
 
     def __post_init__(self) -> None:
-        for name, value, largest in (
-            ("answer_noise", self.answer_noise, LARGEST_NOISE),
-            ("test_noise", self.test_noise, 1e3 * LARGEST_NOISE),
-        ):
-            if not SMALLEST_NOISE <= value <= largest:
-                raise ValueError(f"{name} = {value}: must lie in [{SMALLEST_NOISE}, {largest:g}]")
+        check_range("answer_noise", self.answer_noise, SMALLEST_NOISE, LARGEST_NOISE)
+        check_range("test_noise", self.test_noise, SMALLEST_NOISE, 1e3 * LARGEST_NOISE)
         check_numbers(self.answers, self.queries)
 
     @property
     def mu(self) -> float:
-        """μ of Gaussian differential privacy of all results together."""
+        """μ, for which all results together are μ-Gaussian differentially private."""
         return math.sqrt(self.queries / self.test_noise**2 + 2.0 * self.answers / self.answer_noise**2)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) of all results together, for ε of at least 0: at most that of the Gaussian mechanism."""
+        """Upper bound of δ(ε) of all results together, ε at least 0, by μ; the lower bound is 0."""
         check_epsilon(epsilon)
         import scipy
 
@@ -99,11 +95,11 @@ class Pate(Accountant):
 
 @lru_cache(maxsize=128)
 def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: int, queries: int) -> float:
-    """The smallest noise of an answer, of three digits and in votes, that is certified for (ε, δ).
+    """The smallest noise of an answer, in votes and to three digits, with which `Pate` is certified for (ε, δ).
 
     Args:
         epsilon: target ε, above 0. delta: target δ in (0, 1).
-        test_noise: noise of a test, in units of that of an answer, above 0. answers, queries: as in `Pate`.
+        test_noise: noise of a test, above 0, as a multiple of the noise of an answer. answers, queries: as in `Pate`.
 
     Raises:
         ValueError: a value out of its range, or no noise up to 1e9 votes suffices.

@@ -1,19 +1,20 @@
-"""Private selection: the price of having chosen the best of several private runs.
+"""Accountant of private selection: several private runs are made, and the best one alone is released.
 
-**What is done.** One run draws a setting from a fixed law, by default uniformly, and releases y = (score, model,
-setting). Draw K from a public law, make K independent runs, and release the y with the best score; a constant if
+**What is done.** One run draws a setting from a fixed law, by default uniformly, and yields y = (score, model,
+setting). Draw K from a public law, make K independent runs, and release the y with the best score, or a constant if
 K = 0. Each run has a uniform tag that settles ties and tells nothing. Let p and p' be the densities of y in two
-neighbouring worlds, and u(y) and u'(y) the probabilities that a run is better than y. With φ(x) = E x^K the best one
-has the density p(y) φ'(1-u(y)) in one world and p'(y) φ'(1-u'(y)) in the other, as 1-u is uniform where y comes from
-p. A constant has the same probability in both worlds.
+neighbouring worlds, and u(y) and u'(y) the probabilities that a run is better than y. Where y comes from p, 1-u(y) is
+uniform. So with φ(x) = E x^K the released y has the density p(y) φ'(1-u(y)) in one world and p'(y) φ'(1-u'(y)) in the
+other; φ'(1-u) is called its weight. The constant has the same probability in both worlds.
 
 **What the privacy of one run says of u and u'.** Let δ(ε) be that of one run, score and model together, over all
-neighbouring worlds in both directions. "Better than y" is an event, so u' <= T(u), where T(u) is the least over ε >= 0
-of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)). T is concave, and piecewise linear for the run's `LossLaw`. So
+neighbouring worlds in both directions. "Better than y" is an event, so that u' <= T(u), where T(u) is the least over
+ε >= 0 of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)). T is concave, and piecewise linear for the run's `LossLaw`. So
 
     ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
 
-Between two corners of T it is monotone for every law of `run_laws`: φ' is a power of a linear function, or e^linear.
+Between two corners of T, C is monotone for every law of `selection_run_laws`, whose φ' is a power of a linear function
+or e^linear.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
@@ -38,7 +39,7 @@ Papernot and Steinke (2022). For the Poisson law, u' <= e^a u + δ(a) with e^a <
 **Pure ε.** ε + c. With T(u) = min(e^ε u, 1 - e^-ε (1-u)), C is largest at u = 1/(1+e^ε): for the truncated negative
 binomial law ε + (1+η) ln((γ+e^ε)/(1+γe^ε)), which is less than (2+η) ε, their Corollary 3.
 
-The figures are the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
+The bounds stated are the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
 """
 
 import math
@@ -51,7 +52,7 @@ import numpy as np
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_delta, check_epsilon
-from p2p_sim.privacy.conditions import Condition, identifier_of
+from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.conversions import loss_law, renyi
 from p2p_sim.privacy.dominating_law import LossLaw
 from p2p_sim.privacy.randomized_response import bisect
@@ -74,32 +75,31 @@ SELECTION_CONDITIONS = (
     ),
 )
 PAID_CHOICE = Condition(
-    "label-free-choices",
-    "features are public, and only this selection chose hyperparameters by looking at labels",
+    "label-free-choices", "features are public, and only this selection chose hyperparameters by looking at labels"
 )
 BASIS = "private selection: the least of hockey-stick and Rényi bounds"
 ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
 """Orders of the Rényi bound."""
 _PRECISION = 1e-6
-"""To which ε is bisected."""
+"""Relative precision of the bisection of ε."""
 _MARGIN = 1e-9
 """Relative room for rounding."""
 _ROUNDING = 1e-13
-"""Error of probabilities that are sums of a loss law's masses."""
+"""Bound of the rounding error of probabilities that are sums of a loss law's masses."""
 _STEP = 1.03
-"""Ratio of neighbouring band edges."""
+"""Ratio of neighbouring ends of bands."""
 
 
 @dataclass(frozen=True)
 class Selection(Accountant):
-    """Privacy of one user's label against whoever sees the best of K private runs, and nothing of the others.
+    """Privacy of one user's label against an observer of the best of K private runs, who sees no other run.
 
-    No lower end is known, as it would depend on how scores are made: it is 0.
+    The lower bounds are 0, since higher ones would depend on how scores are made.
 
     Args:
-        base: of one run, score and model together. If other users' labels make the score than make the model, it is
-            `WorstOf` the two; if the same users' labels make both, their `Composition`.
-        law: of the number of runs: `TruncatedNegativeBinomial`, `Poisson`, `Binomial`; or `Threshold`.
+        base: accountant of one run, score and model together. If the labels of different users make the score and the
+            model, it is `WorstOf` the two accountants; if those of the same users, their `Composition`.
+        law: the law of the number of runs, such as `TruncatedNegativeBinomial`.
 
     >>> from p2p_sim.privacy import NoisyScore, TruncatedNegativeBinomial
     >>> one = NoisyScore(noise_scale=10.0)
@@ -115,39 +115,39 @@ class Selection(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of one run, with the selection in place of any other choice in it, and those of the
-        selection.
-        """
-        run = (PAID_CHOICE if identifier_of(c) == PAID_CHOICE.identifier else c for c in self.base.conditions)
+        """The conditions of one run and of the selection; this selection is the only one allowed to look at labels."""
+        run = (
+            PAID_CHOICE if getattr(c, "identifier", "") == PAID_CHOICE.identifier else c for c in self.base.conditions
+        )
         return (*dict.fromkeys(run), *SELECTION_CONDITIONS)
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure ε: one run's, plus the largest logarithm of a ratio of weights."""
+        """The pure ε: that of one run plus c, the largest logarithm of a ratio of weights."""
         return _rounded_up(self.base.pure_epsilon + self._bands.most)
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ for which there is a figure."""
+        """The smallest δ at which ε is computed."""
         return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0, certified: the least of the three bounds of the module's docstring."""
+        """Upper bound of δ(ε), ε at least 0: the least of three bounds of the module's docstring."""
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         return Bracket(0.0, min(1.0, self._by_ratio(epsilon), self._in_bands(epsilon), self._by_renyi(epsilon)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ at least `least_delta`; infinite if no ε is certified.
+        """Upper bound of ε at δ, infinite if none is certified; the lower bound is 0.
 
         Raises:
-            ValueError: δ outside (0, 1), or too small for a figure of one run; or the run's observer sees other runs.
+            ValueError: δ outside (0, 1), or below `least_delta`; or the observer of `base` sees every run.
         """
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
-        # one ratio: ε of one run at the δ whose best share is this one, and c
+        # one ratio: ε of one run, at the δ' for which the best outcomes are released with probability δ, plus c
         run_delta, least = self.law.delta_of(delta), self.base.least_delta
         stated = self.base.epsilon(max(run_delta, least))
         if stated.observer != "learner":
@@ -158,25 +158,22 @@ class Selection(Accountant):
         # Rényi: the least over orders λ of r + ln(1-1/λ) - ln(λδ)/(λ-1)
         curve = (r + math.log1p(-1.0 / a) - math.log(delta * a) / (a - 1.0) for a, r in self._renyi_curve.items())
         by_renyi = max(0.0, _rounded_up(min(curve, default=math.inf)))
-        # bands, bisected below the least of the others
+        # bands: bisection below the least of the other bounds
         top = min(by_ratio, self.pure_epsilon, by_renyi)
         high = min(top, LARGEST_EPSILON)
 
-        def above(epsilon: float) -> bool:
-            return self._in_bands(epsilon) > delta
-
-        if not above(0.0):
+        if self._in_bands(0.0) <= delta:
             upper = 0.0
-        elif above(high):
+        elif self._in_bands(high) > delta:
             upper = top
         else:
-            upper = min(top, bisect(above, 0.0, high, _PRECISION)[1])
+            upper = min(top, bisect(lambda epsilon: self._in_bands(epsilon) > delta, 0.0, high, _PRECISION).below)
         return replace(
             stated, epsilon_lower=0.0, epsilon_upper=upper, delta=delta, basis=BASIS, conditions=self.conditions
         )
 
     def renyi(self, order: float) -> float:
-        """Certified Rényi ε of an order above 1."""
+        """Upper bound of the Rényi ε of a finite order above 1."""
         if not 1.0 < order < math.inf:
             raise ValueError(f"order = {order}: must be above 1 and finite")
         # ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1)
@@ -203,29 +200,28 @@ class Selection(Accountant):
 
     @cached_property
     def _renyi_curve(self) -> dict[float, float]:
-        """Rényi ε of the selection for each order at which it is finite."""
+        """The Rényi ε of the selection for each of `ORDERS` at which it is finite."""
         if math.isinf(renyi(self.base, ORDERS[0])):
             return {}
-        curve = {order: self.renyi(order) for order in ORDERS}
-        return {order: epsilon for order, epsilon in curve.items() if math.isfinite(epsilon)}
+        return {order: epsilon for order in ORDERS if math.isfinite(epsilon := self.renyi(order))}
 
     @cached_property
     def _bands(self) -> "RunLawBands":
-        """Bands of the probability that another run is better."""
+        """The bands of u, the probability that another run is better."""
         return RunLawBands.of(loss_law(self.base), self.law)
 
 
 def _rounded_up(epsilon: float) -> float:
+    """ε raised by `_MARGIN` of its size; infinity as it is."""
     return epsilon + _MARGIN * abs(epsilon) if math.isfinite(epsilon) else epsilon
 
 
 @dataclass(frozen=True, eq=False)
 class RunLawBands:
-    """Intervals (bands) of u, the probability that another run is better, in each of which a run's weight is bounded.
+    """Intervals (bands) of u, the probability that another run is better, with bounds of weights in each band.
 
-    law: of one run's privacy loss. widths, log_weights, log_ratios: (b,), in ascending u: how much of u a band covers,
-    and the largest ln w_j and C_j in it. ends: (b,), the upper end of each. silent: None, or for a threshold the weight
-    of nothing, as a multiple of that of a success.
+    law: the law of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order.
+    log_weights, log_ratios: (b,) the largest ln w and C in each band. silent: as in `RunLaw`.
     """
 
     law: LossLaw
@@ -237,13 +233,13 @@ class RunLawBands:
 
     @staticmethod
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
-        """The bands for one run's loss law and a law of the number of runs."""
+        """The bands for the law of one run's privacy loss and the law of the number of runs."""
         corners = _Corners.of(loss)
-        # edges of the bands: in equal ratios from where the weight is nearly E K, and all corners of T
+        # edges of the bands: all corners of T, and others in equal ratios from where the weight is nearly E K
         start = runs.scale / 200.0
         steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
         edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners.u]))
-        # C(u) = ln φ'(1-u) - ln φ'(1-T(u)) at the edges; it is monotone between them, and the weight falls
+        # C(u) = ln φ'(1-u) - ln φ'(1-T(u)) at the edges; between them C is monotone, and the weight falls
         top = np.minimum(np.interp(edges, corners.u, corners.largest) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
         ratios = runs.log_weight(edges) - runs.log_weight(np.maximum(top, edges))
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
@@ -262,19 +258,19 @@ class RunLawBands:
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """The term B of the Rényi bound of order λ: the largest ln w + (λ-1) C of a band."""
+        """B, a term of the Rényi bound of order λ: the largest ln w + (λ-1) C of all bands."""
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
-        """The bound of δ(ε) that the bands give; for a threshold, the largest over where the threshold may lie."""
+        """The bound of δ(ε) in bands; with a threshold, the largest bound of all values that it can have."""
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
-        if self.silent is not None:  # the excess that reaches the threshold is at most u
+        if self.silent is not None:  # of the excess, at most u is of outputs that reach the threshold
             reaching = np.minimum(capacity, self.ends)
             return min(1.0, float((weights * (reaching + self.silent * (capacity - reaching))).max()))
         order = np.argsort(self.log_ratios, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        # fill the bands from the largest weight down; what a band takes is missing to it and to all of larger ratios
+        # fill the bands from the largest weight down; each takes from the room of all bands with at least its ratio
         room, total = capacity[order], 0.0
         for band in range(len(order)):
             first = rank[band]
@@ -286,7 +282,7 @@ class RunLawBands:
 
 
 def deltas(law: LossLaw, epsilons: Floats) -> Floats:
-    """δ(ε) of a dominating pair at each of some ε, of either sign."""
+    """δ(ε) of a dominating pair with this loss law, at each ε of an array, of either sign."""
     far = np.abs(epsilons)
     positive = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
     return np.asarray(np.where(epsilons >= 0.0, positive, -np.expm1(-far) + np.exp(-far) * positive))
@@ -303,9 +299,7 @@ class _Corners(NamedTuple):
 
     @staticmethod
     def of(law: LossLaw) -> "_Corners":
-        """The corners for a loss law: sums of its masses in both worlds, over outcomes in the order of their likelihood
-        ratios.
-        """
+        """The corners for a loss law: sums of its masses in both worlds, in the order of their likelihood ratios."""
         negative = law.losses > 0.0
         small = law.masses * np.exp(-law.losses)
         lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])

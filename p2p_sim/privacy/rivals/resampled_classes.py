@@ -1,14 +1,14 @@
-"""An upper bound of δ(ε) for the clustering paper's Algorithm 1 that releases noisy labels alone, over all data sets.
+"""An upper bound of δ(ε) of Algorithm 1 of the clustering paper, for any number of classes K, over all data sets.
 
-It holds for any number of classes K. The n users' labels are resampled from q̃, their noisy distribution, in which every
-class has at least τ; σ is the scale of its noise, and λ the probability that a label is resampled.
+Noisy labels alone are released. The labels of n users are resampled with probability λ from q̃, their noisy
+distribution, in which every class has at least τ; σ is the scale of its noise.
 
 With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after is
 a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, d = min(1/n, 1-Kτ). So, given the
-noise, n resampled labels reveal no more than n draws from the three points. If the noise absorbs a part f of the
-change, two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large. The target's
-own noisy label is a pair of this kind with λτ and 1-λ+λd in place of τ and d. The bound holds for every f; the least is
-taken. See `docs/theorem.md`, a curator who resamples.
+noise, n resampled labels reveal no more than n draws from the three points. A part f of the change can be hidden in the
+noise instead. Then two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large. The
+target's own noisy label is a pair of laws on three points, with λτ and 1-λ+λd in place of τ and d. The bound holds for
+every f; the least of some is taken. See `docs/theorem.md`, a curator who resamples.
 """
 
 import math
@@ -31,8 +31,23 @@ _FINE = 0.02
 """Step of the grid aimed at, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
 _CUT = 1e-40
 """Probability below which a law's ends are cut off; what the second law has there is added to `lost`, hence to δ."""
+_UNDERFLOW = 1e-30
+"""Largest probability, under the second law, of the losses above 640, at which the first law underflows.
+
+Two Laplace laws and the target's own label lose at most 3 · `_LOSSES` = 180. Draws lose 460 or more with probability
+at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32, largest at n = 73 and τ = `LEAST_THRESHOLD`.
+"""
 _SLACK = 1e-7
-"""Relative rounding error by which results are raised; the true one is below 1e-13 per user and convolution."""
+"""Relative rounding error by which probabilities are raised, and half of the error by which losses are raised.
+
+Let u = 2^-53. All terms are non-negative, so that relative errors add up. A draw's probabilities are off by at most
+24u; a small middle one by 3u of 1, which is less than 24u of the last one's under the second law. `np.convolve` sums
+directly, and adds at most m·u, where m is the shorter length. Each square doubles the error of what is squared. So n
+draws are off by at most n (24u + Σ_j m_j u / 2^(j+1)), where m_j is the length of the law of 2^j draws. By Hoeffding's
+inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at most 12u. At n = 2^17 this is 5.3e-10; at most 20
+other convolutions add 3e-10. In losses the errors also add up: 4u of at most 1000 in all the draws, and 2e-14 for each
+law that is put on the grid.
+"""
 _LEAST_ROOM = 1e-4
 """τ is lowered until 1 - Kτ is at least this, which keeps the bound valid; the grid would be too fine otherwise."""
 _FINEST = 1000
@@ -42,15 +57,15 @@ _POINTS = 3e5
 _VASTEST = 1e150
 """Noise scales σ from here on count as hiding the change completely, so that σ² need not be formed."""
 _LOSSES = 60.0
-"""Larger losses of the target's own label count as infinite."""
+"""Larger losses of the target's own label count as infinite; a Laplace law has at most this loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """A pair of laws by its likelihood ratio of the second to the first, on a grid.
+    """A pair of laws, given by the loss, the logarithm of the ratio of the second law to the first, on a grid.
 
-    law: probabilities under the first at the ratios exp((first + 0, 1, ...) · grid). lost: probability, under the
-    second law, of what is left out or shows which law it is.
+    law: (L,) probabilities under the first law of the losses (first + 0, 1, ...) · grid. lost: probability under the
+    second law of all outcomes that are left out or show which law it is.
     """
 
     law: Floats
@@ -59,21 +74,21 @@ class Losses:
     lost: float
 
     def divergence(self, epsilon: float) -> float:
-        """The hockey-stick divergence of the second law from the first at e^ε, rounded up."""
+        """The hockey-stick divergence of the second law from the first at e^ε, an upper bound with all rounding."""
         gains = self.grid * (self.first + np.arange(len(self.law))) - epsilon
         above = gains > -_SLACK
         gained = self.law[above] * np.expm1(gains[above] + 2.0 * _SLACK) * math.exp(min(epsilon, 700.0))
         return float(np.maximum(gained, 0.0).sum()) * (1.0 + _SLACK) + self.lost
 
     def times(self, factor: "Losses") -> "Losses":
-        """The pair of product laws of two independent observations, on one grid."""
+        """The pair of product laws of two independent observations with the same grid."""
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
-        # cut off ends that have next to no probability under either law; what the second loses is charged
+        # cut off ends that have next to no probability under either law; what the second law has there is lost
         second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
         likely = np.flatnonzero(np.maximum(law, second) > _CUT)
         inside = slice(int(likely[0]), int(likely[-1]) + 1)
         cut = float(second[: inside.start].sum() + second[inside.stop :].sum())
-        lost = (self.lost + factor.lost + cut) * (1.0 + _SLACK) + _CUT
+        lost = (self.lost + factor.lost + cut) * (1.0 + _SLACK) + _UNDERFLOW
         return Losses(law[inside], first + inside.start, self.grid, lost)
 
     def repeated(self, count: int) -> "Losses":
@@ -87,7 +102,7 @@ class Losses:
         return product
 
     def stretched(self, steps: int) -> "Losses":
-        """These laws on a grid that is `steps` times finer."""
+        """This pair of laws on a grid that is `steps` times finer."""
         law = np.zeros(steps * (len(self.law) - 1) + 1)
         law[::steps] = self.law
         return Losses(law, self.first * steps, self.grid / steps, self.lost)
@@ -110,21 +125,20 @@ def classes_delta(
 
 @lru_cache(maxsize=8)
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
-    """The dominating pairs of laws, one for each f, the part of the change that is hidden in the noise on the
-    shares.
-    """
+    """The dominating pairs of laws, one for each part f of the change that is hidden in the noise on the shares."""
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
-    parts = sorted({min(part * best, _MOST_HIDDEN) for part in _PARTS if scale > 0.0 or part == 0.0})
+    most = min(_MOST_HIDDEN, _LOSSES * scale)  # more would make the first law underflow
+    parts = sorted({min(part * best, most) for part in _PARTS})
     return tuple(_law(n, lam, scale, threshold, moved=moved * (1.0 - part), part=part) for part in parts)
 
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
-    """The dominating pair of laws: of the others' draws, of the target's noisy label and of two Laplace laws.
+    """The dominating pair of laws: the product of the others' draws, the target's noisy label and two Laplace laws.
 
-    part: f, the part of the change that the noise on the shares hides; moved: by how much q̃ moves in the rest.
+    part: f, the part of the change that is hidden in the noise on the shares. moved: d, by how much q̃ still moves.
     """
-    # the grid: a whole number of its steps is the loss of a draw, ln(1 + d/τ); finer where the loss varies little
+    # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of its steps, more where the loss varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
     own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
@@ -145,7 +159,7 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """The pair of laws of the target's own noisy label: three points with `least` and `moved`."""
+    """The pair of laws of the target's own noisy label: three points, with `least` and `moved` for τ and d."""
     loss = math.log1p(moved / least)
     if loss > _LOSSES:
         return Losses(np.array([1.0]), 0, grid, least + moved)
@@ -154,7 +168,7 @@ def _label(least: float, moved: float, grid: float) -> Losses:
 
 
 def _laplace(shift: float, grid: float) -> Losses:
-    """The pair of laws of Laplace noise, and of the noise moved by `shift` of its scale, on the grid."""
+    """The pair of laws of Laplace noise and of the noise moved by `shift` times its scale, on the grid."""
     # pieces of [0, shift], on each of which the loss lies between two points of the grid; beyond, it is -shift or shift
     most = math.floor(shift / grid)
     inner = np.arange(-most, most + 1) * grid
@@ -167,10 +181,10 @@ def _laplace(shift: float, grid: float) -> Losses:
 
 
 def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
-    """A pair of laws on the grid, from outcomes with their first probabilities and losses; a ratio between two points
-    is split.
+    """The pair of laws on the grid, of outcomes with these losses and probabilities `first` under the first law.
 
-    The split keeps both probabilities, and by convexity makes the divergence no smaller.
+    An outcome between two points of the grid is split. The split keeps both its probabilities, and by convexity makes
+    the divergence no smaller.
     """
     used = first > 0.0
     first, losses = first[used], losses[used]

@@ -1,18 +1,19 @@
-"""Certified δ(ε) of the noisy labels alone, for two classes: how many of the draws from a noisy share are ones.
+"""Bounds of δ(ε) of Algorithm 1 of the clustering paper, for two classes, where noisy labels alone are released.
 
-Let Q = q̃₁ be the noisy share when J users of n hold label 1, and V_J(k) = E Bin(k; n, Q). Where every label is
-resampled (λ = 1), the learner sees n draws from Q and V_J is all there is to know: m others with label 1 make J = m or
-m + 1.
+Let Q = q̃₁ be the noisy share of label 1 when J users of n hold it, and V_J(k) = E Bin(k; n, Q). If every label is
+resampled (λ = 1), the learner sees n draws from Q, of which k are ones with probability V_J(k). With m others who hold
+label 1, J is m or m + 1 under the target's two labels.
 
-For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let there be as many as there
-hardly ever are more of: dropping draws is post-processing. What is left is the target's noisy label (a draw from Q with
-probability λ) and these draws, whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above.
-From below: let her look at the target and the others with label 0 alone, who have noisy ones with probability λQ.
+For λ < 1, an upper bound: tell the learner who of the others was resampled, which does not depend on labels. Take a
+number of resampled others that is hardly ever exceeded; fewer draws would be a post-processing. The learner sees the
+target's noisy label, which is a draw from Q with probability λ, and these draws. Their joint law is a positive
+combination of V_J(k) and V_J(k + 1). A lower bound: let the learner look at the target and the others with label 0
+alone. Their noisy labels are ones with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
 bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
-with weights made of the means of F over the bins. As F increases, these are bracketed by sums over finer points. Data
-sets that are far from the worst are bracketed with few of these, the others with many.
+with weights made of the means of F over the bins. Since F increases, sums over finer points bracket these means. Few
+points are enough for data sets that are far from the worst one.
 """
 
 import math
@@ -32,22 +33,22 @@ LARGEST_CLUSTER = 2048
 LARGEST_WORK = 600_000
 """Most users times counts of users that the noise can reach."""
 _ROUGH, _FINE = 16, 256
-"""Points at which F is evaluated, for each count of users: at first, and where that does not settle it."""
+"""Points at which F is evaluated for each count of users: for all data sets, and for those that may be the worst."""
 _FEWEST_BINS = 192
 _REACH = 28.0
-"""Scales of the noise beyond which it is charged as lost."""
+"""How many scales of the noise are evaluated on either side; the probability beyond is added to the bounds."""
 _LOG_TAIL = -32.0
-"""Logarithm of the probability that a window of counts misses on either side, which is charged."""
+"""Logarithm of the probability of the counts left out on either side, which is added to the bounds."""
 _BLOCK = 16
-"""Data sets evaluated together for σ up to 1; more for more noise, since they share the nodes."""
+"""How many data sets are evaluated together for σ up to 1; more for more noise, since they share the nodes."""
 
 
 @dataclass(frozen=True)
 class Bracketed:
-    """Probabilities between lower and upper bounds, (R, N): a row for each of successive data sets.
+    """Lower and upper bounds (R, N) of probabilities, with a row for each of successive data sets.
 
-    missing: (R,) bounds of the probability of what is left out. first: k of the first column, where columns are numbers
-    k.
+    missing: (R,) upper bounds of the probability left out. first: the number k of the first column, if columns are
+    numbers k of ones.
     """
 
     lower: Floats
@@ -55,17 +56,13 @@ class Bracketed:
     missing: Floats
     first: int = 0
 
-    def rows(self, which: slice) -> "Bracketed":
-        """These bounds for some of the data sets alone."""
-        return Bracketed(self.lower[which], self.upper[which], self.missing[which], self.first)
-
 
 Views = tuple[Bracketed, Bracketed]
-"""What the learner sees if the target's label is 0, and if it is 1, for successive data sets."""
+"""Laws of what the learner sees if the target's label is 0, and if it is 1, for successive data sets."""
 
 
 def affordable(n: int, scale: float, threshold: float) -> bool:
-    """Whether the bound is computed in a few seconds at most.
+    """Whether `counts_delta` takes a few seconds at most.
 
     Args:
         n: users. scale: σ. threshold: τ.
@@ -75,7 +72,7 @@ def affordable(n: int, scale: float, threshold: float) -> bool:
 
 
 def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> Bracket:
-    """δ(ε) of the noisy labels alone, bracketed over all data sets and both directions.
+    """Bounds of δ(ε) of the noisy labels alone, over all data sets and both directions.
 
     Args:
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
@@ -84,18 +81,18 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _blocks(n, resampling_prob, scale, threshold)
-    # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; few points of F for all blocks of these
+    # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; first few points of F, for all blocks
     firsts = range(0, (n - 1) // 2 + 1, _block_size(scale))
     coarse = {first: _divergences(block(first, rough), epsilon) for first in firsts}
-    # many points for those blocks, the worst first, that may hold the largest δ
+    # then many points for the blocks that may hold the largest δ, the worst first
     lower, upper = max(bracket.lower for bracket in coarse.values()), 0.0
     for first in sorted(coarse, key=lambda first: -coarse[first].upper):
         if coarse[first].upper <= upper:
             break
         finer = _divergences(block(first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
-    # at λ < 1 the blocks bound δ from above alone; from below, numbers of ones at which the share is clipped seldom and
-    # the draws vary little
+    # at λ < 1 the blocks bound δ from above alone; from below, try numbers of ones at which the share is seldom clipped
+    # and the draws vary little
     if resampling_prob < 1.0:
         near = (math.ceil(n * threshold + steps * scale) for steps in (0, 1, 2, 4))
         promising = {0, *(min((n - 1) // 2, ones) for ones in near)}
@@ -107,12 +104,12 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _block_size(scale: float) -> int:
-    """How many data sets are bounded together in a block."""
+    """How many data sets are bounded together in a block, at noise scale σ."""
     return max(_BLOCK, int(_BLOCK * scale))
 
 
 def _divergences(views: Views, epsilon: float) -> Bracket:
-    """The largest hockey-stick divergence Σ [p - e^ε q]₊ over data sets and directions, bracketed.
+    """Bounds of the largest hockey-stick divergence Σ [p - e^ε q]₊ over data sets and directions.
 
     It is at least Σ [p_lower - e^ε q_upper]₊ - e^ε q_missing, and at most Σ [p_upper - e^ε q_lower]₊ + p_missing.
     """
@@ -127,13 +124,12 @@ def _divergences(views: Views, epsilon: float) -> Bracket:
 
 @lru_cache(maxsize=1)
 def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
-    """A function that gives the learner's views for a block of data sets m: they bound δ from above, and are exact at λ
-    = 1.
+    """A function that gives the laws of what the learner sees for a block of data sets m; they bound δ from above.
 
-    The function takes the first m of a block and the points of F for each count of users. Its results, up to some 200
-    MB, stay in memory until another setting is asked for, since ε(δ) asks for the same blocks at many ε.
+    The function takes the first m of a block and the number of points of F for each count of users. Its results, up to
+    some 200 MB, stay in memory until another setting is asked for, since ε(δ) needs the same blocks at many ε.
     """
-    # the target, and as many resampled others as there hardly ever are more of
+    # the target, and a number of resampled others that is hardly ever exceeded
     mean = (n - 1) * resampling_prob
     draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
 
@@ -148,7 +144,7 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
 
 @lru_cache(maxsize=8)
 def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
-    """The law of the noisy labels of the target and of the others with label 0, where `ones` of the others hold 1."""
+    """Laws of the noisy labels of the target and of the others with label 0, if `ones` of the others hold label 1."""
     draws = draw_law(
         n, ones, ones + 1, scale=scale, threshold=threshold, density=_FINE, draws=n - ones, rate=resampling_prob
     )
@@ -156,25 +152,25 @@ def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Views:
-    """The laws of the target's noisy label and of the number of ones among n-1 others, for her two labels.
-
-    Each of the others has a one with probability rate·Q.
+    """Joint laws of the target's noisy label and the number of ones among n-1 others, for her labels 0 and 1.
 
     Args:
-        draws: of n such users, for J = m, m+1, .... n: users. resampling_prob: λ. rate: 1 or λ.
+        draws: bounds of E Bin(k; n, rate·Q), for J = m, m+1, .... n: users. resampling_prob: λ.
+        rate: 1 or λ; a noisy label of the others is a one with probability rate·Q.
     """
-    zeros, ones = draws.rows(slice(None, -1)), draws.rows(slice(1, None))
+    zeros = Bracketed(draws.lower[:-1], draws.upper[:-1], draws.missing[:-1], draws.first)
+    ones = Bracketed(draws.lower[1:], draws.upper[1:], draws.missing[1:], draws.first)
     if resampling_prob == 1.0:
         return zeros, ones
     return _view(zeros, n, resampling_prob, rate, label=0), _view(ones, n, resampling_prob, rate, label=1)
 
 
 def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> Bracketed:
-    """The law of the view if the target holds `label`: first her noisy label is one, with k ones among the others, then
-    zero.
+    """The joint law of `_views` if the target holds `label`: columns for her noisy label 1 and each k, then for 0.
 
-    With V = E Bin(·; n, rate·Q), the target's one of these draws is a one with probability (k+1)/n V(k+1) beside k
-    others, and a zero with (1-k/n) V(k). She draws a one with probability λQ, and is seen with her own label with 1-λ.
+    k is the number of ones among the others, V = E Bin(·; n, rate·Q). One draw of n is the target's: it is a one beside
+    k ones with probability (k+1)/n V(k+1), a zero with (1-k/n) V(k). Her noisy label is a one drawn from Q with
+    probability λQ, and her own label with 1-λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
     # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
@@ -183,8 +179,8 @@ def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> B
         padded = np.pad(table, ((0, 0), (1, 1)))
         ones.append((k + 1.0) / n * padded[:, 1:])
         zeros.append((1.0 - k / n) * padded[:, :-1] * (k >= 0.0))
-    # her noisy label is one: λ/rate of these ones, and her own label; it is zero: λ of the zeros, her own label, and
-    # `balance` of the ones, which are bounded from the opposite side if it is negative
+    # her noisy label is one: λ/rate of the draw's ones, and her own label. It is zero: λ of the draw's zeros, her own
+    # label, and `balance` of the draw's ones, with their opposite bound if it is negative
     own = 1.0 - lam
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
@@ -207,36 +203,37 @@ def draw_law(
     draws: int | None = None,
     rate: float = 1.0,
 ) -> Bracketed:
-    """Bounds of E Bin(k; draws, rate·Q) for J = first..last users with label 1.
+    """Bounds of E Bin(k; draws, rate·Q), with a row for each J = first..last and a column for each k.
 
-    On each bin Bin is its chord: Σ_nodes w B up to Σ_bins rise |ΔB|/(2 points), the means of F, + mass · chord error.
+    On each bin of Q, Bin is replaced by its chord: the mean is Σ_nodes w B. Its error is at most
+    Σ_bins rise |ΔB|/(2 points), from the means of F, plus mass · chord error.
 
     Args:
-        n: users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ.
+        n: users. first, last: J users hold label 1, with last at most n/2 + 1. scale: σ. threshold: τ.
         density: points at which F is evaluated, for each count of users.
-        draws: None: n. rate: in (0, 1].
+        draws: the number of draws; None: n. rate: in (0, 1].
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
     # the law of Q on the nodes
     weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale=scale, threshold=threshold, points=points)
-    # Bin(k; n, p) at the nodes, in the window of k that misses 2 exp(_LOG_TAIL)
+    # Bin(k; n, p) at the nodes, for k in a window that leaves out a probability of 2 exp(_LOG_TAIL)
     p, trials = rate * nodes, n if draws is None else draws
     low = bernstein_window(trials * p[0], trials * p[0] * (1.0 - p[0]), trials, _LOG_TAIL)[0]
     high = bernstein_window(trials * p[-1], trials * p[-1] * (1.0 - p[-1]), trials, _LOG_TAIL)[1]
     k = np.arange(low, high + 1, dtype=np.float64)
     kernel = _binomials(trials, k, p)
-    # what the chord and the bracketed means of F may be off by
+    # errors of the chord and of the bracketed means of F
     misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
-    doubt = 1.2e-14 * trials + 1e-13  # of the kernel
-    # two for k, and one for more draws than `_blocks` has
+    doubt = 1.2e-14 * trials + 1e-13  # relative rounding of the kernel
+    # two tails for k, and one for more draws than `_blocks` has
     missing = weights.missing + 4.0 * math.exp(_LOG_TAIL)
     return Bracketed(np.maximum(middle - error, 0.0) * (1.0 - doubt), (middle + error) * (1.0 + doubt), missing, low)
 
 
 def _binomials(n: int, k: Floats, p: Floats) -> Floats:
-    """Bin(k; n, p) for each p and k, (P, K)."""
+    """Binomial probabilities Bin(k; n, p) (P, K), for each p (P,) and each k (K,)."""
     inner = (p > 0.0) & (p < 1.0)
     out = np.zeros((p.size, k.size))
     exponent = np.multiply.outer(np.log(p[inner]) - np.log1p(-p[inner]), k)
@@ -249,21 +246,22 @@ def _binomials(n: int, k: Floats, p: Floats) -> Floats:
 
 
 def _log_ways(n: int, k: Floats) -> Floats:
-    """Logarithm of the number of ways to choose k of n."""
+    """Logarithm of the number of ways to choose k of n, for each k."""
     from scipy.special import gammaln
 
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
-    """Bound of the distance between Bin(k; n, ·) and its chord on each bin: (P - 1, K).
+    """Upper bound (P - 1, K) of the distance between f = Bin(k; n, ·) and its chord on each bin between two p (P,).
 
-    It is at most the range of values, and at most width²/8 times the second derivative, which is f times the difference
-    of (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)²; of either the largest value is known from the ends.
+    kernel: (P, K) the values of f. The distance is at most the range of values of f, and at most width²/8 times the
+    second derivative. This derivative is f times the difference of (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)², whose
+    terms are largest at the ends of the bin.
     """
     from scipy.special import xlog1py, xlogy
 
-    # the range of values: from the ends, and at the mode k/n if it is inside the bin
+    # the range of values: from those at the ends, and at the mode k/n if it is inside the bin
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
     inside = (mode >= 0) & (mode < p.size - 1)
@@ -271,7 +269,7 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     peak = np.exp(_log_ways(n, at) + xlogy(at, at / n) + xlog1py(n - at, -at / n))
     highest[mode[inside], inside] = np.maximum(highest[mode[inside], inside], peak)
     span = highest - np.minimum(kernel[:-1], kernel[1:])
-    # the second derivative over f, at most, and width²/8 of it; 1e-100 keeps p = 0 and p = 1 finite
+    # bound of the second derivative over f; 1e-100 keeps it finite at p = 0 and p = 1
     low, high = np.maximum(p[:-1], 1e-100), np.maximum(1.0 - p[1:], 1e-100)
     score = np.abs(np.subtract.outer(-n * p, -k)) / np.maximum(p * (1.0 - p), 1e-100)[:, None]
     square = np.maximum(score[:-1], score[1:]) ** 2
@@ -280,10 +278,8 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
 
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
-    """The ends of bins of Q, ascending in [τ, 1-τ], where Q can be for J = first..last; 1/2 is one of them or
-    outside.
-    """
-    # where Q can be
+    """The ends of bins of Q in [τ, 1-τ], ascending, for J = first..last; 1/2 is one of them or outside."""
+    # the range of Q within `_REACH` scales of the noise
     reach = _REACH * scale
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
     end = min(max(end, threshold + 0.5 / n), 1.0 - threshold)
@@ -300,8 +296,8 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
 class _Weights:
     """The law of Q as weights of the ends of its bins (nodes), for R values of J.
 
-    mean: (R, P) weights of the nodes; rise: (R, P - 1) mass of each bin; doubt: (R, P) rounding of the weights;
-    missing: (R,) mass outside.
+    mean: (R, P) weights of the nodes. rise: (R, P - 1) probability of each bin. doubt: (R, P) rounding error of the
+    weights. missing: (R,) probability outside the bins.
     """
 
     mean: Floats
@@ -313,36 +309,39 @@ class _Weights:
     def of(
         n: int, ones: NDArray[np.int64], nodes: Floats, *, scale: float, threshold: float, points: int
     ) -> "_Weights":
-        """The weights with which a sum over nodes is the mean of a function that is linear on each bin.
+        """The weights with which a sum over nodes is the mean of a function of Q that is linear on each bin.
 
-        A node weighs the difference of the means of F over the bins on its two sides. F is used below the share of ones
-        and 1 - F above, so that both tails keep their relative accuracy.
+        The weight of a node is the difference of the means of F over the bins on its two sides. F is used below the
+        true share and 1 - F above it, so that both tails keep their relative accuracy.
+
+        Args:
+            n: users. ones: (R,) values of J. nodes: (P,). scale: σ. threshold: τ. points: evaluations of F on each bin.
         """
-        # F at `points` places a bin, below and above the node where the two are joined
+        # F and 1 - F at `points` places of each bin, below and above the node where they are joined
         share, bins = ones / n, nodes.size - 1
         split = int(np.searchsorted(nodes, min(float(share.mean()), 0.5)))
         split = min(max(split, 1), bins - 1)
-        steps = np.arange(points) / points
-        at = np.append((nodes[:-1, None] + np.diff(nodes)[:, None] * steps).ravel(), nodes[-1])
+        at = nodes[:-1, None] + np.diff(nodes)[:, None] * (np.arange(points) / points)
+        at = np.append(at.ravel(), nodes[-1])
         lower, upper = at[: split * points + 1], at[split * points :]
         below = share_cdf(share, lower, scale / n, threshold)
         above = share_cdf(1.0 - share, np.maximum(1.0 - upper, threshold), scale / n, threshold)
-        # what lies outside the nodes is missing, unless they reach τ and 1-τ
+        # the probability outside the nodes, which is 0 where they reach τ and 1-τ
         start = below[:, :1] * (nodes[0] > threshold)
         end = above[:, -1:] * (nodes[-1] < 1.0 - threshold)
-        # weights of the nodes: differences of means of F, of 1 - F above, and what is missing to 1 in between
+        # weights of the nodes: differences of means of F below, of 1 - F above, and the rest to 1 in between
         up = np.concatenate([start, _bin_means(below, points)], axis=1)
         down = np.concatenate([_bin_means(above, points), end], axis=1)
         centre = 1.0 - up[:, -1:] - down[:, :1]
         mean = np.concatenate([np.diff(up, axis=1), centre, -np.diff(down, axis=1)], axis=1)
         sizes = [up[:, 1:] + up[:, :-1], np.ones_like(centre), down[:, 1:] + down[:, :-1]]
         rise = [np.diff(below[:, ::points], axis=1), -np.diff(above[:, ::points], axis=1)]
-        # rounding, relative to what is subtracted; see `share_cdf`
+        # rounding, relative to the terms of the differences; see `share_cdf`
         doubt = (4e-13 + 8e-15 * n / scale) * np.concatenate(sizes, axis=1)
         return _Weights(mean, np.concatenate(rise, axis=1), doubt, (start + end)[:, 0] * (1.0 + 1e-9))
 
 
 def _bin_means(values: Floats, points: int) -> Floats:
-    """Means over the bins of a monotone function known at `points` a bin: off by at most its rise / (2 points)."""
+    """Means over bins of a monotone function with `points` values on each; their error is rise / (2 points)."""
     pieces = 0.5 * (values[:, 1:] + values[:, :-1])
     return np.asarray(pieces.reshape(len(values), -1, points).mean(axis=2))

@@ -1,18 +1,17 @@
 """RR-on-Bins (Ghazi et al., Regression with label differential privacy, ICLR 2023): randomised response over bins.
 
-The labels are the values y_1 < ... < y_k of a public grid. An interval of labels is a bin, each bin has one output
-value, and b-ary randomised response tells the bin: the label's own with probability e^ε/(e^ε+b-1), each other bin with
-1/(e^ε+b-1). Two labels in different bins differ as in randomised response, two labels of the same bin not at all:
-ε-private for every choice of bins that does not depend on the label.
+The labels are the values y_1 < ... < y_k of a public grid. The grid is cut into b intervals of labels, the bins, each
+with one output value. Randomised response tells the bin: the label's own with probability e^ε/(e^ε+b-1), each other bin
+with 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on the label.
 
 The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
 
     L(bin) = min over o of Σ_y p_y ℓ(o, y) (1 + (e^ε-1) [y in the bin]),
 
-so for each b a dynamic programme over the ends of the bins finds the smallest sum. By the paper no ε-private randomizer
-has a smaller expected loss. The argument: the laws of an output given each label are non-negative combinations of
-vectors with entries 1 and e^ε only, hence any ε-private randomizer is a mixture of outputs that tell a set of labels;
-the tests compare with the linear programme over all sets. At b = 2 the loss is never above that of a constant.
+so that for each b a dynamic programme over the ends of the bins finds the smallest sum. By the paper no ε-private
+randomizer has a smaller expected loss: the probabilities of an output given each label are a non-negative combination
+of vectors with entries 1 and e^ε, so that any ε-private randomizer is a mixture of outputs that tell a set of labels.
+The tests compare with the linear programme over all sets. At b = 2 the loss is at most that of a constant output.
 """
 
 import math
@@ -36,7 +35,7 @@ class Bins:
     """The bins of a grid of k label values.
 
     bin_of: (k,) bin of each value, in 0..b-1 and not decreasing. outputs: (b,) output value of each bin.
-    expected_loss: of an output under the prior for which the bins were chosen.
+    expected_loss: the mean loss of an output under the prior for which the bins were chosen.
     """
 
     bin_of: tuple[int, ...]
@@ -49,9 +48,9 @@ class Bins:
 
 
 class BinCosts(NamedTuple):
-    """The expected loss of every possible bin, from each label (k, 1) to each label (1, k).
+    """Cost and best output value of every possible bin, both (k, k): row its first label, column its last.
 
-    costs: e^-ε L(bin), infinite if it is empty. outputs: the output value that has this cost.
+    costs: e^-ε L(bin), infinite for an empty bin. outputs: the output value with this cost.
     """
 
     costs: Floats
@@ -69,16 +68,16 @@ def check_grid(values: Floats, prior: Floats) -> None:
 
 
 def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "squared") -> Bins:
-    """The bins with the smallest expected loss under a prior; among equally good ones the fewest, at least two.
+    """The bins with the smallest expected loss under a prior: at least two, and the fewest of equally good choices.
 
     >>> best_bins(np.arange(4.0), np.full(4, 0.25), 2.0).bin_of
     (0, 0, 1, 1)
 
     Args:
         values: (k,) label values, increasing, 2 to 256 of them.
-        prior: (k,) probabilities that do not depend on the labels which are to be privatised.
+        prior: (k,) probabilities that do not depend on the labels to be privatised.
         epsilon: ε, above 0 and finite.
-        loss: "squared" (o - y)² or "absolute" |o - y|.
+        loss: "squared" (o - y)² or "absolute" |o - y|, for output o and label y.
     """
     values, prior = np.asarray(values, dtype=np.float64), np.asarray(prior, dtype=np.float64)
     check_grid(values, prior)
@@ -112,8 +111,9 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """The costs of all bins by the squared loss: an output is the mean of all labels, those inside its bin with more
-    weight.
+    """The costs of all bins by the squared loss: a bin's output is a mean of labels, those in the bin weighted e^ε.
+
+    low: e^-ε.
     """
     mean = float(prior @ values)
     centred = values - mean
@@ -125,7 +125,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """The costs of all bins by the absolute loss: an output is a weighted median, and so one of the label values."""
+    """The costs of all bins by the absolute loss: a bin's output is a weighted median, one of the values; low: e^-ε."""
     k = len(values)
     costs, outputs = np.full((k, k), math.inf), np.zeros((k, k))
     for value in values:
@@ -137,9 +137,9 @@ def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _sums(terms: Floats) -> Floats:
-    """Sum of the terms from each place (k, 1) to each place (1, k), both included; 0 where the second is earlier.
+    """Sums (k, k) of the terms (k,) from the row's place to the column's, both included; 0 below the diagonal.
 
-    Each row is summed on its own: a difference of sums from the start would lose tiny masses.
+    Each row is summed on its own, since a difference of sums from the start would lose tiny terms.
     """
     return np.cumsum(np.triu(np.broadcast_to(terms, (len(terms), len(terms)))), axis=1)
 
@@ -150,10 +150,10 @@ def _nonempty(costs: Floats) -> Floats:
 
 
 def bins_law(bin_of: NDArray[np.integer] | tuple[int, ...], bins: int, epsilon: float) -> Floats:
-    """Probability of each bin given each label: (k, b), at the α that is certified for ε.
+    """Probability (k, b) of each bin given each label, by randomised response with the α that is certified for ε.
 
     Args:
-        bin_of: (k,) bin of each label; bins: b, at least 2; epsilon: ε, above 0.
+        bin_of: (k,) bin of each label. bins: b, at least 2. epsilon: ε, above 0.
     """
     alpha = local_flip_prob(epsilon, bins)
     law = np.full((len(bin_of), bins), alpha / (bins - 1))

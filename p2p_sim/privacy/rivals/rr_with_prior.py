@@ -1,9 +1,9 @@
 """RRWithPrior (Ghazi et al. 2021): randomised response among the k labels that a prior thinks most likely.
 
-RRTop-k draws as k-ary randomised response if the label is among the k most likely, else uniformly among these k. An
-output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k, whose ratios lie within e^ε: ε-private for any prior that
-does not depend on the label, and any k; 0-private for k = 1. RRWithPrior takes the k that maximises the probability
-w_k = e^ε/(e^ε+k-1) · (prior mass of the k most likely labels) of keeping the label.
+RRTop-k is k-ary randomised response if the label is among the k most likely, else a uniform draw from these k. An
+output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k. Their ratios lie within e^ε, so that RRTop-k is ε-private for
+any k and any prior that does not depend on the label; for k = 1 it is 0-private. RRWithPrior takes the k that maximises
+w_k = e^ε/(e^ε+k-1) · (prior mass of the k most likely labels), the probability that the label is kept.
 """
 
 import math
@@ -15,35 +15,34 @@ from p2p_sim.privacy.binomial_windows import Floats
 
 
 def keep_probability(epsilon: float, candidates: NDArray[np.integer] | int) -> Floats:
-    """e^ε/(e^ε+k-1), the probability that randomised response among k labels keeps a label, for each k >= 1."""
+    """Probability e^ε/(e^ε+k-1) that k-ary randomised response keeps a label; candidates: k >= 1, any shape."""
     return np.asarray(1.0 / (1.0 + (np.asarray(candidates) - 1.0) * math.exp(-epsilon)))
 
 
 def by_prior(prior: Floats) -> NDArray[np.intp]:
-    """Labels (..., K) from the most to the least likely; of equally likely ones the lower first."""
+    """Labels (..., K) by falling prior probabilities (..., K); equally likely labels in ascending order."""
     return np.argsort(-prior, axis=-1, kind="stable")
 
 
 def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
-    """How many labels RRWithPrior chooses among: the k in 1..K that maximises w_k, for each prior (..., K); the
-    smallest of several.
+    """k, the number of labels among which RRWithPrior draws, for each prior: the smallest k that maximises w_k.
 
     >>> int(best_candidates(np.array([0.45, 0.45, 0.05, 0.05]), 1.0)), int(best_candidates(np.full(4, 0.25), 1.0))
     (2, 4)
 
     Args:
-        prior: probabilities that sum to one along the last axis; epsilon: ε, above 0.
+        prior: (..., K) probabilities that sum to one along the last axis. epsilon: ε, above 0.
     """
-    ranked = -np.sort(-prior, axis=-1)
-    weights = np.cumsum(ranked, axis=-1) * keep_probability(epsilon, np.arange(1, prior.shape[-1] + 1))  # w_k
+    mass = np.cumsum(-np.sort(-prior, axis=-1), axis=-1)
+    weights = mass * keep_probability(epsilon, np.arange(1, prior.shape[-1] + 1))  # w_k
     return np.asarray(np.argmax(weights, axis=-1) + 1, dtype=np.int64)
 
 
 def top_k_law(prior: Floats, candidates: int, epsilon: float) -> Floats:
-    """Probability of each output given each label under RRTop-k: (K, K).
+    """Probability (K, K) of each output (column) given each label (row) under RRTop-k.
 
     Args:
-        prior: (K,); candidates: k in 1..K; epsilon: ε, above 0.
+        prior: (K,) probabilities of the labels. candidates: k in 1..K. epsilon: ε, above 0.
     """
     classes = len(prior)
     if not 1 <= candidates <= classes:

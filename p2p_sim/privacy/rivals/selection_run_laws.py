@@ -1,8 +1,8 @@
-"""Laws of the number of runs K of a private selection, as its bounds need them.
+"""Laws of the number of runs K of a private selection, with what the bounds of `private_selection` need of them.
 
-φ is the generating function of K: φ(x) = E x^K. A law answers three questions about it, with u in [0, 1]: the weight
-φ'(1-u), which falls from E K as u grows; the largest share 1 - φ(1-δ) of releases that can come from the best outputs
-of a run, of probability δ together; and the δ that has such a share.
+φ is the generating function of K: φ(x) = E x^K. The bounds need the weight φ'(1-u) of an outcome which another run
+beats with probability u; it falls from E K as u grows. They need the probability 1 - φ(1-δ) that some run has one of
+the best outcomes, of probability δ together in one run. And they need the δ for which this is a given number.
 """
 
 import math
@@ -23,7 +23,7 @@ _MARGIN = 1e-12
 class RunLaw(PlainNumbers, ABC):
     """A public law of the number of runs K of a private selection, which depends on no label.
 
-    φ is its probability generating function, φ(z) = E z^K; u is the probability that another run is better.
+    φ is its generating function, φ(z) = E z^K; u is the probability that another run beats an outcome.
     """
 
     @property
@@ -32,9 +32,9 @@ class RunLaw(PlainNumbers, ABC):
         """The mean number of runs, E K."""
 
     @property
-    @abstractmethod
     def scale(self) -> float:
-        """The value of u below which a run's weight φ'(1-u) is nearly E K."""
+        """The value of u below which the weight φ'(1-u) is nearly E K."""
+        return 1.0 / self.mean
 
     @property
     def none(self) -> float:
@@ -43,30 +43,24 @@ class RunLaw(PlainNumbers, ABC):
 
     @property
     def silent(self) -> float | None:
-        """For a threshold, the weight of releasing nothing, as a multiple of a success's; None if the best run is
-        released.
-        """
+        """For a threshold, the weight of releasing nothing over that of an output that reaches it; else None."""
         return None
 
     @abstractmethod
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u): the logarithm of the weight that an outcome gets which another run beats with probability u in
-        [0, 1].
-        """
+        """ln φ'(1-u), the logarithm of the weight of an outcome, for each u in [0, 1]."""
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """1 - φ(1-δ), rounded up: the probability that some run has an outcome of probability δ in [0, 1]; at most E K
-        · δ.
-        """
+        """1 - φ(1-δ), rounded up: the probability that some run has an outcome of probability δ; at most E K · δ."""
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
-        """The largest δ in [0, 1] whose `best_share` is no larger than this share in [0, 1], rounded down."""
+        """The largest δ in [0, 1], rounded down, whose `best_share` is at most the given share in [0, 1]."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs, at random."""
+        """Draw a number of runs."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @staticmethod
     def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
-        """The law with this η and about this mean: no larger, and smaller by a part in 10⁹ at most.
+        """The law with this η whose mean is at most the given mean, and smaller by at most a part in 10⁹.
 
         Args:
             mean: above 1. eta: η.
@@ -122,30 +116,25 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def scale(self) -> float:
-        """γ, the value of u below which a run's weight is nearly E K."""
+        """γ, the value of u below which the weight is nearly E K."""
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """The logarithm of a run's weight φ'(1-u): ln E K - (1+η) ln(1 + (1-γ)u/γ)."""
+        """ln φ'(1-u) = ln E K - (1+η) ln(1 + (1-γ)u/γ)."""
         return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
 
     def best_share(self, delta: float) -> float:
-        """The probability that some run has an outcome of probability δ: (1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η),
-        rounded up.
-        """
-        grown = math.log1p(self._odds * delta)
-        return min(1.0, _scaled(self.eta, grown) / self._norm * (1.0 + _MARGIN))
+        """1 - φ(1-δ) = (1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η), rounded up."""
+        return min(1.0, _scaled(self.eta, math.log1p(self._odds * delta)) / self._norm * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ whose `best_share` is the given share, rounded down."""
+        """The δ, rounded down, whose `best_share` is the given share, by inversion of its formula."""
         target = share * (1.0 - 2.0 * _MARGIN) * self._norm
         grown = target if self.eta == 0.0 else -math.log1p(-self.eta * target) / self.eta
         return min(1.0, math.expm1(grown) / self._odds * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs at random, by inversion: masses are subtracted from a uniform number, one after
-        another.
-        """
+        """Draw a number of runs by inversion: probabilities are subtracted from a uniform number one after another."""
         rest, k = rng.random(), 1
         mass = (1.0 - self.gamma) * self.gamma**self.eta / self._norm
         while rest >= mass and mass > 0.0:
@@ -167,7 +156,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
 @dataclass(frozen=True)
 class PoissonRuns(RunLaw):
-    """K is Poisson: it may be 0, and then a constant is released. A run's weight is φ'(1-u) = μ e^(-μu).
+    """K is Poisson, and the weight φ'(1-u) = μ e^(-μu); if K is 0, a constant is released.
 
     Args:
         mu: μ, the mean, above 0 and at most 1,000,000.
@@ -189,35 +178,29 @@ class PoissonRuns(RunLaw):
         """e^-μ, the probability that there is no run."""
         return math.exp(-self.mu)
 
-    @property
-    def scale(self) -> float:
-        """1/μ, the value of u below which a run's weight is nearly μ."""
-        return 1.0 / self.mu
-
     def log_weight(self, u: Floats) -> Floats:
-        """The logarithm of a run's weight φ'(1-u): ln μ - μu."""
+        """ln φ'(1-u) = ln μ - μu."""
         return np.asarray(math.log(self.mu) - self.mu * u)
 
     def best_share(self, delta: float) -> float:
-        """The probability that some run has an outcome of probability δ: 1 - e^(-μδ), rounded up."""
+        """1 - φ(1-δ) = 1 - e^(-μδ), rounded up."""
         return min(1.0, -math.expm1(-self.mu * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ whose `best_share` is the given share: -ln(1 - share)/μ, rounded down."""
-        target = share * (1.0 - 2.0 * _MARGIN)
-        return min(1.0, -math.log1p(-target) / self.mu * (1.0 - _MARGIN))
+        """The δ = -ln(1 - share)/μ, rounded down, whose `best_share` is the given share."""
+        return min(1.0, -math.log1p(-share * (1.0 - 2.0 * _MARGIN)) / self.mu * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs at random, by NumPy's Poisson law."""
+        """Draw a number of runs from NumPy's Poisson law."""
         return int(rng.poisson(self.mu))
 
 
 @dataclass(frozen=True)
 class BinomialRuns(RunLaw):
-    """K is binomial: it may be 0, and then a constant is released. A run's weight is φ'(1-u) = np (1-pu)^(n-1).
+    """K is binomial, and the weight φ'(1-u) = np (1-pu)^(n-1); if K is 0, a constant is released.
 
     Args:
-        n: the most runs, 1 to 1,000,000. p: above 0, below 1; p = 1 would be a fixed number of runs.
+        n: the largest number of runs, 1 to 1,000,000. p: above 0 and below 1; p = 1 would be a fixed number of runs.
     """
 
     n: int
@@ -239,26 +222,21 @@ class BinomialRuns(RunLaw):
         """(1-p)^n, the probability that there is no run."""
         return math.exp(self.n * math.log1p(-self.p))
 
-    @property
-    def scale(self) -> float:
-        """1/(np), the value of u below which a run's weight is nearly np."""
-        return 1.0 / self.mean
-
     def log_weight(self, u: Floats) -> Floats:
-        """The logarithm of a run's weight φ'(1-u): ln np + (n-1) ln(1-pu)."""
+        """ln φ'(1-u) = ln np + (n-1) ln(1-pu)."""
         return np.asarray(math.log(self.mean) + (self.n - 1) * np.log1p(-self.p * u))
 
     def best_share(self, delta: float) -> float:
-        """The probability that some run has an outcome of probability δ: 1 - (1-pδ)^n, rounded up."""
+        """1 - φ(1-δ) = 1 - (1-pδ)^n, rounded up."""
         return min(1.0, -math.expm1(self.n * math.log1p(-self.p * delta)) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ whose `best_share` is the given share: (1 - (1-share)^(1/n))/p, rounded down."""
-        target = share * (1.0 - 2.0 * _MARGIN)
-        return min(1.0, -math.expm1(math.log1p(-target) / self.n) / self.p * (1.0 - _MARGIN))
+        """The δ = (1 - (1-share)^(1/n))/p, rounded down, whose `best_share` is the given share."""
+        log = math.log1p(-share * (1.0 - 2.0 * _MARGIN)) / self.n
+        return min(1.0, -math.expm1(log) / self.p * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """One number of runs at random, by NumPy's binomial law."""
+        """Draw a number of runs from NumPy's binomial law."""
         return int(rng.binomial(self.n, self.p))
 
 
@@ -266,10 +244,10 @@ class BinomialRuns(RunLaw):
 class ThresholdStop(RunLaw):
     """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
 
-    After each failure the search ends with probability γ, and nothing is released: there are at most K runs, with K
-    geometric. Let a be the probability that one run reaches the threshold. An output that does so is then released
-    with 1/(γ + (1-γ)a) times its probability in one run, and nothing with γ/(γ + (1-γ)a) times that of a failure. So
-    the weight is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
+    After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs,
+    with K geometric. Let a be the probability that one run reaches the threshold. An output that reaches it is released
+    with 1/(γ + (1-γ)a) times its probability in one run; nothing is released with γ/(γ + (1-γ)a) times the probability
+    1-a. So the weight is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
 
     Args:
         gamma: γ, 1e-6 to below 1.
@@ -288,31 +266,29 @@ class ThresholdStop(RunLaw):
 
     @property
     def scale(self) -> float:
-        """γ, the value of u below which a run's weight is nearly 1/γ."""
+        """γ, the value of u below which the weight is nearly 1/γ."""
         return self.gamma
 
     @property
     def silent(self) -> float:
-        """γ: the weight of releasing nothing, as a multiple of that of an output that reaches the threshold."""
+        """γ, the weight of releasing nothing over that of an output that reaches the threshold."""
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """The logarithm of the weight of an output that reaches the threshold: -ln(γ + (1-γ)u)."""
+        """-ln(γ + (1-γ)u), the logarithm of the weight of an output that reaches the threshold."""
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
-        """δ/(γ + (1-γ)δ), rounded up: the probability of release of outputs that reach the threshold with probability δ
-        together.
-        """
+        """δ/(γ + (1-γ)δ), rounded up: the probability that a release reaches the threshold, if one run does with δ."""
         return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ whose `best_share` is the given share: γ share/(1 - (1-γ) share), rounded down."""
+        """The δ = γ share/(1 - (1-γ) share), rounded down, whose `best_share` is the given share."""
         target = share * (1.0 - 2.0 * _MARGIN)
         return min(1.0, self.gamma * target / (1.0 - (1.0 - self.gamma) * target) * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """The most runs of one search, at random, by NumPy's geometric law."""
+        """Draw the largest number of runs of one search from NumPy's geometric law."""
         return int(rng.geometric(self.gamma))
 
 

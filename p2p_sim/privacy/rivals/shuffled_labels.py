@@ -1,15 +1,16 @@
-"""Randomised response with a trusted shuffler: the learner sees the noisy labels of a cluster without their owners.
+"""Accountant of randomised response with a trusted shuffler, who hides which noisy label of a cluster is whose.
 
-For two classes all there is to know is the number of noisy ones. With X noisy ones among the others, of whom m hold
-label 1, it is X if the target's noisy bit is 0 and X + 1 if it is 1; so with her true label changed
+For two classes the learner sees no more than the number of noisy ones. Let X be the noisy ones among the others, of
+whom m hold label 1. The number is X if the target's noisy label is 0, and X + 1 if it is 1. So with P₀ and P₁ its laws
+under her two true labels
 
     P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
 
-and likewise with the labels swapped. Summed where it is positive, it is the hockey-stick divergence, exactly. The label
+and likewise with the labels swapped. The sum of its positive values is the hockey-stick divergence, exactly. The label
 exchange draws from these noisy labels with replacement, a post-processing: its ε is never larger.
 
-Above 2,048 users not every m is evaluated: reveal the noisy labels of b others, chosen so that one m' among the rest
-serves every m from m' to m' + b.
+Above 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of the rest
+hold label 1. This bounds δ(ε) for every m from m' to m' + b by that of m' among the rest.
 """
 
 import math
@@ -37,7 +38,7 @@ SHUFFLER_CONDITIONS = (
     LABEL_FREE_CLUSTERS,
 )
 _LOG_TAIL = -60.0
-"""Logarithm of the probability that a window of noisy ones misses on either side, which is charged."""
+"""Logarithm of the probability that a law of noisy ones leaves out at either end; it is added to δ."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ShuffledResponse(Accountant):
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0, over all data sets: exact for K = 2 up to 2,048 users, certified else."""
+        """Bounds of δ(ε), ε at least 0, over all data sets; exact to rounding for K = 2 up to 2,048 users."""
         check_epsilon(epsilon)
         if self.num_classes > 2:
             return self._labels().delta(epsilon)
@@ -85,7 +86,7 @@ class ShuffledResponse(Accountant):
         return Bracket(lower, _divergence(_laws(rest, alpha, served), alpha, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), over all data sets, bracketed."""
+        """Bounds of ε at δ in (0, 1), over all data sets."""
         check_delta(delta)
         if self.num_classes > 2:
             return replace(self._labels().epsilon(delta), conditions=SHUFFLER_CONDITIONS)
@@ -93,16 +94,15 @@ class ShuffledResponse(Accountant):
         return invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
 
     def _labels(self) -> ShuffledLabels:
-        """The accountant of shuffled labels of any number of classes."""
+        """The accountant of shuffled labels that holds for any number of classes."""
         return ShuffledLabels(self.cluster_size, self.flip_prob, 1.0, self.num_classes)
 
 
 @lru_cache(maxsize=8)
 def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
-    """For M data sets m the law of X, the number of noisy ones among the others: Pr[X = k], (M, N), each from its own
-    first k on.
+    """Pr[X = k] (M, N) of the number X of noisy ones among the n-1 others, for M numbers m of others with label 1.
 
-    m is the number of others with label 1 among n users.
+    Each row starts at its own first k and is padded with 0.
     """
     tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
     laws = [OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail).probabilities for m in others_with_one]
@@ -113,10 +113,11 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
-    """The largest hockey-stick divergence over data sets and directions, bracketed with its rounding; laws: of `_laws`.
+    """Bounds, with all rounding, of the largest hockey-stick divergence over the data sets of `_laws`, both directions.
 
-    A law of N values comes of two windows of at most N + 1 values each, which is charged by `VALUE_ERROR`; the sum adds
-    Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
+    A law of N values is made of two windows of at most N + 1 values each; `VALUE_ERROR` bounds its rounding. The sum
+    adds Nu. The probability outside X's windows, 6 exp(_LOG_TAIL), is added in full, since normalising the rest adds
+    as much.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:

@@ -1,8 +1,9 @@
 """Privacy amplification by shuffling for any local randomizer, from its ε₀ and the total variation of its laws.
 
 Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
-where all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and
-what they said. Then (Balle et al. 2019, Lemma 5.3; for fewer submissions see `exchange.blanket`)
+for an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as a draw from b with probability
+Σ b(o). Tell the learner which of the others did not draw from b, and their outputs. Then (Balle et al. 2019, Lemma 5.3;
+for fewer submissions see `exchange.blanket`)
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
@@ -35,7 +36,7 @@ from p2p_sim.privacy.randomized_response import bisect, bisect_twice
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 
 WEAKEST = 100.0
-"""ε₀ from which on no number of users amplifies anything worth computing."""
+"""ε₀ from which on the bound by shuffling is not computed."""
 _UP = 1.0 + 1e-12
 """Room for rounding of what must not be too small."""
 
@@ -44,18 +45,18 @@ _UP = 1.0 + 1e-12
 class ShuffledMessages(Accountant):
     """Privacy of one user's label if n users each run the same local randomizer once and their messages are shuffled.
 
-    The bound holds for one changed label and all other labels, for everything computed from the messages without their
-    senders, also for the learner of the exchange. It does not hold if a user's randomizer depends on others' messages.
+    The bound holds for all that is computed from the messages without their senders, also by the learner of the label
+    exchange. It does not hold if a user's randomizer depends on others' messages.
 
     Args:
         users: n, at least 1; more than 1,000,000 count as 1,000,000.
         local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
         total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
             which is its δ(0); 1 if only ε₀ is known.
-        caveats: conditions of ε₀ itself; they are conditions of the bound, too.
-        sampling_rate: θ in (0, 1] if the learner gets the messages of an exchange: each user submits with probability
-            θ, and then the message of one of all n users. None: all n messages.
-        submissions: in place of θ, how many messages the learner got, each that of one of all n users; at least 0.
+        caveats: the conditions of ε₀, which are also conditions of the bound.
+        sampling_rate: θ in (0, 1] if each user submits with probability θ, and then the message of a random one of all
+            n users, as in the label exchange. None: the learner gets all n messages.
+        submissions: in place of θ, how many messages the learner got, each of a random one of all n users; at least 0.
     """
 
     requires = ANY_MESSAGE
@@ -72,8 +73,7 @@ class ShuffledMessages(Accountant):
             raise ValueError(f"local_epsilon = {self.local_epsilon}: must be at least 0")
         if self.users < 1:
             raise ValueError(f"users = {self.users}: must be at least 1")
-        if not 0.0 <= self.total_variation <= 1.0:
-            raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
+        check_range("total_variation", self.total_variation, 0.0, 1.0)
         if self.sampling_rate is not None:
             check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
         if self.submissions is not None and (self.submissions < 0 or self.sampling_rate is not None):
@@ -87,20 +87,19 @@ class ShuffledMessages(Accountant):
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 if nothing better is known."""
+        """Upper bound of δ(ε), 1 if nothing better is known; the lower bound is 0."""
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
             return Bracket(0.0, 0.0)
         return Bracket(0.0, self._bound(epsilon) if self._amplified else 1.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ): 0 and a certified bound, never above ε₀."""
+        """Upper bound of ε at δ, at most ε₀; the lower bound is 0."""
         check_delta(delta)
-        low, high, basis = 0.0, self.local_epsilon, "local randomizer alone"
-        if self._amplified and self.delta(low).upper <= delta:
-            high = low
-        elif self._amplified:
-            high = _epsilon(replace(self, caveats=()), delta).upper
+        high, basis = self.local_epsilon, "local randomizer alone"
+        if self._amplified:
+            above = self.delta(0.0).upper > delta
+            high = _epsilon(replace(self, caveats=()), delta).upper if above else 0.0
         if high < self.local_epsilon:
             basis = "bound for shuffled messages of any local randomizer"
         return PrivacyBound(
@@ -113,16 +112,15 @@ class ShuffledMessages(Accountant):
 
     @property
     def _amplified(self) -> bool:
-        """Whether a bound below ε₀ is computed: there are other users, and ε₀ is neither 0 nor so large that they hide
-        nothing.
-        """
+        """Whether the bound by shuffling is computed: for two or more users, and ε₀ above 0 and below `WEAKEST`."""
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound on δ(ε) by the privacy blanket.
+        """Upper bound of δ(ε) by the privacy blanket, the messages drawn from b of the module's docstring.
 
-        values, blocks: how many numbers of visited users, and of blanket messages, are told apart. Of more than
-        1,000,000 users the messages of those beyond are revealed, with who sent them.
+        Of more than 1,000,000 users, the messages of those beyond count as known to the learner.
+
+        values, blocks: how many numbers of visited users, and of blanket messages, are distinguished.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -136,7 +134,7 @@ class ShuffledMessages(Accountant):
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """The privacy blanket of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
+        """The privacy blanket for the three values of Y in the module's docstring, with ε₀ and β rounded up."""
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)
         variation = min(self.total_variation * _UP, grown / (grown + 2.0))
@@ -151,7 +149,7 @@ class ShuffledMessages(Accountant):
 
 @disk_cached
 def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
-    """ε(δ) where δ(0) is above δ."""
+    """Upper bound of ε at δ, by bisection, where the bound of δ(0) is above δ; the lower bound is 0."""
     high = messages.local_epsilon
     if messages._complete:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])

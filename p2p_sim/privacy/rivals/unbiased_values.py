@@ -1,18 +1,20 @@
 """The optimal unbiased randomizer of a label value (Badanidiyuru et al., NeurIPS 2023), by a linear programme.
 
-Among the ε-private laws M(o | y) of an output value o whose mean is y for every label value y of a public grid, it has
-the smallest expected squared error under a prior. Outputs must leave the range of the labels: two labels a < b need
-a - (b-a)/(e^ε-1) or less and b + (b-a)/(e^ε-1) or more. With these two outputs alone, M(o | y) linear in y, every label
-between is unbiased too, so that a law always exists.
+The labels are the values y of a public grid. A law M(o | y) of output values o is unbiased if its mean is y for every
+label y. Of all ε-private unbiased laws, the optimal one has the smallest expected squared error under a prior. Outputs
+must leave the range of the labels: two labels a < b need an output of at most a - (b-a)/(e^ε-1) and one of at least
+b + (b-a)/(e^ε-1). With these two outputs alone, and M(o | y) linear in y, every label between a and b is unbiased too.
+So an unbiased law always exists.
 
-Given a grid of outputs the problem is linear. An output's column is v e^-ε + s with 0 <= s <= v (1 - e^-ε), which is
-all that ε asks of it. Outputs are then refined around those in use. Columns that are multiples of one another become
-one output at their mean: the mean stays, ε does not grow, and the squared error falls (Jensen).
+Given a grid of outputs the problem is linear. An output's column, its probabilities given each label, is v e^-ε + s
+with 0 <= s <= v (1 - e^-ε), which is all that ε asks of it. The grid is then refined around the outputs in use.
+Outputs whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does
+not grow, and the squared error falls (Jensen).
 
-A solver meets its constraints only to about 1e-9. The repair: every column is clipped to its bounds; then the law is
-mixed with a share η of the two-output law at a smaller ε', whose two columns take up what rows and means lack. As that
-law has slack in all its ratios, some η is enough; the smallest power of ten is taken. Rows, means and ε of the finished
-table are then right to the rounding of a float, and ε is enumerated from the table itself.
+A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then mixes the law
+with a share η of the two-output law at a smaller ε'. The two columns of that law take up what rows and means lack. As
+that law has slack in all its ratios, some η is enough; the smallest power of ten is taken. Rows, means and ε of the
+repaired table are right to the rounding of a float. Its ε is the largest log-ratio in the table itself.
 """
 
 import math
@@ -38,7 +40,7 @@ _UNUSED = 1e-8
 
 
 class OutputLaw(NamedTuple):
-    """Output values (m,), increasing, and their law (k, m): the probability of each output given each label value."""
+    """Output values (m,), increasing, and their law (k, m): the probability of each output given each label."""
 
     outputs: Floats
     law: Floats
@@ -49,7 +51,7 @@ class UnbiasedLaw:
     """An unbiased randomizer of label values: the mean of its output is the label value.
 
     values: (k,) label values. outputs: (m,) output values, increasing. law: (k, m) probability of each output given
-    each label value. expected_loss: squared error under the prior.
+    each label. expected_loss: the mean squared error under the prior.
     """
 
     values: Floats
@@ -64,14 +66,14 @@ class UnbiasedLaw:
 
 
 def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private law with two outputs, whose probabilities are linear in the label value.
+    """The unbiased ε-private law with two outputs; its probabilities are linear in the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()
     ([-0.5, 1.5], [[0.75, 0.25], [0.25, 0.75]])
 
     Args:
-        values: (k,) label values, increasing; epsilon: ε, above 0.
+        values: (k,) label values, increasing. epsilon: ε, above 0.
     """
     low, high = float(values[0]), float(values[-1])
     beyond = (high - low) / math.expm1(epsilon)
@@ -81,7 +83,7 @@ def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
 
 
 def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
-    """The unbiased law with the smallest expected squared error, to about one in a hundred of that error.
+    """The unbiased ε-private law with the smallest expected squared error, to about 1% of this error.
 
     >>> best = best_unbiased(np.linspace(0.0, 1.0, 5), np.full(5, 0.2), 1.0)
     >>> best.epsilon <= 1.0, bool(np.allclose(best.law @ best.outputs, best.values))
@@ -89,7 +91,7 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
 
     Args:
         values: (k,) label values, increasing, 2 to 64 of them.
-        prior: (k,) probabilities that do not depend on the labels which are to be privatised.
+        prior: (k,) probabilities that do not depend on the labels to be privatised.
         epsilon: ε, above 0 and at most 10.
     """
     values, prior = np.asarray(values, dtype=np.float64), np.asarray(prior, dtype=np.float64)
@@ -108,7 +110,7 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
 
 
 def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
-    """The solution of the linear programme on a grid of outputs that is refined around the outputs in use."""
+    """The solution of the linear programme on a grid of outputs, which is refined around the outputs in use."""
     # a first grid: near outputs, far ones, the labels themselves, and the two outputs with which a law always exists
     k, beyond = len(values), 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 4 * k + 9) for s in (2.0, 4.0 + 2.0 * k))
@@ -129,7 +131,7 @@ def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
 
 
 def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> UnbiasedLaw:
-    """The law on these outputs with the smallest expected squared error, to the solver's precision."""
+    """The unbiased ε-private law on these outputs with the smallest expected squared error, as the solver finds it."""
     # variables: v of each output, then s of each output and label; the cost is Σ prior (v e^-ε + s) (output - label)²
     k, m, low = len(values), len(outputs), math.exp(-epsilon)
     errors = prior[None, :] * (outputs[:, None] - values[None, :]) ** 2
@@ -155,7 +157,7 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> Un
 
 
 def _merged(solution: OutputLaw) -> OutputLaw:
-    """A randomizer in which outputs with proportional columns are one output, at their mean."""
+    """The law in which outputs with proportional columns are one output, at their mean."""
     outputs, columns = solution.outputs, solution.law.T
     shapes = columns / columns.max(axis=1, keepdims=True)
     remaining, means, sums = list(range(len(outputs))), [], []
@@ -170,8 +172,10 @@ def _merged(solution: OutputLaw) -> OutputLaw:
 
 
 def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
-    """A randomizer near the solver's whose rows sum to one and whose means are exact, with enumerated ε; see the
-    module's docstring.
+    """A law near the solver's that is unbiased and ε-private to rounding, as the module's docstring describes.
+
+    Raises:
+        ValueError: no share η up to 1/100 is enough.
     """
     pair = two_output_law(values, min(1.0, epsilon / 2.0)).outputs
     outputs, law = solution

@@ -1,7 +1,7 @@
 """Vector approximation: each bit of the one-hot label goes through randomised response at half of ε.
 
-Changing the label changes two bits of the one-hot vector and the bits' noise is independent, so that a vector's ε is
-twice a bit's (Theorem 1 of the vector approximation paper). At ε a bit is kept with probability e^{ε/2}/(1+e^{ε/2}).
+A changed label changes two bits of the one-hot vector. The bits' noise is independent, so that ε of a vector is twice
+that of a bit (Theorem 1 of the vector approximation paper). At ε a bit is kept with probability e^{ε/2}/(1+e^{ε/2}).
 """
 
 import math
@@ -14,7 +14,7 @@ from p2p_sim.privacy.randomized_response import OVERFLOW, local_epsilon, local_f
 
 
 def vector_epsilon(bit_flip_prob: float) -> float:
-    """ε of one noisy vector, 2 ln((1-p)/p), rounded up: pure label differential privacy for every K >= 2.
+    """The pure ε of one noisy vector, 2 ln((1-p)/p), rounded up, for every K >= 2.
 
     >>> round(vector_epsilon(1.0 / (1.0 + math.exp(0.5))), 12)
     1.0
@@ -42,7 +42,7 @@ def bit_flip_prob_of(epsilon: float) -> float:
 def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²) = max(0, 1-2p - p²(e^ε-1)), exact to rounding.
 
-    Of the two bits that depend on which of two labels is true, only the outcome (1, 0) speaks for the first label.
+    Two bits depend on which of two labels is true. Only their outcome (1, 0) is likelier under the first label.
     Above ε = 700, p² e^ε is (p e^(ε/4) e^(ε/4))², off by 14u if exp is off by an ulp (measured).
 
     Args:
@@ -57,14 +57,14 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
         lost = bit_flip_prob * math.expm1(epsilon) * bit_flip_prob
     else:
         lost = (bit_flip_prob * math.exp(epsilon / 4.0) * math.exp(epsilon / 4.0)) ** 2
-    error = 2.0**-49 * (gap + lost)  # of the difference, by the rounding of either term
+    error = 2.0**-49 * (gap + lost)  # of the difference, from the rounding of both terms
     if gap - lost + error <= 0.0:
         return Bracket(0.0, 0.0)
     return outward(gap - lost - error, gap - lost + error)
 
 
 def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
-    """The advantage in guessing a label of whoever sees its noisy vector, if all labels are equally likely.
+    """An observer's advantage Pr[right] - 1/K in guessing a label from its noisy vector, if labels are equally likely.
 
     The best guess is any class whose bit is 1. With q = 1-p it is right with probability (q (1 + q + ... + q^(K-1)) + p
     q^(K-1)) / K.
@@ -83,7 +83,7 @@ def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
 
 
 def vector_law(bit_flip_prob: float, num_classes: int) -> Floats:
-    """Probability of each of the 2^K vectors given each label: (K, 2^K); column z has bit j of class j at (z >> j) & 1.
+    """Probability (K, 2^K) of each vector given each label: column z is the vector with bit (z >> j) & 1 of class j.
 
     Args:
         bit_flip_prob: p in [0, 1/2]; num_classes: K, from 2 to 16.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from p2p_sim.privacy.binomial_windows import UNIT
-from p2p_sim.privacy.conversions import advantage
 from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange, ShuffledLabels
 from p2p_sim.privacy.exchange.kary_lower_end import _power
+from p2p_sim.privacy.guessing_advantage import advantage
 from p2p_sim.privacy.randomized_response import bisect, bisect_twice
 
 EXCHANGES = [

@@ -357,3 +357,11 @@ def test_offsets_that_count_as_nothing_are_charged():
 def test_users_who_never_submit_have_no_offsets():
     rows = np.array([[0.7, 0.1, 0.1, 0.1], [0.25, 0.25, 0.25, 0.25]])
     assert not Offsets(rows, np.array([0.0, 1.0])).sizes.size
+
+
+def test_an_averaged_law_lies_on_the_grid_of_its_own_plan():
+    """Plans of two targets may differ in the grid alone."""
+    offsets = Offsets(np.array([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]]), np.full(2, 0.5))
+    plan = SlotPlan(offsets.largest, 1.0, 0.0, wide_users=0, variance=1.0, moved_share=0.5, grid=0.01)
+    grids = [offsets.average(replace(plan, grid=grid), 0.4, 0.6).grid for grid in (0.01, 0.02)]
+    assert grids == [0.01, 0.02]

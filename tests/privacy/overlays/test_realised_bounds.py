@@ -133,12 +133,12 @@ def test_who_strays_is_charged_for_rows_of_equal_entries(monkeypatch):
     """Of 30 equal entries one is the target's; a stray one has few ones among the other 29, or few zeros."""
     monkeypatch.setattr("p2p_sim.privacy.overlays.realised_network.SHARES", (0.3,))
     alpha, cap = 0.4, 1.0 / 30.0
-    [stray] = CappedFetch(np.full(7, cap), alpha)._levels.strays
+    [bound] = CappedFetch(np.full(7, cap), alpha)._levels.bounds
     ones = np.arange(30)
     outside = (ones * cap < 0.3 * alpha) | ((ones + 1) * cap > 1.0 - 0.3 * alpha)
     for others in (0, 29):  # labels of 1
         law = np.convolve(binom.pmf(ones, others, 1.0 - alpha), binom.pmf(ones, 29 - others, alpha))[:30]
-        assert 7.0 * law[outside].sum() <= stray < 7.0
+        assert 7.0 * law[outside].sum() <= bound.stray < 7.0
 
 
 def test_capped_fetches_of_large_networks_cost_at_most_twice_the_exact_figure():

@@ -124,7 +124,7 @@ def test_a_label_that_comes_after_the_deadline_has_been_seen():
     exchange = Case(slow, (12,), 1.0, 3).exchange(record=False)
     exchange.run()
     facts, noise = realised(exchange), RandomizedResponse(0.2, 2)
-    assert (facts.own & ~exchange.in_time).any()
+    assert (facts.own & ~exchange.accepts(exchange.arrival)).any()
     assert (facts.fetched | facts.own).all()
     [found] = cluster_privacy([facts], noise, 0.01)
     assert found.learner.epsilon_upper == noise.local_epsilon

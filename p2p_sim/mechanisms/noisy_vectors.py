@@ -1,4 +1,7 @@
-"""ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, made a soft label by Bayes' rule."""
+"""Noisy one-hot labels: vector approximation flips their bits; ALIBI adds Laplace noise and makes soft labels.
+
+ALIBI: Malek Esmaeili et al. 2021.
+"""
 
 import itertools
 import math
@@ -14,11 +17,11 @@ from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
 from p2p_sim.mechanisms.channels import LocalChannel
 from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, Column
+from p2p_sim.mechanisms.noise_law import Evidence
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.conditions import ONE_VECTOR, REAL_NOISE
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, ONE_VECTOR, REAL_NOISE
 from p2p_sim.privacy.rivals.alibi import (
     laplace_advantage,
     laplace_delta,
@@ -27,9 +30,7 @@ from p2p_sim.privacy.rivals.alibi import (
     noise_scale_of,
     soft_labels,
 )
-
-Floats = NDArray[np.floating]
-PriorName = Literal["uniform", "cluster"]
+from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_advantage, vector_delta, vector_epsilon
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,6 @@ class Alibi(Message):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The noise scale b, under the name of the results column that holds it."""
         return {"noise_scale": self.noise_scale}
 
     @property
@@ -65,20 +65,18 @@ class Alibi(Message):
         return laplace_variation(self.noise_scale)
 
     def alone(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε) of one message seen with its sender's name; the bracket's lower end is 0."""
+        """Upper bound of δ(ε) of one message whose sender is known; the bracket's lower end is 0."""
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """No ε at δ is valid below ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""
+        """ε₀ + ln(1-4δ), below which no ε is valid at δ: one vector in four has the largest log-ratio."""
         quarter = 1.0 - 4.0 * delta
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """Upper bound of the guessing advantage of an observer of the message, all labels being equally likely.
+        """Upper bound of how much more often an observer of the message guesses the label right than without it.
 
-        The advantage is how much more often the label is guessed right than without the message. It is computed from
-        the
-        law of the noisy vector, within a thousandth.
+        All labels are equally likely. The bound is computed from the law of the noisy vector, within a thousandth.
         """
         return laplace_advantage(self.noise_scale, num_classes)
 
@@ -88,13 +86,13 @@ class Alibi(Message):
         return 32 * self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Returns the users' messages (n, K): a soft label for each true label (n,), under the uniform prior."""
+        """Draws the users' messages (n, K): a soft label for each true label (n,), under the uniform prior."""
         vectors = self.noisy(labels, rng)
-        self.apply_bayes(vectors, np.full((1, self.num_classes), 1.0 / self.num_classes))
+        self.apply_bayes(vectors, np.full(self.num_classes, 1.0 / self.num_classes))
         return vectors
 
     def noisy(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Returns noisy one-hot vectors (n, K) of the labels (n,), before Bayes' rule.
+        """Draws noisy one-hot vectors (n, K) of the labels (n,), before Bayes' rule.
 
         Entries are cut to [0, 1], which loses nothing: Bayes' rule gives the same soft label for the cut vector.
         """
@@ -109,17 +107,13 @@ class Alibi(Message):
             np.clip(block, 0.0, 1.0, out=block)
         return out
 
-    def apply_bayes(self, vectors: NDArray[np.float32], priors: Floats) -> None:
-        """Turn noisy vectors (n, K) into soft labels in place.
-
-        Args:
-            priors: class probabilities before the message, one row for each vector (n, K) or one row for all (1, K).
-        """
+    def apply_bayes(self, vectors: NDArray[np.float32], prior: NDArray[np.float64]) -> None:
+        """Turn noisy vectors (n, K) into soft labels in place, by Bayes' rule with class probabilities `prior` (K,)."""
         for rows in self._blocks(len(vectors)):
-            vectors[rows] = soft_labels(vectors[rows], priors if len(priors) == 1 else priors[rows], self.noise_scale)
+            vectors[rows] = soft_labels(vectors[rows], prior[None, :], self.noise_scale)
 
     def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Estimates class shares (K,) from the noisy vectors (m, K) of m >= 1 users, as a prior for Bayes' rule.
+        """Class shares (K,) estimated from the noisy vectors (m, K) of m >= 1 users, as a prior for Bayes' rule.
 
         Shares below 1/m are raised to 1/m before they are scaled to sum 1. The mean of clip(L, 0, 1) for noise L is
         a = (b/2)(1 - e^{-1/b}), and the mean of clip(1 + L, 0, 1) is 1 - a.
@@ -130,12 +124,11 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Returns weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
+        """Weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
 
         Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v. Their logarithms give
-        each
-        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere
-        (`estimated_prior`). A probability is 0 if it is too small for single precision.
+        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere, for
+        a of `estimated_prior`. A probability is 0 if it is too small for single precision.
         """
         soft = payload.astype(np.float64)
         if not (soft > 0).all():
@@ -146,6 +139,7 @@ class Alibi(Message):
         return np.asarray(difference / (1.0 - 2.0 * low) + 1.0 / self.num_classes)
 
     def _blocks(self, count: int) -> Iterator[slice]:
+        """Slices of `count` rows, each small enough to be computed at once."""
         rows = max(1, BLOCK // self.num_classes)
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
@@ -160,7 +154,7 @@ class AlibiConfig(LocalChannel):
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: the noise has scale 2/ε."""
     releases: ClassVar[ReleaseKind] = "soft"
-    prior: PriorName = "uniform"
+    prior: Literal["uniform", "cluster"] = "uniform"
     """Prior of Bayes' rule: "uniform", or "cluster": class shares of the user's cluster, estimated from the noisy
     vectors."""
 
@@ -181,9 +175,100 @@ class AlibiConfig(LocalChannel):
         vectors = noise.noisy(labels, streams.generator("flip"))
         for first, last in itertools.pairwise(clusters.tolist()):
             cluster = vectors[first:last]
-            noise.apply_bayes(cluster, noise.estimated_prior(cluster)[None, :])
+            noise.apply_bayes(cluster, noise.estimated_prior(cluster))
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of each soft label; None with the clusters' priors, which the scores would need."""
+        """Unbiased class scores of each soft label; None if priors are those of clusters, which are not released."""
         return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None
+
+
+@dataclass(frozen=True)
+class VectorApproximation(Message):
+    """Randomizer that sends the K bits of the one-hot label, each flipped with probability p.
+
+    Args:
+        bit_flip_prob: p in [0, 1/2].
+        num_classes: K, from 2 to 256.
+    """
+
+    bit_flip_prob: float
+    num_classes: int
+
+    kind: ClassVar[str] = "vector_approximation"
+    noun: ClassVar[str] = "bits"
+    releases: ClassVar[PayloadKind] = "bits"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"bit_flip_prob": self.bit_flip_prob}
+
+    @property
+    def local_epsilon(self) -> float:
+        """ε₀ of one message: 2 ln((1-p)/p), infinite at p = 0."""
+        return vector_epsilon(self.bit_flip_prob)
+
+    @property
+    def total_variation(self) -> float:
+        """Largest total variation between the messages of two labels: 1 - 2p."""
+        return vector_delta(self.bit_flip_prob, 0.0).upper
+
+    def advantage(self, num_classes: int) -> float:
+        """How much more often an observer of a message guesses the label right than without it, for equal priors."""
+        return vector_advantage(self.bit_flip_prob, num_classes)
+
+    @property
+    def payload_bits(self) -> int:
+        return self.num_classes
+
+    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Draws noisy bits (n, ceil(K/8)) of the labels (n,), packed as by `numpy.packbits` and padded with zeros."""
+        check_labels(labels, self.num_classes)
+        k, width = self.num_classes, -(-self.num_classes // 8)
+        one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)
+        packed = np.empty((labels.size, width), dtype=np.uint8)
+        rows = max(1, BLOCK // k)
+        flips = np.zeros((rows, 8 * width), dtype=np.bool_)
+        for start in range(0, labels.size, rows):
+            truth, out = labels[start : start + rows], packed[start : start + rows]
+            flips[: truth.size, :k] = bernoulli(rng, self.bit_flip_prob, truth.size * k).reshape(-1, k)
+            noise = np.packbits(flips[: truth.size]).reshape(-1, width)
+            np.bitwise_xor(one_hot[truth], noise, out=out)
+        return packed
+
+    def attained(self, delta: float) -> float:
+        """ln(((1-p)² - δ)/p²), below which no ε is valid at δ for one message whose sender is known."""
+        flip = self.bit_flip_prob
+        numerator = (1.0 - flip) ** 2 - delta
+        return max(0.0, math.log(max(numerator / flip**2, 1.0)) * (1.0 - 1e-12))
+
+    def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
+        """Weights (n, K) whose mean, given the true label, is its one-hot vector: (b - p)/(1 - 2p) for each bit b.
+
+        None at p = 1/2, where the bits are independent of the label.
+        """
+        p = self.bit_flip_prob
+        if 1.0 - 2.0 * p < 2.0**-40:
+            return None
+        bits = np.unpackbits(payload.astype(np.uint8, copy=False), axis=1, count=self.num_classes)
+        return np.asarray((bits - p) / (1.0 - 2.0 * p))
+
+
+class VectorApproximationConfig(LocalChannel):
+    """Every user sends K noisy bits with her name; no trusted party and no amplification."""
+
+    kind: Literal["vector_approximation"] = "vector_approximation"
+    described: ClassVar[str] = "vector approximation, every user on her own"
+    conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
+    columns: ClassVar[tuple[Column, ...]] = (Column("bit_flip_prob", "flip probability of a bit"),)
+    target_epsilon: float = Field(gt=0, le=100)
+    """ε, above 0 and at most 100: each bit is flipped with probability 1/(1+e^{ε/2}), as labels differ in two bits."""
+    releases: ClassVar[ReleaseKind] = "bits"
+
+    @property
+    def bit_flip_prob(self) -> float:
+        """Flip probability p of each bit."""
+        return bit_flip_prob_of(self.target_epsilon)
+
+    def randomizer(self, setup: Setup) -> VectorApproximation:
+        return VectorApproximation(self.bit_flip_prob, setup.num_classes)
